@@ -21,7 +21,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 from pydantic import BaseModel, ValidationError
 
-from flows.run import require_answer
+from flows.run import require_server
 from flows.server import PRIVACY
 from flows.service import ServiceSettings
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -170,7 +170,7 @@ def deploy(
         )
     if cron is not None:
         _check_schedule(cron, timezone)
-    require_answer()
+    require_server()
     plan = plan_of(train, score, retrain, service, pool)
     first = plan["deployments"][0]
     if cron is not None:

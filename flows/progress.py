@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from okl.foundation.telemetry import NullObserver, Observer
 
-watching: ContextVar[Observer] = ContextVar("watching", default=NullObserver())  # noqa: B039  (it has no state)
+run_observer: ContextVar[Observer] = ContextVar("watching", default=NullObserver())  # noqa: B039  (it has no state)
 """Observer of the runs of this process outside Prefect: the terminal of a command; none in a worker."""
 
 

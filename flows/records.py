@@ -40,12 +40,14 @@ def process_tag() -> str:
     return f"okl-process:{platform.node()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
-def note_killed() -> int:
+def mark_killed_runs() -> int:
     """Mark unfinished runs of dead processes of this host as crashed; return their number."""
     unfinished = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
     wanted = FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]), state=FlowRunFilterState(type=unfinished))
     with get_client(sync_client=True) as client:
-        killed = [run.id for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_gone, run.tags))]
+        killed = [
+            run.id for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_dead_process, run.tags))
+        ]
         for identifier in killed:
             state: State[Any] = Crashed(
                 message="Its process was killed. Resume from the last checkpoint with okl train --resume."
@@ -54,7 +56,7 @@ def note_killed() -> int:
     return len(killed)
 
 
-def is_gone(tag: str) -> bool:
+def is_dead_process(tag: str) -> bool:
     """Return whether a tag names a process of this host that has ended.
 
     >>> is_gone(process_tag()), is_gone("okl"), is_gone("okl-process:elsewhere:1:0")

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel
 
-from flows.progress import watching
-from flows.server import PRIVACY, OwnServer, own_server, prefect_home, silence
-from flows.service import ATTENDED
+from flows.progress import run_observer
+from flows.server import PRIVACY, TemporaryServer, no_answer_message, prefect_home, temporary_server
+from flows.service import ATTENDED_SERVICE
 from flows.stack.finding import StackServer, stack_server
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from okl.foundation.settings import TrainSettings
     from okl.lifecycle.settings import RetrainSettings
     from okl.runs.predict import ScoreSettings
-
 
 EXIT_CODE = 130
 FIRST = "Interrupted: stopping and removing incomplete files."
@@ -168,38 +167,38 @@ def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, ob
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     home = okl_home()
     stack = None if (configured := server_is_configured()) else stack_server(home)
-    started = nullcontext() if configured or stack is not None else own_server(home)
+    started = nullcontext() if configured or stack is not None else temporary_server(home)
     with started as server, client_settings(server or stack, home):
         flow = load()  # Prefect and all of okl are imported while the server starts
         if server is None:
-            require_answer()
+            require_server()
         else:
             server.wait_ready()
-        return _run_and_wait(flow, settings, observer, isinstance(server, OwnServer))
+        return _run_and_wait(flow, settings, observer, isinstance(server, TemporaryServer))
 
 
 def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer, own: bool) -> dict[str, Any]:
     from prefect import tags
     from prefect.exceptions import CancelledRun
 
-    from flows.records import TAG, note_killed, process_tag, wait_for_records
+    from flows.records import TAG, mark_killed_runs, process_tag, wait_for_records
     from flows.stages import Started, started
 
     if own:
-        note_killed()
+        mark_killed_runs()
     records = Started()
-    tokens = started.set(records), watching.set(observer)
+    tokens = started.set(records), run_observer.set(observer)
     try:
         with quiet_terminal(), tags(TAG, *([process_tag()] if own else [])):
             # Plain values, as a worker gets them: Prefect searches parameters for futures and takes a model with a
             # field named `keys` for a mapping. The flow validates them into a model again.
-            result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED)
+            result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED_SERVICE)
         return result
     except CancelledRun:
         raise KeyboardInterrupt from None
     finally:
         started.reset(tokens[0])
-        watching.reset(tokens[1])
+        run_observer.reset(tokens[1])
         if missing := wait_for_records(records, RECORD_SECONDS):
             logging.getLogger("okl").warning(
                 "Prefect did not store %s. The run itself is complete.", ", ".join(missing)
@@ -228,7 +227,7 @@ def server_is_configured() -> bool:
 
 
 @contextmanager
-def client_settings(server: OwnServer | StackServer | None, home: Path) -> Iterator[None]:
+def client_settings(server: TemporaryServer | StackServer | None, home: Path) -> Iterator[None]:
     """Connect Prefect to a server in a block; with None, the configured server stays in use."""
     if server is None:
         yield
@@ -242,7 +241,7 @@ def client_settings(server: OwnServer | StackServer | None, home: Path) -> Itera
         from prefect.settings import temporary_settings
 
         # No heartbeats to okl's own server, which ends with the run: stopping them takes up to a second.
-        heartbeat = None if isinstance(server, OwnServer) else HEARTBEAT_SECONDS
+        heartbeat = None if isinstance(server, TemporaryServer) else HEARTBEAT_SECONDS
         updates = {"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
         with temporary_settings(updates):
             yield
@@ -255,7 +254,7 @@ def client_settings(server: OwnServer | StackServer | None, home: Path) -> Itera
 
 
 @contextmanager
-def server_known() -> Iterator[None]:
+def stack_server_settings() -> Iterator[None]:
     """Connect Prefect to the server of `okl up` in a block, if it is running and no other one is configured."""
     home = okl_home()
     with client_settings(None if server_is_configured() else stack_server(home), home):
@@ -280,11 +279,11 @@ def quiet_terminal() -> Iterator[None]:
             logger.propagate = propagate
 
 
-def require_answer() -> None:
+def require_server() -> None:
     """Raise ExecutionError if the configured server does not answer."""
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
     with get_client(sync_client=True) as client:
         if (error := client.api_healthcheck()) is not None:
-            raise ExecutionError(silence(PREFECT_API_URL.value() or "", error))
+            raise ExecutionError(no_answer_message(PREFECT_API_URL.value() or "", error))

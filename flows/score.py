@@ -31,11 +31,11 @@ def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) ->
         settings: model, source and destination; paths are absolute, as a worker runs in a temporary folder
         service: timeouts and retries; they never change the result
     """
-    resolved = with_own_place(settings)
+    resolved = fill_out_fields(settings)
     return follow_stages("okl-score", lambda observer: ScoringRun(resolved, observer), SCORE_STAGES, service)
 
 
-def with_own_place(settings: ScoreSettings) -> ScoreSettings:
+def fill_out_fields(settings: ScoreSettings) -> ScoreSettings:
     """Return settings with the fields of `out` filled in; a retry of the current run gets the same values.
 
     With {version}, the model is fixed to that version, so that the name of the folder matches its scores.

@@ -43,7 +43,7 @@ def prefect_home(home: Path) -> Path:
 
 
 def server_environment(home: Path, inherited: Mapping[str, str], deployments: bool) -> dict[str, str]:
-    """Return the environment of the server: its database in `home`, no telemetry, services as in `OwnServer`."""
+    """Return the environment of the server: its database in `home`, no telemetry, services as in `TemporaryServer`."""
     environment = {name: value for name, value in inherited.items() if not name.startswith("PREFECT_")}
     environment |= PRIVACY
     if not deployments:
@@ -60,7 +60,7 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
     return environment
 
 
-class OwnServer:
+class TemporaryServer:
     """Prefect server in a child process, on a free port of 127.0.0.1, with its database in okl's home folder.
 
     `start` returns at once, `wait_ready` when the server answers. The child has its own session, so that Ctrl-C does
@@ -165,19 +165,19 @@ class OwnServer:
 
 
 @contextmanager
-def own_server(home: Path, deployments: bool = False) -> Iterator[OwnServer]:
+def temporary_server(home: Path, deployments: bool = False) -> Iterator[TemporaryServer]:
     """Start a temporary server without waiting until it is ready, and stop it at the end of the block.
 
     Parameters
     ----------
     home : okl's home folder, created if missing
-    deployments : see `OwnServer`
+    deployments : see `TemporaryServer`
 
     Yields
     ------
     OwnServer; call its `wait_ready` before the first use of its `url`
     """
-    server = OwnServer(home, deployments)
+    server = TemporaryServer(home, deployments)
     server.start()
     try:
         yield server
@@ -185,7 +185,7 @@ def own_server(home: Path, deployments: bool = False) -> Iterator[OwnServer]:
         server.stop()
 
 
-def silence(url: str, error: object) -> str:
+def no_answer_message(url: str, error: object) -> str:
     """Return the error message for a configured server that does not answer."""
     how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
     return (

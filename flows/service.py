@@ -53,5 +53,5 @@ class RetrainService(ServiceSettings):
 
 UNATTENDED = ServiceSettings()
 UNATTENDED_RETRAINING = RetrainService()
-ATTENDED: dict[str, object] = {"stage_seconds": None, "retries": 0, "late": "all"}
+ATTENDED_SERVICE: dict[str, object] = {"stage_seconds": None, "retries": 0, "late": "all"}
 """Service levels of commands, as plain values: no timeout and no retries, because a person watches the run."""

@@ -30,7 +30,7 @@ from prefect.states import Cancelled, Failed
 from prefect.task_engine import TaskRunTimeoutError
 
 from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
-from flows.progress import TeeObserver, watching
+from flows.progress import TeeObserver, run_observer
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.finding import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
@@ -74,7 +74,7 @@ class _FlowLog(logging.Handler):
 HANGING_SECONDS = 60.0  # a stage that runs this long beyond its timeout cannot be interrupted
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether a failure is transient: of a worker, the network or storage, never of data or settings.
 
     >>> is_passing(TimeoutError()), is_passing(ConnectionResetError()), is_passing(ValueError("rows"))
@@ -88,7 +88,7 @@ def is_passing(error: BaseException) -> bool:
     return seen is not None and may_pass(seen)
 
 
-def settle_retry(error: Exception, service: ServiceSettings) -> None:
+def set_retry_policy(error: Exception, service: ServiceSettings) -> None:
     """Set the retry policy of the current run after it failed with `error`: retry only transient failures.
 
     Prefect retries a flow after any failure, with a constant delay. This policy belongs to the flow run and is read
@@ -96,7 +96,7 @@ def settle_retry(error: Exception, service: ServiceSettings) -> None:
     """
     if not runtime.deployment.id:
         return
-    passing, attempt = is_passing(error), int(runtime.flow_run.run_count)
+    passing, attempt = is_transient(error), int(runtime.flow_run.run_count)
     delay = min(service.retry_seconds * 2.0 ** (attempt - 1), LONGEST_RETRY_SECONDS)
     policy = FlowRunPolicy(retries=service.retries if passing else 0, retry_delay=round(delay))
     with get_client(sync_client=True) as client:
@@ -105,7 +105,7 @@ def settle_retry(error: Exception, service: ServiceSettings) -> None:
         get_run_logger().warning("Attempt %d failed, retrying in %.0f s: %s", attempt, delay, error)
 
 
-def not_wanted(service: ServiceSettings) -> str | None:
+def skip_reason(service: ServiceSettings) -> str | None:
     """Return the reason to skip the current run because it is late; None if it is to be performed.
 
     Only scheduled runs can be late. With `once`, any run of the deployment that started after the scheduled time
@@ -143,7 +143,7 @@ def _started_since(client: SyncPrefectClient, run: FlowRun, due: datetime) -> Fl
 
 
 @contextmanager
-def hanging_ends(stage: str, service: ServiceSettings) -> Iterator[None]:
+def end_hanging_stage(stage: str, service: ServiceSettings) -> Iterator[None]:
     """End this process and fail the run if the stage still runs a minute after its timeout.
 
     A timeout is an exception in the thread of the stage. A thread that waits in a system call, such as for a lost
@@ -226,14 +226,14 @@ def follow_stages(
     """
     if (records := started.get()) is not None:
         records.flow_runs.append(str(runtime.flow_run.id))
-    if (reason := not_wanted(service)) is not None:
+    if (reason := skip_reason(service)) is not None:
         return Cancelled(message=reason)
-    observer = TeeObserver(watching.get(), ArtifactObserver(f"{name}-progress"))
+    observer = TeeObserver(run_observer.get(), ArtifactObserver(f"{name}-progress"))
     try:
         with in_flow_log(), workers_offered(okl_home()), closing(open_run(observer)) as run:
             for stage in stages:
                 observer.stage(stage)
-                with hanging_ends(stage, service):
+                with end_hanging_stage(stage, service):
                     _perform(getattr(run, stage), stage, service.stage_seconds)
             record_table(f"{name}-metrics", run.metrics_table(), "All metrics of the run, one per row")
             record_markdown(f"{name}-report", run.report_markdown(), "Report of the run, as in its folder")
@@ -241,7 +241,7 @@ def follow_stages(
     except KeyboardInterrupt:
         return Cancelled(message="Interrupted from the keyboard.")
     except Exception as error:
-        settle_retry(error, service)
+        set_retry_policy(error, service)
         raise
     finally:
         observer.finish()

@@ -11,8 +11,8 @@ from prefect.client.schemas.objects import State
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
 from okl.foundation.settings import TrainSettings
-from okl.runs.checkpoint import begun_by
-from okl.runs.train import TrainingRun, check_before, stages_of
+from okl.runs.checkpoint import find_by_key
+from okl.runs.train import TrainingRun, check_settings, stages_of
 
 
 # "Args:" and not numpydoc: Prefect shows it in the form of a deployment
@@ -28,8 +28,8 @@ def okl_train(
         service: timeouts and retries; they never change the result
     """
     key = str(runtime.flow_run.id)
-    unfinished = Path(resume) if resume else begun_by(key, settings)
-    check_before(settings, unfinished)
+    unfinished = Path(resume) if resume else find_by_key(key, settings)
+    check_settings(settings, unfinished)
     return follow_stages(
         "okl-train", lambda observer: TrainingRun(settings, observer, unfinished, key), stages_of(settings), service
     )

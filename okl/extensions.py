@@ -15,13 +15,13 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from okl.compiled.sgd import Scalar
-from okl.features.extension import Arrays, OwnMap
+from okl.features.extension import Arrays, DeclaredMap
 from okl.foundation.errors import ConfigError
 from okl.foundation.plugins import Kind, declare, use_extension
 from okl.foundation.settings import LossName, MapName, SolverName
 from okl.foundation.types import Task
 from okl.kernels import Kernel
-from okl.losses import OwnLoss
+from okl.losses import DeclaredLoss
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
 from okl.solvers.accelerated.dual import DualProblem
@@ -74,7 +74,7 @@ def add_loss(name: str, *, task: Task, value: Scalar, derivative: Scalar) -> Non
         )
     _check_name("loss", name)
     _check_slopes(name, task, value, derivative)
-    declare("loss", name, OwnLoss(task, value, derivative), value.__module__)
+    declare("loss", name, DeclaredLoss(task, value, derivative), value.__module__)
 
 
 def add_model(model: Model) -> Model:
@@ -114,7 +114,7 @@ def add_map(name: str, *, draw: Callable[..., Any], transform: Callable[..., Any
     ConfigError : the name is taken
     """
     _check_name("map", name)
-    declare("map", name, OwnMap(draw, transform, version), transform.__module__)
+    declare("map", name, DeclaredMap(draw, transform, version), transform.__module__)
 
 
 def _check_name(kind: Kind, name: str) -> None:

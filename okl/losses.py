@@ -193,7 +193,7 @@ class MulticlassHinge:
 
 
 @dataclass(frozen=True)
-class OwnLoss:
+class DeclaredLoss:
     """Loss of an extension: two scalar functions of (score, target), for two classes (-1, +1) or a regression."""
 
     task: Task
@@ -247,7 +247,7 @@ class ExtensionLoss:
 @cache
 def compiled_loss(name: str, origin: str) -> CompiledLoss:
     """A loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
-    own: OwnLoss = plugins.exactly("loss", name, origin)
+    own: DeclaredLoss = plugins.exactly("loss", name, origin)
     try:
         return compile_loss(own.value, own.derivative)
     except TypeError as error:

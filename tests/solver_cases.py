@@ -12,19 +12,19 @@ from okl.data.executor import Execution
 from okl.foundation.types import Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.experts import ExpertRecipe
-from okl.solvers.online.factory import LinearRecipe, Mode, Recipe
+from okl.solvers.online.experts import ExpertFactory
+from okl.solvers.online.factory import LearnerFactory, LinearFactory, Mode
 from okl.solvers.online.maps import FourierChoice
-from okl.solvers.online.nystrom import NOGDRecipe
+from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import (
     BSGDMerging,
-    BudgetRecipe,
+    BudgetFactory,
     OnlineGradientDescent,
     Projectron,
     RandomizedBudgetPerceptron,
 )
-from okl.solvers.subgradient.pegasos import PegasosRecipe
+from okl.solvers.subgradient.pegasos import PegasosFactory
 
 PASSES, ROUNDS = 2, 3
 LOSSES: dict[str, Task] = {
@@ -44,13 +44,15 @@ class Make(Protocol):
 
 def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
     """The online learner with few frequencies, in several passes and rounds."""
-    own = {field.name for field in fields(LinearRecipe)}
+    own = {field.name for field in fields(LinearFactory)}
     recipe = {name: options.pop(name) for name in own & set(options)}
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
-    return OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), make_loss(loss), **recipe), mode=mode, **settings)
+    return OnlineSolver(
+        LinearFactory(FourierChoice(n_frequencies=60), make_loss(loss), **recipe), mode=mode, **settings
+    )
 
 
-def learner(recipe: Recipe, mode: Mode, **options: Any) -> OnlineSolver:
+def learner(recipe: LearnerFactory, mode: Mode, **options: Any) -> OnlineSolver:
     """Any recipe, in several passes and rounds."""
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
     return OnlineSolver(recipe, mode=mode, **settings)
@@ -59,17 +61,17 @@ def learner(recipe: Recipe, mode: Mode, **options: Any) -> OnlineSolver:
 SOLVERS: dict[str, tuple[Make, Task]] = {
     f"fogd-{mode}-{loss}": (partial(online, loss, mode), task) for mode in MODES for loss, task in LOSSES.items()
 }
-OTHERS: tuple[tuple[Recipe, str, tuple[Mode, ...]], ...] = (
-    (ExpertRecipe(make_loss("hinge"), n_frequencies=60), "binary", ("stream",)),
-    (ExpertRecipe(make_loss("multiclass-hinge"), n_frequencies=60), "multiclass", ("sum",)),
-    (NOGDRecipe(make_loss("multiclass-hinge"), budget=40, rank=10), "multiclass", ("stream", "mix")),
-    (NOGDRecipe(make_loss("thresholded-half-squared"), budget=40, rank=10), "regression", ("sum",)),
-    (BudgetRecipe(RandomizedBudgetPerceptron(), make_loss("hinge"), budget=300), "binary", ("stream",)),
-    (BudgetRecipe(BSGDMerging(0.001), make_loss("multiclass-hinge"), budget=30), "multiclass", ("stream", "mix")),
-    (BudgetRecipe(Projectron(), make_loss("multiclass-hinge"), budget=30), "multiclass", ("mix",)),
-    (BudgetRecipe(OnlineGradientDescent(), make_loss("hinge"), race=True), "binary", ("stream", "mix")),
-    (PegasosRecipe(FourierChoice(n_frequencies=60), make_loss("hinge"), 0.001, batch=8), "binary", ("stream",)),
-    (PegasosRecipe(FourierChoice(n_frequencies=60), make_loss("multiclass-hinge"), 0.001), "multiclass", ("mix",)),
+OTHERS: tuple[tuple[LearnerFactory, str, tuple[Mode, ...]], ...] = (
+    (ExpertFactory(make_loss("hinge"), n_frequencies=60), "binary", ("stream",)),
+    (ExpertFactory(make_loss("multiclass-hinge"), n_frequencies=60), "multiclass", ("sum",)),
+    (NOGDFactory(make_loss("multiclass-hinge"), budget=40, rank=10), "multiclass", ("stream", "mix")),
+    (NOGDFactory(make_loss("thresholded-half-squared"), budget=40, rank=10), "regression", ("sum",)),
+    (BudgetFactory(RandomizedBudgetPerceptron(), make_loss("hinge"), budget=300), "binary", ("stream",)),
+    (BudgetFactory(BSGDMerging(0.001), make_loss("multiclass-hinge"), budget=30), "multiclass", ("stream", "mix")),
+    (BudgetFactory(Projectron(), make_loss("multiclass-hinge"), budget=30), "multiclass", ("mix",)),
+    (BudgetFactory(OnlineGradientDescent(), make_loss("hinge"), race=True), "binary", ("stream", "mix")),
+    (PegasosFactory(FourierChoice(n_frequencies=60), make_loss("hinge"), 0.001, batch=8), "binary", ("stream",)),
+    (PegasosFactory(FourierChoice(n_frequencies=60), make_loss("multiclass-hinge"), 0.001), "multiclass", ("mix",)),
 )
 SOLVERS |= {
     f"{recipe.name}-{mode}-{task}": (partial(learner, recipe, mode), task)  # type: ignore[misc]

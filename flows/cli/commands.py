@@ -10,25 +10,25 @@ from typer.core import TyperGroup
 
 from flows.cli.options import (
     INGEST,
-    STORE,
+    INGEST_ALL,
     TRAIN,
     WORKERS,
-    Given,
-    Sectioned,
+    OptionValues,
+    SectionedCommand,
     accepts,
     data_location,
     help_for,
     resumed_settings,
     train_settings,
 )
-from okl.foundation.settings import IngestSettings, TrainSettings, WhereSettings, settings_from
+from okl.foundation.settings import ExecutionSettings, IngestSettings, TrainSettings, settings_from
 
 if TYPE_CHECKING:
     from okl.foundation.telemetry import Observer
 
 # Main help
 
-JOURNEY = (
+COMMAND_ORDER = (
     "train", "predict", "evaluate", "explain", "runs", "compare", "plan", "ingest", "describe", "export", "retrain",
     "models", "deploy", "up", "status", "down", "reproduce",
 )  # fmt: skip
@@ -40,7 +40,7 @@ First steps:
   okl train -h                                   show all options of a command"""
 
 
-class Journey(TyperGroup):
+class OrderedCommands(TyperGroup):
     """Group of commands, listed in the order of first use; commands that are not in JOURNEY come last.
 
     `okl help`, `okl help COMMAND` and `okl version` are accepted for --help and --version.
@@ -56,14 +56,14 @@ class Journey(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of JOURNEY."""
-        return sorted(super().list_commands(ctx), key=lambda name: (*JOURNEY, name).index(name))
+        return sorted(super().list_commands(ctx), key=lambda name: (*COMMAND_ORDER, name).index(name))
 
 
 HELP_COLUMNS = 100
 
 app = typer.Typer(
     name="okl",
-    cls=Journey,
+    cls=OrderedCommands,
     help="Large-scale kernel learning on Parquet: ingest, train, evaluate, predict.",
     epilog=FIRST_STEPS,
     no_args_is_help=True,
@@ -126,13 +126,13 @@ def okl(
             offer(path)
 
 
-@app.command(cls=Sectioned, short_help="Convert a source into a sharded data set with a manifest.")
-@accepts(given=STORE, where=WORKERS)
+@app.command(cls=SectionedCommand, short_help="Convert a source into a sharded data set with a manifest.")
+@accepts(given=INGEST_ALL, where=WORKERS)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
     destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to create.")],
-    given: Given,
-    where: Given,
+    given: OptionValues,
+    where: OptionValues,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a data set made from another source or with other settings.")
     ] = False,
@@ -144,7 +144,7 @@ def ingest(
     SOURCE and DEST under the same paths.
     """
     settings = settings_from(IngestSettings, given, "okl ingest")
-    execution_settings = settings_from(WhereSettings, where, "okl ingest")
+    execution_settings = settings_from(ExecutionSettings, where, "okl ingest")
     from okl.data.describe import describe as description_of
     from okl.data.describe import describe_text
     from okl.data.ingest.run import ingest as make
@@ -168,7 +168,9 @@ def ingest(
             )
     finally:
         observer.finish()
-    show(description_of(ingested.dataset) | {"changed": ingested.changed}, json, describe_text(ingested.dataset))
+    print_result(
+        description_of(ingested.dataset) | {"changed": ingested.changed}, json, describe_text(ingested.dataset)
+    )
 
 
 @app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
@@ -181,14 +183,14 @@ def describe(
     from okl.data.manifest import open_dataset
 
     data = open_dataset(data_location(dataset))
-    show(description_of(data), json, describe_text(data))
+    print_result(description_of(data), json, describe_text(data))
 
 
-@app.command(cls=Sectioned, short_help="Train a model, evaluate it, and save it with a report.")
+@app.command(cls=SectionedCommand, short_help="Train a model, evaluate it, and save it with a report.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
-    options: Given,
-    ingest_options: Given,
+    options: OptionValues,
+    ingest_options: OptionValues,
     dataset: Annotated[
         str | None, typer.Argument(metavar="DATASET", help=help_for(TrainSettings, "data", False), show_default=False)
     ] = None,
@@ -217,13 +219,13 @@ def train(
     from okl.foundation.errors import ConfigError
 
     if resume is not None:
-        from okl.runs.checkpoint import find_unfinished, newest_head, refuse_other_settings, settings_of
-        from okl.runs.train import check_before
+        from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_head, settings_of
+        from okl.runs.train import check_settings
 
         folder = find_unfinished(resume)
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
-        refuse_other_settings(newest_head(folder).about, settings, resume)
-        check_before(settings, folder)
+        check_same_settings(newest_head(folder).about, settings, resume)
+        check_settings(settings, folder)
         result = run_train(settings, _observer(), folder)
     elif dataset is None:
         raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")
@@ -235,7 +237,7 @@ def train(
         result = run_train(settings, _observer())
     from okl.report.run import text_summary
 
-    show(result, json, text_summary(result))
+    print_result(result, json, text_summary(result))
 
 
 def _observer() -> Observer:
@@ -244,7 +246,7 @@ def _observer() -> Observer:
     return terminal_observer()
 
 
-def show(result: dict[str, Any], as_json: bool, text: str) -> None:
+def print_result(result: dict[str, Any], as_json: bool, text: str) -> None:
     """Print a result as one line of JSON or as text."""
     if as_json:
         import json

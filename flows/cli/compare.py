@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.commands import Json, app, show
+from flows.cli.commands import Json, app, print_result
 from flows.cli.options import (
     DATA,
+    EXECUTION_FIELDS,
     INGEST,
     SECTIONS,
-    WHERE,
-    Given,
     Options,
+    OptionValues,
     Section,
-    Sectioned,
+    SectionedCommand,
     accepts,
     data_location,
     help_for,
@@ -34,7 +34,7 @@ COMPARE = Options(
     CompareSettings,
     (*("folds", "holdout", "grid", "halving", "rows", "kernel", "bandwidth", "frequencies", "map", "tolerance"),
      *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
-     *("iterations", "memory", "seed", "precision", *WHERE, "out", "name")),
+     *("iterations", "memory", "seed", "precision", *EXECUTION_FIELDS, "out", "name")),
 )  # fmt: skip
 # the comparison has a --holdout of its own: training rows that models are evaluated on
 INGESTED = Options(IngestSettings, tuple(field for field in INGEST.fields if field != "holdout"))
@@ -51,7 +51,7 @@ PRICE: Section = (
 )
 
 
-class _Compare(Sectioned):
+class _Compare(SectionedCommand):
     """Command that accepts `--constraint-path` without a value for auto, which typer cannot express."""
 
     sections = (OF_SOURCES, TRYING, PRICE, *SECTIONS)
@@ -69,8 +69,8 @@ class _Compare(Sectioned):
 @accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
-    given: Given,
-    ingest_options: Given,
+    given: OptionValues,
+    ingest_options: OptionValues,
     models: Annotated[
         str, typer.Option(metavar="all|online|NAME,...", help=help_for(CompareSettings, "models", False))
     ] = "all",
@@ -87,7 +87,7 @@ def compare(
     Recorded by Prefect. The table shows the spread over folds, the certified gap, and a paired test against the best
     model. With --constraint, bounds of the constraint are compared instead of models: the accuracy that each costs.
     """
-    values: Given = {"data": data_location(dataset), "models": models} | given
+    values: OptionValues = {"data": data_location(dataset), "models": models} | given
     if "out" in given:
         values["out"] = absolute_location(given["out"])
     if ingest_options:
@@ -97,7 +97,7 @@ def compare(
 
     check(settings)
     result = run_recorded(lambda: _load(settings), settings, terminal_observer())
-    show(result, json, "" if json else summary_text(result))
+    print_result(result, json, "" if json else summary_text(result))
 
 
 def _load(settings: CompareSettings) -> Callable[[Any], Any]:
@@ -117,7 +117,7 @@ REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precisio
 @accepts(given=REPRODUCE)
 def reproduce(
     table: Annotated[str, typer.Argument(metavar="TABLE", help=help_for(ReproduceSettings, "table", False))],
-    given: Given,
+    given: OptionValues,
     data: Annotated[str, typer.Option(metavar="DIR", help=help_for(ReproduceSettings, "data", False))] = "",
     datasets: Annotated[
         str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "datasets", False))
@@ -141,7 +141,7 @@ def reproduce(
 
     check(settings)
     result = run_recorded(_load_reproduction, settings, terminal_observer())
-    show(result, json, "" if json else text_summary(result))
+    print_result(result, json, "" if json else text_summary(result))
 
 
 def _load_reproduction() -> Callable[[Any], Any]:

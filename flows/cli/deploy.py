@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.commands import Config, Json, Pairs, app, show
+from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
     DATA,
     INGEST,
     SECTIONS,
     TRAIN,
-    Given,
     Options,
+    OptionValues,
     Section,
     accepts,
     help_for,
@@ -74,10 +74,10 @@ LEVELS: Section = ("Timeouts, retries and late runs", SERVICE.fields)
 )
 @accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
 def deploy(
-    service: Given,
-    retrain_options: Given,
-    options: Given,
-    ingest_options: Given,
+    service: OptionValues,
+    retrain_options: OptionValues,
+    options: OptionValues,
+    ingest_options: OptionValues,
     dataset: Annotated[
         str | None,
         typer.Argument(
@@ -125,7 +125,7 @@ def deploy(
     okl-reproduce/default and okl-notice/default. With it: okl-retrain/NAME, scheduled by --cron, okl-score/NAME with
     --score, and okl-notice/default. Running the command again updates the deployments.
     """
-    from flows.run import server_is_configured, server_known
+    from flows.run import server_is_configured, stack_server_settings
 
     groups = retrain_options, options, ingest_options
     if retrain is None:
@@ -144,7 +144,7 @@ def deploy(
     if trained and (warning := elsewhere(trained.solver, trained.loss, trained.map)):
         typer.echo(f"Warning: {warning}", err=True)
     configured = server_is_configured()
-    with server_known():
+    with stack_server_settings():
         from flows.deploy import deploy as apply
 
         scoring = None if score is None or retrain is None else _scoring(score, score_out, retrain)
@@ -153,11 +153,16 @@ def deploy(
         )  # fmt: skip
         schedule, url = schedule_of(cron, timezone), None if configured else address()
     applied = {"deployments": names, "pool": pool, "schedule": schedule}
-    show(applied, json, deployed_text(names, schedule, url, scoring))
+    print_result(applied, json, deployed_text(names, schedule, url, scoring))
 
 
 def _training(
-    dataset: str | None, retraining: Given, options: Given, ingest: Given, config: str | None, pairs: list[str]
+    dataset: str | None,
+    retraining: OptionValues,
+    options: OptionValues,
+    ingest: OptionValues,
+    config: str | None,
+    pairs: list[str],
 ) -> TrainSettings | None:
     """Return the checked settings of training; None if each run names its data."""
     if odd := [name for name in retraining if name not in INGEST.fields]:
@@ -176,9 +181,9 @@ def _training(
 def _retraining(
     name: str,
     source: str | None,
-    retraining: Given,
-    options: Given,
-    ingest: Given,
+    retraining: OptionValues,
+    options: OptionValues,
+    ingest: OptionValues,
     config: str | None,
     pairs: list[str],
 ) -> RetrainSettings:

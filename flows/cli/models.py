@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands import MODEL_HELP, Json, Registered, app, show
-from flows.cli.options import TakesFiles
+from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
+from flows.cli.options import SourceCommand
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 
@@ -42,7 +42,7 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
     from okl.models.registry import Registry, describe_registry
 
     described = describe_registry(Registry(registry))
-    show(described, json, registry_text(described))
+    print_result(described, json, registry_text(described))
 
 
 @models.command("show", short_help="Show the versions and log of a model, or the lineage of one version.")
@@ -76,13 +76,13 @@ def show_model(
         parts = [model_text(described)]
         parts += [attempts_text(attempts)] if attempts else []
         parts += [quarantined_text(quarantine)] if quarantine else []
-        show(described | {"attempts": attempts, "quarantined": quarantine}, json, "\n\n".join(parts))
+        print_result(described | {"attempts": attempts, "quarantined": quarantine}, json, "\n\n".join(parts))
         return
     version = registered.version(which)
     if verify:
         version.verify()
     described = describe_one(registered, version)
-    show(described, json, version_text(described, whole))
+    print_result(described, json, version_text(described, whole))
 
 
 @models.command(short_help="Show the differences between two versions of a model.")
@@ -103,7 +103,7 @@ def diff(
     name, first, second = _parse_two_versions(name, first, second)
     model = Registry(registry).model(name)
     described = describe_difference(model, model.version(first), model.version(second))
-    show(described, json, difference_text(described))
+    print_result(described, json, difference_text(described))
 
 
 @models.command(short_help="Add a trained model as a new version.")
@@ -130,7 +130,7 @@ def publish(
     text += f"\nchampion of {name}: {champion or 'none'}"
     if champion != version.number:
         text += f"; to promote version {version.number}: okl models promote {name} {version.number}"
-    show(published, json, text)
+    print_result(published, json, text)
 
 
 @models.command(short_help="Promote a version to champion.")
@@ -185,7 +185,7 @@ def prune(
     from okl.models.registry import Registry
 
     pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
-    show({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
+    print_result({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
 
 
 def _parse_version(name: str, which: str | None, command: str) -> tuple[str, str]:
@@ -225,7 +225,7 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
 
     described = {"model": name, "champion_before": before} | describe_entry(entry)
     scored = rescoring(name, registry) if entry.state.champion != before else ""
-    show(described | {"scored": scored or None}, json, "\n".join(filter(None, (moved_text(described), scored))))
+    print_result(described | {"scored": scored or None}, json, "\n".join(filter(None, (moved_text(described), scored))))
 
 
 # okl export
@@ -265,13 +265,13 @@ def export(
         f"thread\nchecked on {exported['rows']:,} synthetic rows: scores differ from okl's by at most "
         f"{exported['largest_difference']:.1e} of the largest score"
     )
-    show(exported, json, text)
+    print_result(exported, json, text)
 
 
 # okl explain
 
 
-@app.command(cls=TakesFiles, short_help="Explain a model: settings, certificate and important columns.")
+@app.command(cls=SourceCommand, short_help="Explain a model: settings, certificate and important columns.")
 def explain(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     source: Annotated[
@@ -305,4 +305,4 @@ def explain(
         )
     finally:
         observer.finish()
-    show(explanation, json, explanation_text(explanation))
+    print_result(explanation, json, explanation_text(explanation))

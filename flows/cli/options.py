@@ -20,11 +20,11 @@ from typer.core import TyperCommand
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
-from okl.foundation.settings import IngestSettings, TrainSettings, WhereSettings, read_toml, settings_from
+from okl.foundation.settings import ExecutionSettings, IngestSettings, TrainSettings, read_toml, settings_from
 
 # Options generated from settings
 
-Given = dict[str, Any]
+OptionValues = dict[str, Any]
 """Values that the user gave for a group of options, by the names of their settings."""
 
 MOST_METAVAR = 60  # characters; longer lists of choices are shown in the help text
@@ -56,7 +56,7 @@ class Options:
         """Return typer's parameters, by field; values stay text, which the settings validate, and default to None."""
         return {field: self._parameter(field) for field in self.fields}
 
-    def given(self, arguments: Given) -> Given:
+    def given(self, arguments: OptionValues) -> OptionValues:
         """Return the arguments that were given; convert those whose syntax exists only on the command line."""
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         if "holdout" in values:
@@ -85,7 +85,7 @@ class Options:
         )
 
 
-WHERE = ("workers", "scheduler", "cluster", "tls", "threads")
+EXECUTION_FIELDS = ("workers", "scheduler", "cluster", "tls", "threads")
 INGEST = Options(
     IngestSettings,
     (*("target", "task", "split_column", "holdout", "keys", "drop", "scale", "scale_target"),
@@ -98,12 +98,12 @@ TRAIN = Options(
      *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
      *("class_weights", "radius", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive",
       "certify"),
-     *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
+     *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *EXECUTION_FIELDS,
      *("checkpoint_seconds", "checkpoint_rounds", "out", "name")),
 )  # fmt: skip
-STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
-EXECUTION = Options(TrainSettings, WHERE)
-WORKERS = Options(WhereSettings, WHERE[:-1])
+INGEST_ALL = Options(IngestSettings, (*INGEST.fields, "compression"))
+EXECUTION = Options(TrainSettings, EXECUTION_FIELDS)
+WORKERS = Options(ExecutionSettings, EXECUTION_FIELDS[:-1])
 KEYS = Options(IngestSettings, ("keys",))
 
 
@@ -198,14 +198,19 @@ def _weights(text: str) -> dict[str, str]:
 
 
 def train_settings(
-    dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
+    dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
 ) -> TrainSettings:
     """Return the settings of a TOML file, overridden by --set pairs, then by options; paths become absolute."""
     return settings_from(TrainSettings, _train_values(dataset, options, ingest_options, config, pairs), "okl train")
 
 
 def resumed_settings(
-    run: TrainSettings, dataset: str | None, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
+    run: TrainSettings,
+    dataset: str | None,
+    options: OptionValues,
+    ingest_options: OptionValues,
+    config: str | None,
+    pairs: list[str],
 ) -> TrainSettings:
     """Return the settings of an interrupted run, overridden by the given ones; the run refuses invalid changes."""
     given = _train_values(dataset or run.data, options, ingest_options, config, pairs)
@@ -214,7 +219,9 @@ def resumed_settings(
     return settings_from(TrainSettings, run.model_dump() | given, "okl train")
 
 
-def _train_values(dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]) -> Given:
+def _train_values(
+    dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
+) -> OptionValues:
     """Return the given values by the names of settings; paths are absolute."""
     values = read_config(config) if config else {}
     ingest_values = values.pop("ingest", {})
@@ -249,9 +256,9 @@ def data_location(dataset: str) -> str:
     return absolute_location(dataset)
 
 
-def split_pairs(pairs: list[str]) -> Given:
+def split_pairs(pairs: list[str]) -> OptionValues:
     """Return KEY=VALUE pairs as values; a value that is not TOML is text."""
-    values: Given = {}
+    values: OptionValues = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
@@ -263,7 +270,7 @@ def split_pairs(pairs: list[str]) -> Given:
     return values
 
 
-def read_config(path: str) -> Given:
+def read_config(path: str) -> OptionValues:
     """Return the settings in a TOML file; dashes in names become underscores."""
     values = read_toml(path, "--config")
     if isinstance(values.get("ingest"), dict):
@@ -278,7 +285,7 @@ def _underscored(name: str) -> str:
 # Commands that take one source; detection of a glob pattern that the shell has expanded
 
 
-class TakesFiles(TyperCommand):
+class SourceCommand(TyperCommand):
     """Command with a source as argument; suggests quotes if the shell expanded a pattern into several files."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -363,7 +370,7 @@ SECTIONS: tuple[Section, ...] = (
 REST = "Options"
 
 
-class Sectioned(TakesFiles):
+class SectionedCommand(SourceCommand):
     """Command that shows its options by section; options without a section come last."""
 
     sections: Sequence[Section] = SECTIONS
@@ -387,6 +394,6 @@ class Sectioned(TakesFiles):
                     formatter.write_dl(records)
 
 
-def sectioned(*sections: Section) -> type[Sectioned]:
+def sectioned(*sections: Section) -> type[SectionedCommand]:
     """Return a command class with other sections; a name in several sections belongs to the first."""
-    return type("Sectioned", (Sectioned,), {"sections": sections})
+    return type("Sectioned", (SectionedCommand,), {"sections": sections})

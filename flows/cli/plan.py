@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands import Config, Json, Pairs, app, show
-from flows.cli.options import INGEST, SECTIONS, TRAIN, Given, accepts, sectioned, train_settings
+from flows.cli.commands import Config, Json, Pairs, app, print_result
+from flows.cli.options import INGEST, SECTIONS, TRAIN, OptionValues, accepts, sectioned, train_settings
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings, TrainSettings
 
@@ -30,8 +30,8 @@ ON_PAPER = (
 )
 @accepts(options=TRAIN, ingest_options=INGEST)
 def plan(
-    options: Given,
-    ingest_options: Given,
+    options: OptionValues,
+    ingest_options: OptionValues,
     dataset: Annotated[
         str | None,
         typer.Argument(
@@ -100,7 +100,7 @@ def plan(
         "plans": [plan.as_json() for plan in forecast.forecasts],
         "refused": dict(forecast.refused),
     }
-    show(content, json, "" if json else outlook_text(forecast))
+    print_result(content, json, "" if json else outlook_text(forecast))
 
 
 def paper_of(settings: TrainSettings, rows: str | None, columns: str | None, classes: str | None) -> Paper | None:
@@ -158,4 +158,4 @@ def runs(
     from okl.runs.history import past_runs, runs_text
 
     listed = past_runs(most)
-    show({"runs": listed}, json, runs_text(listed))
+    print_result({"runs": listed}, json, runs_text(listed))

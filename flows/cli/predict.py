@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.commands import MODEL_HELP, Json, Registered, app, show
-from flows.cli.options import EXECUTION, KEYS, Given, TakesFiles, accepts, data_location
+from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
+from flows.cli.options import EXECUTION, KEYS, OptionValues, SourceCommand, accepts, data_location
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
@@ -19,14 +19,14 @@ TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
 MOST_LABELS = 10
 
 
-@app.command(cls=TakesFiles, short_help="Evaluate a model on labelled rows.")
+@app.command(cls=SourceCommand, short_help="Evaluate a model on labelled rows.")
 @accepts(where=EXECUTION)
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     dataset: Annotated[
         str, typer.Argument(metavar="DATASET", help="Data set, or a source with the model's target column.")
     ],
-    where: Given,
+    where: OptionValues,
     split: Annotated[
         str,
         typer.Option(
@@ -54,10 +54,10 @@ def evaluate(
             f"\nWarning: the model was trained on {result['learnt_rows']:,} of these rows, so these figures are too "
             f"optimistic. For figures on held-out rows, if any: okl explain {quote(model)}"
         )
-    show(result, json, text)
+    print_result(result, json, text)
 
 
-@app.command(cls=TakesFiles, short_help="Score rows with a model.")
+@app.command(cls=SourceCommand, short_help="Score rows with a model.")
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
@@ -65,8 +65,8 @@ def predict(
         str,
         typer.Argument(metavar="SOURCE", help="Rows (Parquet, CSV, svmlight), a data set, or - for standard input."),
     ],
-    given: Given,
-    where: Given,
+    given: OptionValues,
+    where: OptionValues,
     out: Annotated[
         str | None,
         typer.Option(
@@ -103,7 +103,7 @@ def predict(
     from flows.run import run_score
 
     result = run_score(settings, terminal_observer())
-    show(result, json, scored_text(result))
+    print_result(result, json, scored_text(result))
 
 
 def scored_text(result: dict[str, Any]) -> str:

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.commands import Config, Json, Pairs, app, show
+from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
     INGEST,
     SECTIONS,
     TRAIN,
-    Given,
     Options,
+    OptionValues,
     Section,
     accepts,
     help_for,
@@ -72,9 +72,9 @@ TABLES = ("train", "ingest", "contract")
 )
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
-    given: Given,
-    options: Given,
-    ingest_options: Given,
+    given: OptionValues,
+    options: OptionValues,
+    ingest_options: OptionValues,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the registered model.")],
     source: Annotated[
         str | None,
@@ -113,7 +113,7 @@ def retrain(
     from flows.run import run_retrain
 
     result = run_retrain(settings, terminal_observer())
-    show(result, json, summary_text(result))
+    print_result(result, json, summary_text(result))
 
 
 def warn_of_new_name(settings: RetrainSettings) -> None:
@@ -128,8 +128,13 @@ def warn_of_new_name(settings: RetrainSettings) -> None:
 
 
 def retrain_values(
-    name: str, source: str | None, given: Given, groups: dict[str, Given], config: str | None, pairs: list[str]
-) -> Given:
+    name: str,
+    source: str | None,
+    given: OptionValues,
+    groups: dict[str, OptionValues],
+    config: str | None,
+    pairs: list[str],
+) -> OptionValues:
     """Return values of settings from a TOML file, overridden by --set pairs, then by options; paths are absolute."""
     values = read_config(config) if config else {}
     tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.commands import Json, app, show
+from flows.cli.commands import Json, app, print_result
 from okl.foundation.locations import okl_home
 
 WIDTH = 100
@@ -84,10 +84,10 @@ def status(json: Json = False) -> None:
     folder = stack_folder(okl_home())
     state = live_state(folder)
     if state is None:
-        show({"up": False, "healthy": False}, json, "okl is not running. Start it with: okl up")
+        print_result({"up": False, "healthy": False}, json, "okl is not running. Start it with: okl up")
         raise typer.Exit(1)
     stack = describe(state, folder)
-    show(stack, json, text(stack))
+    print_result(stack, json, text(stack))
     if not stack["healthy"]:
         raise typer.Exit(1)
 
@@ -108,7 +108,7 @@ def down(json: Json = False) -> None:
     ended = bring_down(okl_home())
     seconds = time.monotonic() - start
     outcome = f"okl stopped ({seconds:.1f} s)." if ended else "okl was not running."
-    show({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([outcome, *notes]))
+    print_result({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([outcome, *notes]))
 
 
 def _stay(options: Any) -> None:

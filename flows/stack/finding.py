@@ -12,7 +12,7 @@ from pathlib import Path
 from flows.stack.processes import code_on_disk, get_json, server_answers
 from flows.stack.state import StackState, live_state, stack_folder
 from flows.stack.supervisor import role_folder
-from okl.distributed.processes import VARIABLE, Standing
+from okl.distributed.processes import VARIABLE, RunningWorkers
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 
@@ -71,7 +71,7 @@ def workers_offered(home: Path) -> Iterator[None]:
         return
     tls = None if state.tls is None else str(role_folder(Path(state.tls), "client"))
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = Standing(state.scheduler, state.workers, tls).text()
+    os.environ[VARIABLE] = RunningWorkers(state.scheduler, state.workers, tls).text()
     try:
         yield
     finally:

@@ -11,24 +11,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from okl.certificates.hindsight import MOST_BYTES, Told, hindsights, hold_rows
+from okl.certificates.hindsight import MOST_BYTES, HindsightProgress, hindsights, hold_rows
 from okl.certificates.regret import PIECES, Horizon, chosen_borders, compare, growth_exponent, solve_runs
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.solvers.base import Standing
+from okl.solvers.base import SolverProgress
 from okl.solvers.factory import Certified
-from okl.solvers.online.drift import TrackingLearner, TrackingRecipe
+from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.catalogue import make_piecewise
-from okl.solvers.subgradient.pegasos import PegasosRecipe
+from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover
 
 
 @dataclass(frozen=True)
-class Proof:
+class Certification:
     """Certificate of a run, as its result stores it.
 
     kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
@@ -43,7 +43,7 @@ class Proof:
         return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
 
 
-def gap_proof(solver: Certified, state: Any) -> Proof:
+def gap_proof(solver: Certified, state: Any) -> Certification:
     """Return the proved gap of a finished state.
 
     Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.
@@ -51,18 +51,18 @@ def gap_proof(solver: Certified, state: Any) -> Proof:
     figures = solver.certificate(state)
     kind = figures["kind"]
     assert kind in ("duality gap", "gap over all rows")
-    return Proof(kind, {name: value for name, value in figures.items() if name != "kind"})
+    return Certification(kind, {name: value for name, value in figures.items() if name != "kind"})
 
 
 def excess_proof(
     solver: OnlineSolver, state: OnlineState, data: Dataset, confidence: float, execution: Execution
-) -> Proof:
+) -> Certification:
     """Return the largest possible gap of a Pegasos model over all rows, exactly or at a confidence level.
 
     Source: as in okl.solvers.subgradient.certificate.
     """
     recipe, predictor = solver.recipe, solver.predictor(state)
-    assert isinstance(recipe, PegasosRecipe)
+    assert isinstance(recipe, PegasosFactory)
     assert isinstance(predictor, LinearPredictor)
     prover = Prover(make_piecewise(recipe.loss.name), recipe.lam, confidence, seed=solver.seed)
     weights = predictor.weights[0] if predictor.n_outputs == 1 else predictor.weights
@@ -73,17 +73,17 @@ def excess_proof(
         "bytes_read": bound.bytes_read,
         "outcome": f"gap {bound.gap:.3g} over all rows{sure}",
     }
-    return Proof("gap over all rows", bound.as_json() | figures)
+    return Certification("gap over all rows", bound.as_json() | figures)
 
 
 def regret_proof(
     solver: OnlineSolver,
     state: OnlineState,
-    standings: Sequence[Standing],
+    standings: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
-) -> Proof:
+) -> Certification:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 
     Parameters
@@ -98,18 +98,18 @@ def regret_proof(
     """
     learner = state.learner
     if not isinstance(learner, LinearLearner) or learner.radius is None:
-        return Proof(
+        return Certification(
             "regret",
             reason="Nothing keeps the weights within a class to compare them with, so that a regret would mean "
             "nothing: give a radius, and they stay in its ball.",
         )
-    told = Told.of(observer or NullObserver(), standings)
+    told = HindsightProgress.of(observer or NullObserver(), standings)
     if (held := hold_rows(learner, state, data, execution, told)) is None:
-        return Proof("regret", reason=_unheld(data.rows("train")))
+        return Certification("regret", reason=_unheld(data.rows("train")))
     horizons = [Horizon.of(one, learner, hindsight) for one, hindsight in hindsights(learner, held, standings, told)]
     last = horizons[-1]
     grown = growth_exponent(np.array([one.played.rows for one in horizons]), np.array([one.regret for one in horizons]))
-    return Proof(
+    return Certification(
         "regret",
         last.figures()
         | {
@@ -131,11 +131,11 @@ def _unheld(rows: int) -> str:
 def tracking_proof(
     solver: OnlineSolver,
     state: OnlineState,
-    standings: Sequence[Standing],
+    standings: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
-) -> Proof:
+) -> Certification:
     """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
 
     Parameters
@@ -149,23 +149,23 @@ def tracking_proof(
     """
     learner, recipe = state.learner, solver.recipe
     assert isinstance(learner, TrackingLearner)
-    assert isinstance(recipe, TrackingRecipe)
+    assert isinstance(recipe, TrackingFactory)
     if recipe.radius is None:
-        return Proof(
+        return Certification(
             "tracking regret",
             reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
         )
     rows = standings[-1].done_rows
     # rows are read once, and those of every run of windows are solved
-    told = Told(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
+    told = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=recipe.radius)
     if (held := hold_rows(alone, state, data, execution, told)) is None:
-        return Proof("tracking regret", reason=_unheld(data.rows("train")))
+        return Certification("tracking regret", reason=_unheld(data.rows("train")))
     if not (borders := chosen_borders(standings, held.labels)):
-        return Proof("tracking regret", reason="All rows are of one class: there is nothing to compare.")
+        return Certification("tracking regret", reason="All rows are of one class: there is nothing to compare.")
     runs = solve_runs(held, borders, recipe.radius, told)
     progress = state.learned.progress
-    return Proof(
+    return Certification(
         "tracking regret",
         {
             "rows": progress.rows,

@@ -25,7 +25,7 @@ from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs, RowOperator
 from okl.solvers.accelerated.problem import Box, EuclideanNorm, Risk, Separable
-from okl.solvers.base import Standing
+from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner
@@ -405,7 +405,7 @@ MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else t
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRows:
+class MemoryRows:
     """The rows of a run in the order they were learnt, in memory.
 
     rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs); labels : (rows,), -1 or +1
@@ -442,7 +442,7 @@ class HeldRows:
 
 
 @dataclass
-class Told:
+class HindsightProgress:
     """Progress reported so far: rows read again, then the rows of each horizon when it is solved.
 
     observer : who watches; total : rows to read and rows of all horizons together; done : of these
@@ -453,7 +453,7 @@ class Told:
     done: int = 0
 
     @classmethod
-    def of(cls, observer: Observer, standings: Sequence[Standing]) -> Told:
+    def of(cls, observer: Observer, standings: Sequence[SolverProgress]) -> HindsightProgress:
         """Before anything is read."""
         rows = standings[-1].done_rows
         return cls(observer, rows + sum(one.done_rows for one in _nearest(standings)))
@@ -470,10 +470,14 @@ class Told:
 
 
 def hold_rows(
-    learner: LinearLearner, state: OnlineState, data: Dataset, execution: Execution, told: Told | None = None
-) -> HeldRows | None:
+    learner: LinearLearner,
+    state: OnlineState,
+    data: Dataset,
+    execution: Execution,
+    told: HindsightProgress | None = None,
+) -> MemoryRows | None:
     """Read all rows once more, in the order they were learnt; None if even their inputs are more than MOST_BYTES."""
-    told = told or Told()
+    told = told or HindsightProgress()
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
     mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES
@@ -487,17 +491,17 @@ def hold_rows(
         labels[part] = rows.targets
         done = part.stop
         told.read(len(rows.targets))
-    return HeldRows(held, labels, learner, mapped, execution.n_threads)
+    return MemoryRows(held, labels, learner, mapped, execution.n_threads)
 
 
 def hindsights(
-    learner: LinearLearner, held: HeldRows, standings: Sequence[Standing], told: Told | None = None
-) -> list[tuple[Standing, Hindsight]]:
+    learner: LinearLearner, held: MemoryRows, standings: Sequence[SolverProgress], told: HindsightProgress | None = None
+) -> list[tuple[SolverProgress, Hindsight]]:
     """The best weights at each horizon, within the learner's limits if it has any, each from where the last ended."""
     assert learner.radius is not None
-    told, near = told or Told(), None
+    told, near = told or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
-    found: list[tuple[Standing, Hindsight]] = []
+    found: list[tuple[SolverProgress, Hindsight]] = []
     for standing in _horizons(standings, held.labels):
         rows, weights = held.first(standing.done_rows), held.weights(standing.done_rows)
         enough = _Enough(standing, told)
@@ -518,8 +522,8 @@ class _Enough:
     far the gap has come, on a logarithmic scale.
     """
 
-    standing: Standing
-    told: Told
+    standing: SolverProgress
+    told: HindsightProgress
     first: float | None = None
     share: float = 0.0
 
@@ -541,14 +545,14 @@ class _Enough:
         self.told.solving(self.standing.done_rows, self.share, certificate)
 
 
-def _nearest(standings: Sequence[Standing]) -> list[Standing]:
+def _nearest(standings: Sequence[SolverProgress]) -> list[SolverProgress]:
     """The standings next to a sixteenth of the rows, an eighth, ..., all."""
     total = standings[-1].done_rows
     chosen = [min(standings, key=lambda one: abs(one.done_rows - total / part)) for part in HORIZONS]
     return list(dict.fromkeys(chosen))
 
 
-def _horizons(standings: Sequence[Standing], labels: NDArray[np.float64]) -> list[Standing]:
+def _horizons(standings: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
     """Return the nearest horizons at which both classes have been seen."""
     both = int(np.argmax(labels != labels[0]))
     return [one for one in _nearest(standings) if one.done_rows > both]

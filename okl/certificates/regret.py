@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.certificates.hindsight import TOLERANCE, HeldRows, Hindsight, Told, solve_in_ball
+from okl.certificates.hindsight import TOLERANCE, Hindsight, HindsightProgress, MemoryRows, solve_in_ball
 from okl.data.dataset import Schema
 from okl.features.fourier import FourierFeatures
 from okl.solvers.accelerated.base import Certificate
-from okl.solvers.base import Standing
+from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.linear import LinearLearner
 
@@ -28,7 +28,7 @@ _LARGEST_ERROR = 2.0  # of inner products of rows of length 1 as a kernel's valu
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepSizes:
     """eta_t = size, or size / sqrt(t)."""
 
     size: float
@@ -40,7 +40,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Played:
+class LearnerLosses:
     """Losses of a learner on its first rows.
 
     rows : T >= 1; loss : sum of the losses; squared_gradients, stepped_gradients : sums of ||g_t||^2, eta_t ||g_t||^2
@@ -52,7 +52,7 @@ class Played:
     stepped_gradients: float
 
 
-def map_space_bound(played: Played, steps: Steps, radius: float, comparator_norm: float) -> float:
+def map_space_bound(played: LearnerLosses, steps: StepSizes, radius: float, comparator_norm: float) -> float:
     """Return the upper bound of the regret against weights u of the ball.
 
     Constant steps:  ||u||^2 / (2 eta) + eta / 2 sum ||g_t||^2
@@ -74,7 +74,7 @@ def map_space_bound(played: Played, steps: Steps, radius: float, comparator_norm
     return start + shrinking + 0.5 * played.stepped_gradients
 
 
-def constrained_bound(played: Played, steps: Steps, radius: float, comparator_norm: float) -> float:
+def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, comparator_norm: float) -> float:
     """The same of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
 
     Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
@@ -125,7 +125,7 @@ class KernelBound:
     vacuous: bool
 
 
-def kernel_space_bound(played: Played, step: float, setting: KernelSetting) -> KernelBound:
+def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSetting) -> KernelBound:
     """(1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1, of the least epsilon 95% certain.
 
     The map is scaled to ||z|| = 1 here. The theorem's probability is 1 - 2^8 (sigma_p diameter / epsilon)^2
@@ -174,15 +174,15 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
 class Horizon:
     """Learner and comparator on the first rows."""
 
-    played: Played
+    played: LearnerLosses
     learner: LinearLearner
     hindsight: Hindsight
 
     @classmethod
-    def of(cls, standing: Standing, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
+    def of(cls, standing: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
         """Return the loss of the learner and of the best weights over the same rows."""
         sums = standing.surrogate, standing.squared_gradients, standing.stepped_gradients
-        return cls(Played(standing.done_rows, *sums), learner, hindsight)
+        return cls(LearnerLosses(standing.done_rows, *sums), learner, hindsight)
 
     @property
     def regret(self) -> float:
@@ -190,9 +190,9 @@ class Horizon:
         return self.played.loss - self.hindsight.certificate.primal
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> StepSizes:
         """Step sizes of the learner."""
-        return Steps(self.learner.step_size, self.learner.decaying)
+        return StepSizes(self.learner.step_size, self.learner.decaying)
 
     @property
     def radius(self) -> float:
@@ -306,7 +306,7 @@ ENOUGH = 0.01  # of the tracker's loss in a run, for the gap of the run's optimu
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class WindowRuns:
     """The best weights of a ball in every run of windows i, ..., j - 1, at [i, j] for i < j <= n.
 
     borders : (n + 1,) rows at which windows begin, and their number in all
@@ -321,7 +321,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RegretComparison:
     """The tracker beside models with at most k changes.
 
     changes : k; loss, floor : of the best found, and what none falls below that changes at k borders of windows
@@ -346,7 +346,9 @@ class Comparison:
         }
 
 
-def chosen_borders(standings: Sequence[Standing], labels: NDArray[np.float64], pieces: int = PIECES) -> list[Standing]:
+def chosen_borders(
+    standings: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
+) -> list[SolverProgress]:
     """The standings next to the ends of so many windows of alike lengths, the last one at the end.
 
     Without rows of both classes, labels (rows,) of -1 and +1, a window is one with the next, the last with the one
@@ -355,7 +357,7 @@ def chosen_borders(standings: Sequence[Standing], labels: NDArray[np.float64], p
     total = standings[-1].done_rows
     ends = [total * (piece + 1) / pieces for piece in range(pieces)]
     near = [min(standings, key=lambda one: abs(one.done_rows - end)) for end in ends]
-    chosen: list[Standing] = []
+    chosen: list[SolverProgress] = []
     first = 0
     for one in dict.fromkeys([*near[:-1], standings[-1]]):
         if np.ptp(labels[first : one.done_rows]) > 0.0:
@@ -364,12 +366,14 @@ def chosen_borders(standings: Sequence[Standing], labels: NDArray[np.float64], p
     return [*chosen[:-1], standings[-1]] if chosen else []
 
 
-def solve_runs(held: HeldRows, standings: Sequence[Standing], radius: float, told: Told | None = None) -> Runs:
+def solve_runs(
+    held: MemoryRows, standings: Sequence[SolverProgress], radius: float, told: HindsightProgress | None = None
+) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
     held : rows in the order they were learnt; standings : at the ends of the windows, the last row's the last
     """
-    told = told or Told()
+    told = told or HindsightProgress()
     borders = np.array([0, *(one.done_rows for one in standings)], dtype=np.int64)
     sums = np.array([0.0, *(one.surrogate for one in standings)])
     n = len(standings)
@@ -385,10 +389,10 @@ def solve_runs(held: HeldRows, standings: Sequence[Standing], radius: float, tol
             )
             losses[i, j], floors[i, j] = near.certificate.primal, max(0.0, near.certificate.dual)
             told.read(last - first)
-    return Runs(borders, losses, floors, np.diff(sums))
+    return WindowRuns(borders, losses, floors, np.diff(sums))
 
 
-def compare(runs: Runs) -> list[Comparison]:
+def compare(runs: WindowRuns) -> list[RegretComparison]:
     """Comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
     n = len(runs.played)
     best, places = _best_partitions(runs.losses, n)
@@ -398,7 +402,7 @@ def compare(runs: Runs) -> list[Comparison]:
         {0, n - 1} | {2**power for power in range(math.ceil(math.log2(n))) if 2**power < n} if n > 1 else {0}
     )
     return [
-        Comparison(
+        RegretComparison(
             k, float(best[k]), float(floors[k]), float(anywhere[k]), tuple(int(runs.borders[i]) for i in places[k])
         )
         for k in counts

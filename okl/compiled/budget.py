@@ -30,7 +30,7 @@ from okl.foundation.types import FloatArray
 # scale is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both
 # arrays, so that kernel rows run over whole vectors.
 #
-# A driver takes Kept and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays handed on for
+# A driver takes SupportArrays and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays handed on for
 # every row costs twice as much as its kernel row.
 #
 # Legend: x a row (n_inputs,); f a score; B the budget.
@@ -44,7 +44,7 @@ LABEL, NUMBER = 0, 1  # rows of marks
 FIRST_INTEGER, FIRST_FLOAT, N_INTEGERS, N_FLOATS = 4, 1, 8, 8
 
 
-class Kept(NamedTuple):
+class SupportArrays(NamedTuple):
     """All that learning changes in place.
 
     supports : (n_inputs, capacity), one column a support, of the learner's precision; unused columns are 0
@@ -87,7 +87,7 @@ class BudgetRule(NamedTuple):
     parameters: Doubles
 
 
-class Seen(NamedTuple):
+class RowResult(NamedTuple):
     """A row that was scored and counted, before it is learnt.
 
     output : the row's entry in coefficients: its class, or 0; wrong : the best wrong class, -1 with one output
@@ -144,7 +144,7 @@ def count_row(
     class_counts: Integers,
     y: float,
     code: int,
-) -> Seen:
+) -> RowResult:
     """Count a row with these scores (n_outputs,); counts, sums and class_counts change in place."""
     counts[ROWS] += 1
     if code == MULTICLASS_HINGE:
@@ -152,15 +152,15 @@ def count_row(
         count_class(counts, class_counts, scores, true)
         wrong = best_wrong(scores, true)
         f = np.float64(scores[true])
-        return Seen(true, wrong, true, y, f, f - np.float64(scores[wrong]))
+        return RowResult(true, wrong, true, y, f, f - np.float64(scores[wrong]))
     f = np.float64(scores[0])
     if code == HINGE:
-        return Seen(0, -1, count_binary(counts, class_counts, f, y), y, f, y * f)
-    return Seen(0, -1, count_squares(sums, class_counts, f, y), y, f, y - f)
+        return RowResult(0, -1, count_binary(counts, class_counts, f, y), y, f, y * f)
+    return RowResult(0, -1, count_squares(sums, class_counts, f, y), y, f, y - f)
 
 
 @compiled_row
-def mistake_step(code: int, epsilon: float, step_size: float, seen: Seen) -> float:
+def mistake_step(code: int, epsilon: float, step_size: float, seen: RowResult) -> float:
     """Coefficient of a Perceptron for a row, 0 for none: +-step_size after a mistake, with the residual's sign.
 
     A mistake is what is counted as one, a score of 0 being +1 and ties the first class, or |y - f| > epsilon.
@@ -176,7 +176,7 @@ def mistake_step(code: int, epsilon: float, step_size: float, seen: Seen) -> flo
 
 
 @compiled_row
-def gradient_step(code: int, epsilon: float, step_size: float, seen: Seen) -> float:
+def gradient_step(code: int, epsilon: float, step_size: float, seen: RowResult) -> float:
     """Coefficient of gradient descent on the loss for a row, 0 for none: -step_size times the derivative."""
     if code == MULTICLASS_HINGE:
         return step_size if seen.margin < 1.0 else 0.0
@@ -212,7 +212,7 @@ def put_support(
     integers: Integers,
     x: FloatArray,
     slot: int,
-    seen: Seen,
+    seen: RowResult,
     value: float,
 ) -> None:
     """Make a row the support at a slot: value, before the scale, for its output, -value for the best wrong class.
@@ -230,7 +230,7 @@ def put_coefficient(
     marks: Integers,
     integers: Integers,
     slot: int,
-    seen: Seen,
+    seen: RowResult,
     value: float,
 ) -> None:
     """`put_support` without the row itself."""
@@ -405,7 +405,7 @@ def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None
 
 
 @compiled_row
-def learn_random_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_random_perceptron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size.
 
     Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3 (RBP).
@@ -426,7 +426,7 @@ def learn_random_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, ru
 
 
 @compiled_row
-def drop_random(kept: Kept, rule: BudgetRule) -> None:
+def drop_random(kept: SupportArrays, rule: BudgetRule) -> None:
     """Take random supports out until the budget is met; kept changes in place."""
     supports, coefficients, marks, _, integers = kept[:5]
     while integers[COUNT] > rule.budget:
@@ -493,7 +493,7 @@ def shrink_for_oldest(
 
 
 @compiled_row
-def _step_there(seen: Seen, step: float, output: int, value: float) -> float:
+def _step_there(seen: RowResult, step: float, output: int, value: float) -> float:
     """Return what a step adds to an output at a support whose kernel value with the row is value."""
     if output == seen.output:
         return step * value
@@ -501,7 +501,7 @@ def _step_there(seen: Seen, step: float, output: int, value: float) -> float:
 
 
 @compiled_row
-def learn_forgetron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_forgetron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size, whether f shrinks.
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
@@ -532,7 +532,7 @@ def learn_forgetron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: Budg
 
 
 @compiled_row
-def forget_oldest(kept: Kept, rule: BudgetRule) -> None:
+def forget_oldest(kept: SupportArrays, rule: BudgetRule) -> None:
     """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
     supports, coefficients, marks, _, integers, floats, _, _, _, _, spare, column, _ = kept
     many = rule.code == MULTICLASS_HINGE
@@ -578,7 +578,7 @@ def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, c
 
 
 @compiled_row
-def subtract_support(kept: Kept, kernel: KernelRule, slot: int) -> None:
+def subtract_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Take the share of the support at slot out of F; kept.memory changes, column and spare are buffers."""
     copy_support(kept.column, kept.supports, slot)
     width = used_width(kept.integers[COUNT])
@@ -591,7 +591,7 @@ def subtract_support(kept: Kept, kernel: KernelRule, slot: int) -> None:
 
 
 @compiled_row
-def add_step(memory: Doubles, row: FloatArray, width: int, seen: Seen, step: float) -> None:
+def add_step(memory: Doubles, row: FloatArray, width: int, seen: RowResult, step: float) -> None:
     """Add a new support's share to F of those before; row (capacity,) holds their kernel values with it."""
     for i in range(width):
         memory[seen.output, i] += step * np.float64(row[i])
@@ -600,7 +600,7 @@ def add_step(memory: Doubles, row: FloatArray, width: int, seen: Seen, step: flo
 
 
 @compiled_row
-def learn_budget_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_budget_perceptron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size, margin at or below which a row is learnt.
 
     F is kept by one kernel row for what comes and one for what goes, where the paper's O(B^2) computes it anew.
@@ -635,7 +635,7 @@ def learn_budget_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, ru
 
 
 @compiled_row
-def remember_scores(kept: Kept, rule: BudgetRule) -> None:
+def remember_scores(kept: SupportArrays, rule: BudgetRule) -> None:
     """Compute F of all supports; kept.memory changes, the buffers as well."""
     for i in range(kept.integers[COUNT]):
         copy_support(kept.column, kept.supports, i)
@@ -655,7 +655,7 @@ def remember_scores(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def drop_redundant(kept: Kept, rule: BudgetRule) -> None:
+def drop_redundant(kept: SupportArrays, rule: BudgetRule) -> None:
     """Take the most redundant supports out until the budget is met; kept changes in place."""
     while kept.integers[COUNT] > rule.budget:
         last = kept.integers[COUNT] - 1
@@ -681,7 +681,7 @@ def clip(coefficients: FloatArray, largest: float) -> None:
 
 
 @compiled_row
-def learn_bounded_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_bounded_gradient(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place.
 
     parameters : step_size; decay, 1 - step_size * regularisation; whether all others grow when a support goes; the
@@ -713,7 +713,7 @@ def learn_bounded_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rul
 
 
 @compiled_row
-def drop_bounded(kept: Kept, rule: BudgetRule) -> None:
+def drop_bounded(kept: SupportArrays, rule: BudgetRule) -> None:
     """Take supports out as BOGD does, the others growing, until the budget is met; kept changes in place."""
     supports, coefficients, marks, _, integers, floats, _, _, _, _, _, _, _ = kept
     grows, largest, oldest = rule.parameters[2], rule.parameters[3], rule.parameters[4]
@@ -728,7 +728,7 @@ def drop_bounded(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen: Seen) -> float:
+def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen: RowResult) -> float:
     """Coefficient of NORMA for a row, 0 for none; the margin in floats moves, unless share < 0.
 
     share : nu, the share of rows that shall be beyond the margin
@@ -748,7 +748,7 @@ def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen:
 
 
 @compiled_row
-def learn_norma(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_norma(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size, decay, share (nu).
 
     Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, Figure 1, with truncation.
@@ -771,7 +771,7 @@ def learn_norma(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRu
 
 
 @compiled_row
-def drop_oldest(kept: Kept, rule: BudgetRule) -> None:
+def drop_oldest(kept: SupportArrays, rule: BudgetRule) -> None:
     """Take the oldest supports out until the budget is met; kept changes in place."""
     supports, coefficients, marks, _, integers = kept[:5]
     while integers[COUNT] > rule.budget:
@@ -785,7 +785,7 @@ def drop_oldest(kept: Kept, rule: BudgetRule) -> None:
 PERCEPTRON, GRADIENT, NORMA = 0, 1, 2
 
 
-class Grown(NamedTuple):
+class GrowingArrays(NamedTuple):
     """All that learning a block changes in place.
 
     coefficients : (n_outputs, rows) float64, of each row of the block; 0 where it did not become a support
@@ -801,7 +801,7 @@ class Grown(NamedTuple):
     scores: Doubles
 
 
-class Growth(NamedTuple):
+class GrowthRule(NamedTuple):
     """Update rule of a row: kind, one of the three; loss code and epsilon; and the numbers of the kind.
 
     decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
@@ -825,7 +825,9 @@ def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
 
 
 @compiled_row
-def learn_growing(grown: Grown, known: Doubles, among: FloatArray, targets: Doubles, growth: Growth) -> None:
+def learn_growing(
+    grown: GrowingArrays, known: Doubles, among: FloatArray, targets: Doubles, growth: GrowthRule
+) -> None:
     """Learn the rows of a block one after the other; grown changes in place.
 
     known : (rows, n_outputs), scores by the supports before the block; among : (rows, rows), kernel values of its rows
@@ -903,7 +905,7 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
 
 
 @compiled_row
-def learn_sampled_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_sampled_gradient(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size, decay, -, largest coefficient.
 
     Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++ by non-uniform sampling.
@@ -930,7 +932,7 @@ def learn_sampled_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rul
 
 
 @compiled_row
-def remember_norms(kept: Kept, rule: BudgetRule) -> None:
+def remember_norms(kept: SupportArrays, rule: BudgetRule) -> None:
     """Compute memory[NORM] of all supports; kept changes in place."""
     for i in range(kept.integers[COUNT]):
         copy_support(kept.column, kept.supports, i)
@@ -938,7 +940,7 @@ def remember_norms(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def drop_sampled(kept: Kept, rule: BudgetRule) -> None:
+def drop_sampled(kept: SupportArrays, rule: BudgetRule) -> None:
     """Take supports out as BOGD++ does until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, floats, _, _, _, _, _, _, _ = kept
     while integers[COUNT] > rule.budget:

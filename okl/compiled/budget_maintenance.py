@@ -15,8 +15,8 @@ from okl.compiled.budget import (
     BudgetRule,
     Doubles,
     Integers,
-    Kept,
-    Seen,
+    RowResult,
+    SupportArrays,
     copy_support,
     count_row,
     drop_support,
@@ -188,7 +188,7 @@ AGGRESSIVENESS = 0  # place in parameters
 
 
 @compiled_row
-def passive_step(seen: Seen, own: float, aggressiveness: float) -> float:
+def passive_step(seen: RowResult, own: float, aggressiveness: float) -> float:
     """Coefficient of a row of k(x, x) = own > 0, 0 for none; signed as y.
 
     Source: Crammer et al., JMLR 7, 2006, equation (PA-I) and section 8 for several classes.
@@ -232,7 +232,7 @@ def take_place(
     integers: Integers,
     x: FloatArray,
     slot: int,
-    seen: Seen,
+    seen: RowResult,
     share: float,
     step: float,
 ) -> None:
@@ -259,7 +259,7 @@ def costs_of_removal(costs: Doubles, selves: Doubles, coefficients: FloatArray, 
 
 
 @compiled_row
-def learn_bpa_simple(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_bpa_simple(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order, kept changes in place. parameters : aggressiveness C.
 
     memory : (2, capacity), k(s, s) of the supports and a buffer for costs
@@ -291,7 +291,7 @@ def learn_bpa_simple(kept: Kept, inputs: FloatArray, targets: Doubles, rule: Bud
 
 
 @compiled_row
-def remember_selves(kept: Kept, rule: BudgetRule) -> None:
+def remember_selves(kept: SupportArrays, rule: BudgetRule) -> None:
     """Write k(s, s) of all supports to the first row of memory; kept changes in place."""
     supports, memory, column, kernel = kept.supports, kept.memory, kept.column, rule.kernel
     for slot in range(kept.integers[COUNT]):
@@ -300,7 +300,7 @@ def remember_selves(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def drop_lightest(kept: Kept, rule: BudgetRule) -> None:
+def drop_lightest(kept: SupportArrays, rule: BudgetRule) -> None:
     """Drop the supports of least |a|^2 k(s, s) until the budget is met, oldest first; kept changes in place."""
     supports, coefficients, marks, memory, integers = kept[:5]
     while integers[COUNT] > rule.budget:
@@ -338,7 +338,7 @@ ALIKE = 1e-12  # relative determinant of two helpers below which they are one
 
 
 @compiled_row
-def learn_bpa_nearest(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_bpa_nearest(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : aggressiveness C.
 
     memory : (5, capacity): k(s, s), slot of the nearest neighbour, squared distance to it, k(s, it), a buffer
@@ -447,7 +447,7 @@ def find_lost_neighbours(
 
 
 @compiled_row
-def remember_neighbours(kept: Kept, rule: BudgetRule) -> None:
+def remember_neighbours(kept: SupportArrays, rule: BudgetRule) -> None:
     """Compute memory from the supports; kept changes in place."""
     remember_selves(kept, rule)
     kept.memory[NEAREST, :] = NOBODY
@@ -457,7 +457,7 @@ def remember_neighbours(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def remove_to_neighbours(kept: Kept, rule: BudgetRule) -> None:
+def remove_to_neighbours(kept: SupportArrays, rule: BudgetRule) -> None:
     """Project the cheapest support onto its nearest neighbour until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, _, spare, column, _ = kept
     while integers[COUNT] > rule.budget:
@@ -501,7 +501,7 @@ STEP_SIZE, MARGIN = 0, 1  # places in parameters
 
 
 @compiled_row
-def add_projection(coefficients: FloatArray, place: Doubles, seen: Seen, factor: float) -> None:
+def add_projection(coefficients: FloatArray, place: Doubles, seen: RowResult, factor: float) -> None:
     """Add factor * place (width,) to the coefficients of the row's output, and take it from the best wrong class."""
     right = coefficients[seen.output]
     for i in range(place.shape[0]):
@@ -513,7 +513,9 @@ def add_projection(coefficients: FloatArray, place: Doubles, seen: Seen, factor:
 
 
 @compiled_row
-def learn_projectron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float) -> None:
+def learn_projectron(
+    kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float
+) -> None:
     """Learn rows in order; kept changes in place.
 
     parameters : step_size; above 0 for Projectron++, which learns rows of a margin below 1
@@ -556,7 +558,7 @@ def norm_within_reach(budget: int) -> float:
 
 
 @compiled_row
-def margin_step(seen: Seen, length: float, left: float, comparator: float) -> float:
+def margin_step(seen: RowResult, length: float, left: float, comparator: float) -> float:
     """Coefficient of the projection of a row that was right with too small a margin, 0 for none; signed as y.
 
     loss = 1 - margin, tau = min(loss / length, 1), taken where 2 loss - tau length - 2 U sqrt(left) >= 0: where the
@@ -572,7 +574,7 @@ def margin_step(seen: Seen, length: float, left: float, comparator: float) -> fl
 
 
 @compiled_row
-def project_excess(kept: Kept, rule: BudgetRule, dependence: float) -> None:
+def project_excess(kept: SupportArrays, rule: BudgetRule, dependence: float) -> None:
     """Keep the first supports up to the budget, and the projections of the others; kept changes in place.
 
     memory is made anew; memory as in `learn_projectron`.
@@ -632,7 +634,9 @@ def move_support(
 
 
 @compiled_row
-def learn_bpa_projection(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float) -> None:
+def learn_bpa_projection(
+    kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float
+) -> None:
     """Learn rows in order; kept changes in place. parameters : aggressiveness C.
 
     memory : (3 + capacity, capacity), a buffer for a projection, the inverse of the kernel matrix, two more buffers
@@ -687,7 +691,7 @@ def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) 
 
 
 @compiled_row
-def remove_from_span(kept: Kept, rule: BudgetRule) -> None:
+def remove_from_span(kept: SupportArrays, rule: BudgetRule) -> None:
     """Project the cheapest support onto the others until the budget is met; kept, its inverse among it, changes."""
     supports, coefficients, marks, memory, integers = kept[:5]
     inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
@@ -717,7 +721,7 @@ SELVES, NORMS, LOGS, BOTH, LOST, PLACES = 0, 1, 2, 3, 4, 5  # rows of memory; al
 
 
 @compiled_row
-def learn_bsgd_removal(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_bsgd_removal(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order, kept changes in place. parameters : regularisation lambda.
 
     The support of least |a|^2 k(s, s) goes, the oldest of equals: with k(s, s) = 1 they all are.
@@ -743,7 +747,7 @@ def learn_bsgd_removal(kept: Kept, inputs: FloatArray, targets: Doubles, rule: B
 
 
 @compiled_row
-def learn_bsgd_merging(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_bsgd_merging(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order, kept changes in place. parameters : regularisation lambda.
 
     The support of least |a|, the newest of equals, is merged with the one where that changes f least, the first of
@@ -833,7 +837,7 @@ def join_supports(
 
 
 @compiled_row
-def merge_excess(kept: Kept, rule: BudgetRule) -> None:
+def merge_excess(kept: SupportArrays, rule: BudgetRule) -> None:
     """Merge the least support with its best partner until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, _, _ = kept
     memory[SELVES, :] = 1.0
@@ -1000,7 +1004,7 @@ def drop_twin(memory: Doubles, slot: int, count: int) -> None:
 
 
 @compiled_row
-def learn_twins(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+def learn_twins(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows of two classes in order; kept changes in place. capacity > budget.
 
     parameters : C, tolerance and most sweeps of `solve_twins`, and the weight of pairs of unlike rows in a merge
@@ -1078,7 +1082,7 @@ def best_coefficient(others: float, own: float, low: float, high: float) -> floa
 
 
 @compiled_row
-def remember_twins(kept: Kept, rule: BudgetRule) -> None:
+def remember_twins(kept: SupportArrays, rule: BudgetRule) -> None:
     """Compute memory but for its counts from supports, and coefficients within what counts allow; kept changes."""
     supports, coefficients, _, memory, integers, _, _, _, _, row, _, column, _ = kept
     penalty, count = rule.parameters[PENALTY], integers[COUNT]
@@ -1090,7 +1094,7 @@ def remember_twins(kept: Kept, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def reduce_twins(kept: Kept, rule: BudgetRule) -> None:
+def reduce_twins(kept: SupportArrays, rule: BudgetRule) -> None:
     """Solve, and make room until the budget is met, solving again each time; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
     write_scores(memory, integers[COUNT])

@@ -543,7 +543,7 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
 Doubles = NDArray[np.float64]
 
 
-class Box(NamedTuple):
+class CoefficientBounds(NamedTuple):
     """Bounds of the coefficients.
 
     targets, lower, upper : (m,) float64; squares : (m,) float64, q
@@ -559,7 +559,7 @@ class Box(NamedTuple):
 
 
 @compiled_row
-def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: Box) -> float:
+def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
     """The maximiser of the dual in one coefficient: pull is y - s at b."""
     reach = box.scale / max(square, 1e-30)  # a row of zeros goes to a bound
     free, threshold = b + pull * reach, box.epsilon * reach
@@ -578,7 +578,12 @@ def _weighted_sum(row: FloatArray, weights: Doubles) -> float:
 
 @compiled_row
 def descend_rows(
-    coefficients: Doubles, weights: Doubles, pulls: Doubles, order: NDArray[np.int64], rows: FloatArray, box: Box
+    coefficients: Doubles,
+    weights: Doubles,
+    pulls: Doubles,
+    order: NDArray[np.int64],
+    rows: FloatArray,
+    box: CoefficientBounds,
 ) -> None:
     """Give the rows of order their best coefficients, one after the other; coefficients and weights change in place.
 
@@ -606,7 +611,7 @@ def descend_kernel(
     matrix: FloatArray,
     supports: FloatArray,
     kernel: KernelRule,
-    box: Box,
+    box: CoefficientBounds,
 ) -> None:
     """The same with a kernel: coefficients and scores (m,), of all rows, change in place.
 

@@ -17,9 +17,9 @@ from okl.compiled.sgd import (
     STEPPED_GRADIENTS,
     SURROGATE,
     UPDATES,
-    Learnt,
-    Rule,
-    Summed,
+    LearnerArrays,
+    SummedGradients,
+    UpdateRule,
     add_scaled,
     count_binary,
     learn_block,
@@ -48,7 +48,7 @@ _TOLERANCE = 1e-11
 _RIDGE = 1e-13
 
 
-class Small(NamedTuple):
+class StepProblem(NamedTuple):
     """The small problem: limits fixed once, the rest set before every step.
 
     gram : (m, m), G; low, high : (m,), low <= high, may be infinite; radius : > 0
@@ -64,7 +64,7 @@ class Small(NamedTuple):
     above: Vector
 
 
-class Found(NamedTuple):
+class StepWorkspace(NamedTuple):
     """Arrays that a step overwrites: multipliers l (m,) and values C y (m,); room (m + 4, m) is scratch."""
 
     multipliers: Vector
@@ -72,13 +72,13 @@ class Found(NamedTuple):
     room: Vector
 
 
-def room_for(count: int) -> Found:
+def room_for(count: int) -> StepWorkspace:
     """Arrays for so many rows."""
-    return Found(np.zeros(count), np.zeros(count), np.zeros((count + 4, max(count, 1))))
+    return StepWorkspace(np.zeros(count), np.zeros(count), np.zeros((count + 4, max(count, 1))))
 
 
 @compiled_row
-def squared_length(found: Found, small: Small, squared: float) -> float:
+def squared_length(found: StepWorkspace, small: StepProblem, squared: float) -> float:
     """||y||^2 of the multipliers, from C y."""
     total = squared
     for i in range(found.multipliers.shape[0]):
@@ -87,7 +87,7 @@ def squared_length(found: Found, small: Small, squared: float) -> float:
 
 
 @compiled_row
-def dual_value(found: Found, small: Small, squared: float) -> float:
+def dual_value(found: StepWorkspace, small: StepProblem, squared: float) -> float:
     """The dual objective of the multipliers, ||u||^2 apart."""
     total = 0.0
     for i in range(found.multipliers.shape[0]):
@@ -100,7 +100,7 @@ def dual_value(found: Found, small: Small, squared: float) -> float:
 
 
 @compiled_row
-def sweep_multipliers(found: Found, small: Small, squared: float) -> float:
+def sweep_multipliers(found: StepWorkspace, small: StepProblem, squared: float) -> float:
     """Set each multiplier to its best value in turn, the ball's first; returns the largest change, as a length of y."""
     multipliers, values = found.multipliers, found.values
     grown = max(1.0, math.sqrt(squared_length(found, small, squared)) / small.radius)
@@ -127,7 +127,7 @@ def sweep_multipliers(found: Found, small: Small, squared: float) -> float:
 
 
 @compiled_row
-def _free_rows(found: Found, small: Small) -> int:
+def _free_rows(found: StepWorkspace, small: StepProblem) -> int:
     """List the rows whose multiplier may still move, in the first line of room; returns how many there are."""
     free = 0
     for i in range(found.multipliers.shape[0]):
@@ -139,7 +139,7 @@ def _free_rows(found: Found, small: Small) -> int:
 
 
 @compiled_row
-def _newton_system(found: Found, small: Small, squared: float, free: int) -> None:
+def _newton_system(found: StepWorkspace, small: StepProblem, squared: float, free: int) -> None:
     """Write the slopes of the dual over the free rows to line 1 of room, minus its curvature to lines 4 on."""
     room = found.room
     norm = math.sqrt(squared_length(found, small, squared))
@@ -185,7 +185,7 @@ def _eliminate(room: Vector, size: int) -> None:
 
 
 @compiled_row
-def _furthest(found: Found, small: Small, free: int) -> float:
+def _furthest(found: StepWorkspace, small: StepProblem, free: int) -> float:
     """The part of a Newton step, at most all of it, that takes no free multiplier past its ends."""
     part = 1.0
     for a in range(free):
@@ -199,7 +199,7 @@ def _furthest(found: Found, small: Small, free: int) -> float:
 
 
 @compiled_row
-def newton_multipliers(found: Found, small: Small, squared: float) -> float:
+def newton_multipliers(found: StepWorkspace, small: StepProblem, squared: float) -> float:
     """Take a Newton step of the free multipliers together, shortened until the dual does not fall; returns its length.
 
     Where rows are nearly parallel, turns of single ones hardly move.
@@ -234,7 +234,7 @@ def newton_multipliers(found: Found, small: Small, squared: float) -> float:
 
 
 @compiled_row
-def settle_multipliers(found: Found, small: Small, squared: float) -> float:
+def settle_multipliers(found: StepWorkspace, small: StepProblem, squared: float) -> float:
     """Overwrite found by the multipliers of the step and C y; returns 1 + nu, so that x = y / (1 + nu).
 
     Turns of single multipliers first, which one or two rows need no more than; then a Newton step between them.
@@ -276,7 +276,7 @@ class Limits(NamedTuple):
     gain: float
 
 
-class Watched(NamedTuple):
+class LimitCounters(NamedTuple):
     """State that learning under limits changes in place, in addition to Learnt.
 
     queues : (2, m) float64, of the lower and the upper limits; values : (m,), C w
@@ -297,7 +297,7 @@ def _values(values: Vector, rows: FloatArray, w_left: FloatArray, w_right: Float
 
 
 @compiled
-def _watch(watched: Watched, limits: Limits, found_caps: NDArray[np.float64], now: float, penalty: float) -> bool:
+def _watch(watched: LimitCounters, limits: Limits, found_caps: NDArray[np.float64], now: float, penalty: float) -> bool:
     """Count what is outside its limits, lengthen the queues by that, and write the slopes of the penalties.
 
     now : gamma of this row; penalty : alpha of this row times gamma of the next. Whether anything is outside.
@@ -318,7 +318,7 @@ def _watch(watched: Watched, limits: Limits, found_caps: NDArray[np.float64], no
 
 
 @compiled
-def _within(small: Small, squared: float) -> bool:
+def _within(small: StepProblem, squared: float) -> bool:
     """Return whether the point u needs no correction: it is in the ball, and inside the limits that have a price."""
     if squared > small.radius * small.radius:
         return False
@@ -334,10 +334,10 @@ def _within(small: Small, squared: float) -> bool:
 def _correct(
     w_left: FloatArray,
     w_right: FloatArray,
-    watched: Watched,
+    watched: LimitCounters,
     limits: Limits,
-    found: Found,
-    small: Small,
+    found: StepWorkspace,
+    small: StepProblem,
     squared: float,
 ) -> float:
     """Take weights that hold u to the argmin of the step, and the values with them; returns the new ||w||^2."""
@@ -362,7 +362,7 @@ def _correct(
 
 
 @compiled
-def _step_of(rule: Rule, row: float) -> float:
+def _step_of(rule: UpdateRule, row: float) -> float:
     return rule.step_size / math.sqrt(row) if rule.decaying else rule.step_size
 
 
@@ -391,12 +391,12 @@ def _sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: Floa
 
 @compiled_sum
 def learn_constrained_block(
-    learnt: Learnt,
-    watched: Watched,
-    found: Found,
+    learnt: LearnerArrays,
+    watched: LimitCounters,
+    found: StepWorkspace,
     block: Block,
     targets: NDArray[np.float64],
-    rule: Rule,
+    rule: UpdateRule,
     limits: Limits,
 ) -> None:
     """Learn the rows of a block one after the other; learnt and watched change in place, found is scratch.
@@ -420,7 +420,7 @@ def learn_constrained_block(
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]
     caps, reach = np.zeros((2, limits.low.shape[0])), np.zeros(limits.low.shape[0])
-    small = Small(limits.gram, limits.low, limits.high, radius, reach, caps[0], caps[1])
+    small = StepProblem(limits.gram, limits.low, limits.high, radius, reach, caps[0], caps[1])
     _values(watched.values, limits.rows, w_left, w_right)
     squared = float(dot(w_left, w_left) + dot(w_right, w_right))
     for row in range(targets.shape[0]):
@@ -465,13 +465,13 @@ def learn_constrained_block(
 
 @compiled
 def learn_fourier(
-    learnt: Learnt,
+    learnt: LearnerArrays,
     turns: NDArray[np.int64],
     block: Block,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     waves: Waves,
-    rule: Rule,
+    rule: UpdateRule,
     thread: int,
     n_threads: int,
 ) -> bool:
@@ -489,15 +489,15 @@ def learn_fourier(
 
 @compiled
 def learn_constrained_fourier(
-    learnt: Learnt,
-    watched: Watched,
-    found: Found,
+    learnt: LearnerArrays,
+    watched: LimitCounters,
+    found: StepWorkspace,
     turns: NDArray[np.int64],
     block: Block,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     waves: Waves,
-    rule: Rule,
+    rule: UpdateRule,
     limits: Limits,
     thread: int,
     n_threads: int,
@@ -517,14 +517,14 @@ def learn_constrained_fourier(
 
 @compiled
 def sum_fourier(
-    summed: Summed,
+    summed: SummedGradients,
     turns: NDArray[np.int64],
     block: Block,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     waves: Waves,
     weights: FloatArray,
-    rule: Rule,
+    rule: UpdateRule,
     thread: int,
     n_threads: int,
 ) -> bool:

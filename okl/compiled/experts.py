@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from okl.compiled.fourier import project
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import sines_and_cosines
-from okl.compiled.mixing import Counted, Hedge, Memo, mix_rows
+from okl.compiled.mixing import AdaHedgeState, MixtureCounters, MixtureMemory, mix_rows
 from okl.compiled.sgd import MULTICLASS_HINGE, slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
 from okl.foundation.types import FloatArray
@@ -44,7 +44,7 @@ class Team(NamedTuple):
     steps: NDArray[np.float64]
 
 
-class Said(NamedTuple):
+class ExpertScores(NamedTuple):
     """Scores of the experts for rows before they learn them, overwritten.
 
     words : (rows, T, 2) float64, at LAST and AVERAGED: scores, or the class for several; NaN for a score that is not
@@ -275,7 +275,7 @@ def take_four(
 # Pulls go the same way, with moves times the age of their row. Legend as in okl.compiled.experts.
 
 
-class Room(NamedTuple):
+class ExpertWorkspace(NamedTuple):
     """Scratch for four rows, overwritten.
 
     scores, averaged : (4, K); gram : (4, 4), products of features, above the diagonal; moves, ages : (4,), all float64
@@ -293,7 +293,7 @@ class Room(NamedTuple):
 
 
 @compiled
-def new_room(weights: FloatArray) -> Room:
+def new_room(weights: FloatArray) -> ExpertWorkspace:
     """Scratch for a team of such weights (T, K, H, n)."""
     scores, averaged, gram = (
         np.empty((FOUR, weights.shape[1])),
@@ -301,14 +301,14 @@ def new_room(weights: FloatArray) -> Room:
         np.empty((FOUR, FOUR)),
     )
     moves, ages, outputs = np.empty(FOUR), np.empty(FOUR), np.empty((FOUR, 2), dtype=np.int64)
-    return Room(scores, averaged, gram, moves, ages, outputs, np.empty((2, FOUR), dtype=weights.dtype))
+    return ExpertWorkspace(scores, averaged, gram, moves, ages, outputs, np.empty((2, FOUR), dtype=weights.dtype))
 
 
 @compiled_row
 def learn_steps(
-    said: Said,
+    said: ExpertScores,
     team: Team,
-    room: Room,
+    room: ExpertWorkspace,
     block: Block,
     targets: NDArray[np.float64],
     cautions: FloatArray,
@@ -422,9 +422,9 @@ def adagrad_row(
 
 @compiled_row
 def learn_adaptively(
-    said: Said,
+    said: ExpertScores,
     team: Team,
-    room: Room,
+    room: ExpertWorkspace,
     block: Block,
     targets: NDArray[np.float64],
     cautions: FloatArray,
@@ -457,7 +457,7 @@ def learn_adaptively(
 
 @compiled
 def learn_team(
-    said: Said,
+    said: ExpertScores,
     team: Team,
     block: Block,
     targets: NDArray[np.float64],
@@ -506,9 +506,9 @@ class Teams(NamedTuple):
 class Mixture(NamedTuple):
     """Arrays that `mix_rows` changes; complete : whether there is only one team, whose scores are mixed at once."""
 
-    counted: Counted
-    hedge: Hedge
-    memo: Memo
+    counted: MixtureCounters
+    hedge: AdaHedgeState
+    memo: MixtureMemory
     complete: bool
 
 
@@ -570,7 +570,7 @@ def learn_teams(
                 octave += 1
             blank_beyond(part, teams.n_frequencies)
             team = Team(teams.weights[m], teams.pulls[m], teams.squares[m], teams.steps[m])
-            said = Said(words[m, first:last], stepped[m, first:last])
+            said = ExpertScores(words[m, first:last], stepped[m, first:last])
             if not wait_turn(turns[m], index):
                 return False
             learn_steps(said, team, room, part, y, cautions, rule, seen + first)

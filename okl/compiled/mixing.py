@@ -33,7 +33,7 @@ from okl.foundation.types import FloatArray
 GAP, LOWEST, HIGHEST = 0, 1, 2
 
 
-class Hedge(NamedTuple):
+class AdaHedgeState(NamedTuple):
     """State of AdaHedge, changed in place, float64.
 
     losses, recent : (E,), cumulative losses, infinite for experts that diverged; those of late
@@ -88,7 +88,7 @@ ETA, UNEQUAL = 0, 1
 SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block
 
 
-class Memo(NamedTuple):
+class MixtureMemory(NamedTuple):
     """State of the mixture between rows, independent of how rows are cut into blocks, changed in place.
 
     p, loss, together : (E,); votes : (n_classes,); numbers : (2,), at ETA, and at UNEQUAL whether weights are to change
@@ -101,7 +101,7 @@ class Memo(NamedTuple):
     numbers: NDArray[np.float64]
 
 
-class Counted(NamedTuple):
+class MixtureCounters(NamedTuple):
     """counts, sums, class_counts as in okl.compiled.sgd, changed in place."""
 
     counts: NDArray[np.int64]
@@ -109,10 +109,10 @@ class Counted(NamedTuple):
     class_counts: NDArray[np.int64]
 
 
-def new_memo(n_experts: int, n_labels: int) -> Memo:
+def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
     """For so many experts: weights are to be found at the first row."""
     doubles = np.zeros((3, n_experts))
-    return Memo(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))
+    return MixtureMemory(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))
 
 
 @compiled_row
@@ -196,9 +196,9 @@ def _add(total: NDArray[np.float64], loss: NDArray[np.float64]) -> None:
 
 @compiled_row
 def _mix_numbers(
-    counted: Counted,
-    hedge: Hedge,
-    memo: Memo,
+    counted: MixtureCounters,
+    hedge: AdaHedgeState,
+    memo: MixtureMemory,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],
@@ -230,9 +230,9 @@ def _mix_numbers(
 
 @compiled_row
 def _mix_votes(
-    counted: Counted,
-    hedge: Hedge,
-    memo: Memo,
+    counted: MixtureCounters,
+    hedge: AdaHedgeState,
+    memo: MixtureMemory,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],
@@ -267,9 +267,9 @@ def _mix_votes(
 
 @compiled_row
 def mix_rows(
-    counted: Counted,
-    hedge: Hedge,
-    memo: Memo,
+    counted: MixtureCounters,
+    hedge: AdaHedgeState,
+    memo: MixtureMemory,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],
@@ -306,7 +306,7 @@ def mix_rows(
 LOWEST_TARGET, HIGHEST_TARGET = 0, 1
 
 
-class Shares(NamedTuple):
+class FixedShareState(NamedTuple):
     """State of Fixed Share, changed in place, float64.
 
     p : (E,), weights, which sum to 1; mistakes : (E,), sums of losses, infinite once an expert diverged
@@ -405,8 +405,8 @@ def _hear_numbers(
 
 @compiled_row
 def share_rows(
-    counted: Counted,
-    shares: Shares,
+    counted: MixtureCounters,
+    shares: FixedShareState,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],

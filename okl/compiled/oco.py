@@ -22,7 +22,7 @@ SIMPLEX: Final = 2
 Vector = NDArray[np.float64]
 
 
-class Region(NamedTuple):
+class CompiledSet(NamedTuple):
     """A set: low <= x <= high, or the ball about low, or x >= 0 that adds up to size.
 
     kind : BOX, BALL or SIMPLEX
@@ -86,7 +86,7 @@ def project_simplex(point: Vector, total: float) -> None:
 
 
 @compiled_row
-def project(point: Vector, region: Region) -> None:
+def project(point: Vector, region: CompiledSet) -> None:
     """Replace a point (p,) by the nearest one of the set, in place.
 
     Source of the simplex: Michelot, J. Optim. Theory Appl. 50, 1986: the threshold of the coordinates still above it.
@@ -114,7 +114,7 @@ SCALE: Final = 1  # the factor that projects onto it,
 LENGTH: Final = 2  # and the length of x
 
 
-class Rows(NamedTuple):
+class ConstraintRows(NamedTuple):
     """Linear constraints matrix x <= bounds, and what of them is used again and again.
 
     matrix : (m, p);  bounds : (m,)
@@ -129,7 +129,7 @@ class Rows(NamedTuple):
     lengths: Vector
 
 
-class Work(NamedTuple):
+class StepBuffers(NamedTuple):
     """Room to work in, made once for all steps.
 
     multipliers, trial, excess, direction, products : (m,);  hessian, packed : (m, m), (m, p)
@@ -148,17 +148,17 @@ class Work(NamedTuple):
     numbers: Vector
 
 
-def make_rows(matrix: Matrix, bounds: Vector, region: Region) -> Rows:
+def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> ConstraintRows:
     """Return the rows of linear constraints over a set."""
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     centred = (bounds - matrix @ region.low if region.kind == BALL else bounds).view()
     centred.setflags(write=False)  # as bounds are: compiled code is made once for all sets
-    return Rows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
+    return ConstraintRows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
 
 
-def make_work(n_rows: int, dimension: int) -> Work:
+def make_work(n_rows: int, dimension: int) -> StepBuffers:
     """Return room for steps with so many rows in so many dimensions."""
-    return Work(
+    return StepBuffers(
         multipliers=np.zeros(n_rows),
         trial=np.zeros(n_rows),
         excess=np.zeros(n_rows),
@@ -203,7 +203,7 @@ def _length(point: Vector) -> float:
 
 
 @compiled_row
-def _evaluate_ball(work: Work, multipliers: Vector, rows: Rows, radius: float) -> None:
+def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows, radius: float) -> None:
     """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m^2)."""
     squared = work.numbers[SQUARED]
     for i in range(multipliers.shape[0]):
@@ -222,7 +222,9 @@ def _evaluate_ball(work: Work, multipliers: Vector, rows: Rows, radius: float) -
 
 
 @compiled_row
-def evaluate(work: Work, multipliers: Vector, shifted: Vector, rows: Rows, region: Region) -> None:
+def evaluate(
+    work: StepBuffers, multipliers: Vector, shifted: Vector, rows: ConstraintRows, region: CompiledSet
+) -> None:
     """Write x(multipliers) into work.point (not for a ball) and its excess into work.excess."""
     if region.kind == BALL:
         _evaluate_ball(work, multipliers, rows, region.size)
@@ -245,14 +247,14 @@ def gap_term(excess: float, size: float, multiplier: float, limit: float) -> flo
 
 
 @compiled_row
-def term(work: Work, rows: Rows, limit: float, i: int) -> float:
+def term(work: StepBuffers, rows: ConstraintRows, limit: float, i: int) -> float:
     """Return row i's part of the gap."""
     size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
     return float(gap_term(work.excess[i], size, work.multipliers[i], limit))
 
 
 @compiled_row
-def gap_of(work: Work, rows: Rows, limits: Vector) -> float:
+def gap_of(work: StepBuffers, rows: ConstraintRows, limits: Vector) -> float:
     """Return the duality gap."""
     excess, multipliers, lengths, centred = work.excess, work.multipliers, rows.lengths, rows.centred
     gap, length = 0.0, work.numbers[LENGTH]
@@ -305,14 +307,14 @@ _REGULARISER: Final = 1e-13
 
 
 @compiled_row
-def _is_free(point: Vector, region: Region, j: int) -> bool:
+def _is_free(point: Vector, region: CompiledSet, j: int) -> bool:
     if region.kind == BOX:
         return bool(region.low[j] < point[j] < region.high[j])
     return bool(point[j] > 0.0)
 
 
 @compiled_row_sum
-def _pack(work: Work, rows: Rows, region: Region, count: int) -> tuple[int, bool]:
+def _pack(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> tuple[int, bool]:
     """Gather the chosen rows' columns that are free, or those that are not if they are fewer.
 
     A column is free where the projection moves with what is projected. Returns how many, and whether they are the free.
@@ -332,7 +334,7 @@ def _pack(work: Work, rows: Rows, region: Region, count: int) -> tuple[int, bool
 
 
 @compiled_row_sum
-def _fill_packed(work: Work, rows: Rows, n_packed: int, free: bool, box: bool, count: int) -> None:
+def _fill_packed(work: StepBuffers, rows: ConstraintRows, n_packed: int, free: bool, box: bool, count: int) -> None:
     """Write the Hessian over the chosen rows, from packed columns; a simplex's columns are centred first."""
     packed, hessian, chosen = work.packed, work.hessian, work.chosen
     if not box:
@@ -352,7 +354,7 @@ def _fill_packed(work: Work, rows: Rows, n_packed: int, free: bool, box: bool, c
 
 
 @compiled_row
-def _fill_hessian(work: Work, rows: Rows, region: Region, count: int) -> None:
+def _fill_hessian(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write -(second derivative) of the dual over the chosen rows into the lower half of work.hessian."""
     if region.kind != BALL:
         n_packed, free = _pack(work, rows, region, count)
@@ -383,7 +385,7 @@ def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
 
 
 @compiled_row
-def solve_newton(work: Work, rows: Rows, region: Region, count: int) -> None:
+def solve_newton(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write the Newton direction of the chosen rows into work.direction (count,)."""
     _fill_hessian(work, rows, region, count)
     largest = 1e-300
@@ -420,7 +422,13 @@ _FULL: Final = 2
 
 @compiled_row
 def _gap_in_plane(
-    point: Vector, multipliers: Vector, shifted: Vector, matrix: Matrix, bounds: Vector, region: Region, limits: Vector
+    point: Vector,
+    multipliers: Vector,
+    shifted: Vector,
+    matrix: Matrix,
+    bounds: Vector,
+    region: CompiledSet,
+    limits: Vector,
 ) -> float:
     """Write the point that the multipliers (m,) lead to; return the gap."""
     first, second = shifted[0], shifted[1]
@@ -438,7 +446,7 @@ def _gap_in_plane(
 
 
 @compiled_row
-def _meet_one(first: float, second: float, matrix: Matrix, bound: float, region: Region, k: int) -> float:
+def _meet_one(first: float, second: float, matrix: Matrix, bound: float, region: CompiledSet, k: int) -> float:
     """Return the multiplier that meets row k from a point: inside the box, or where its line meets a side.
 
     No number, or an infinite one, where a line along a side is to be met.
@@ -485,7 +493,7 @@ def _choose_in_plane(
     shifted: Vector,
     matrix: Matrix,
     bounds: Vector,
-    region: Region,
+    region: CompiledSet,
     limits: Vector,
 ) -> bool:
     """Write the multipliers (m,) of one choice (m,) of 0, met or full for every row.
@@ -512,7 +520,9 @@ def _choose_in_plane(
 
 
 @compiled_row
-def step_in_plane(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector) -> float:
+def step_in_plane(
+    work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector
+) -> float:
     """Write a step's multipliers (m,) and its point into work, as `maximise_dual` does; return the gap.
 
     For boxes of the plane and up to MOST_ROWS rows. A gap above ENOUGH: rows are so nearly parallel that none of the
@@ -546,7 +556,7 @@ STAY: Final = 2  # or in those inside alone
 
 
 @compiled_row
-def _slope(work: Work) -> float:
+def _slope(work: StepBuffers) -> float:
     """Return excess' direction."""
     slope = 0.0
     for i in range(work.excess.shape[0]):
@@ -555,7 +565,7 @@ def _slope(work: Work) -> float:
 
 
 @compiled_row
-def _rise(work: Work, shifted: Vector, rows: Rows, region: Region) -> bool:
+def _rise(work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet) -> bool:
     """Go to work.trial, or to the highest point on the way; False, and nowhere, if the way does not rise.
 
     The slope falls along the way: where it is negative at the end, its root is found by the Illinois rule, to a
@@ -588,14 +598,14 @@ def _rise(work: Work, shifted: Vector, rows: Rows, region: Region) -> bool:
 
 
 @compiled_row
-def _open(work: Work, limit: float, i: int) -> bool:
+def _open(work: StepBuffers, limit: float, i: int) -> bool:
     """Return whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
     multiplier, excess = work.multipliers[i], work.excess[i]
     return limit > 0.0 and (multiplier > 0.0 or excess > 0.0) and (multiplier < limit or excess < 0.0)
 
 
 @compiled_row
-def _choose(work: Work, rows: Rows, limits: Vector, way: int) -> int:
+def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -> int:
     """Choose the rows to move, with the trial where the multipliers are; return how many.
 
     ALL that may move; or those inside their bounds and, to LEAVE their face, the one on a bound with the largest gap.
@@ -615,7 +625,7 @@ def _choose(work: Work, rows: Rows, limits: Vector, way: int) -> int:
 
 
 @compiled_row
-def _move_trial(work: Work, limits: Vector, way: int, count: int) -> None:
+def _move_trial(work: StepBuffers, limits: Vector, way: int, count: int) -> None:
     """Move the trial by the direction of the chosen rows: clipped row by row (ALL), or up to the first bound met."""
     share, met = 1.0, -1
     if way != ALL:
@@ -632,7 +642,9 @@ def _move_trial(work: Work, limits: Vector, way: int, count: int) -> None:
 
 
 @compiled_row
-def _newton_step(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector, way: int) -> bool:
+def _newton_step(
+    work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector, way: int
+) -> bool:
     """Take a Newton step one way; False, and nowhere, if the dual does not rise."""
     count = _choose(work, rows, limits, way)
     if count == 0:
@@ -643,7 +655,9 @@ def _newton_step(work: Work, shifted: Vector, rows: Rows, region: Region, limits
 
 
 @compiled_row
-def maximise_dual(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector) -> float:
+def maximise_dual(
+    work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector
+) -> float:
     """Write the best multipliers into work.multipliers (m,), and x(multipliers) into work.point; return the gap.
 
     For a ball, work.products and work.numbers[SQUARED] take the place of shifted, and work.point stays as it is. Rows
@@ -675,7 +689,7 @@ def maximise_dual(work: Work, shifted: Vector, rows: Rows, region: Region, limit
 
 
 @compiled_row_sum
-def _enter_ball(work: Work, point: Vector, matrix: Matrix, centre: Vector) -> None:
+def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector) -> None:
     """Take the centre off point in place, and note its products with the rows and its squared length."""
     squared = 0.0
     for j in range(point.shape[0]):
@@ -690,7 +704,7 @@ def _enter_ball(work: Work, point: Vector, matrix: Matrix, centre: Vector) -> No
 
 
 @compiled_row_sum
-def _leave_ball(point: Vector, work: Work, matrix: Matrix, region: Region) -> None:
+def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: CompiledSet) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
     for i in range(matrix.shape[0]):
         factor = work.multipliers[i]
@@ -708,7 +722,7 @@ def _leave_ball(point: Vector, work: Work, matrix: Matrix, region: Region) -> No
 
 
 @compiled_row
-def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) -> float:
+def step(point: Vector, work: StepBuffers, rows: ConstraintRows, region: CompiledSet, limits: Vector) -> float:
     """Replace c (p,) by argmin over x in X of 1/2 ||x - c||^2 + limits' [A x - b]_+, in place.
 
     limits : (m,) >= 0. Returns the duality gap: the squared distance to the solution is at most twice as much.
@@ -733,10 +747,10 @@ def learn_round(
     point: Vector,
     queue: Vector,
     limits: Vector,
-    work: Work,
+    work: StepBuffers,
     subgradient: Vector,
-    rows: Rows,
-    region: Region,
+    rows: ConstraintRows,
+    region: CompiledSet,
     step_size: float,
     penalty: float,
     next_penalty: float,
@@ -802,10 +816,10 @@ def run_experts(
     regrets: Vector,
     limits: Vector,
     subgradient: Vector,
-    work: Work,
+    work: StepBuffers,
     linear: Matrix,
-    rows: Rows,
-    region: Region,
+    rows: ConstraintRows,
+    region: CompiledSet,
     step_sizes: Matrix,
     penalties: Matrix,
     curvature: float,
@@ -839,10 +853,10 @@ def rectified_round(
     point: Vector,
     queue: Vector,
     limits: Vector,
-    work: Work,
+    work: StepBuffers,
     subgradient: Vector,
-    rows: Rows,
-    region: Region,
+    rows: ConstraintRows,
+    region: CompiledSet,
     step_size: float,
     penalty: float,
     least: float,
@@ -866,10 +880,10 @@ def run_rectified(
     queue: Vector,
     limits: Vector,
     subgradient: Vector,
-    work: Work,
+    work: StepBuffers,
     linear: Matrix,
-    rows: Rows,
-    region: Region,
+    rows: ConstraintRows,
+    region: CompiledSet,
     schedule: Matrix,
     curvature: float,
 ) -> None:
@@ -886,7 +900,13 @@ def run_rectified(
 
 @compiled
 def project_experts(
-    experts: Matrix, work: Work, subgradient: Vector, rows: Rows, region: Region, limits: Vector, step_sizes: Vector
+    experts: Matrix,
+    work: StepBuffers,
+    subgradient: Vector,
+    rows: ConstraintRows,
+    region: CompiledSet,
+    limits: Vector,
+    step_sizes: Vector,
 ) -> None:
     """Move every expert (N, p) against the subgradient and project it onto set and constraints, in place.
 
@@ -905,10 +925,10 @@ def run_projected(
     weights: Vector,
     regrets: Vector,
     subgradient: Vector,
-    work: Work,
+    work: StepBuffers,
     linear: Matrix,
-    rows: Rows,
-    region: Region,
+    rows: ConstraintRows,
+    region: CompiledSet,
     limits: Vector,
     step_sizes: Vector,
     curvature: float,
@@ -952,7 +972,9 @@ def weigh(weights: Vector, multipliers: Vector, excess: Vector, rule: int, dampi
 
 
 @compiled
-def descend(point: Vector, subgradient: Vector, weights: Vector, rows: Matrix, region: Region, step: float) -> None:
+def descend(
+    point: Vector, subgradient: Vector, weights: Vector, rows: Matrix, region: CompiledSet, step: float
+) -> None:
     """Move a point (p,) in place to the projection of x - step (subgradient + rows' weights)."""
     for j in range(point.shape[0]):
         slope = subgradient[j]
@@ -970,7 +992,7 @@ def run_weighted(
     bounds: Vector,
     linear: Matrix,
     curvature: float,
-    region: Region,
+    region: CompiledSet,
     rule: int,
     schedule: Matrix,
 ) -> None:
@@ -1001,7 +1023,7 @@ def surrogate_step(
     subgradient: Vector,
     excess: Vector,
     rows: Matrix,
-    region: Region,
+    region: CompiledSet,
     scale: float,
     rate: float,
     reach: float,
@@ -1037,7 +1059,7 @@ def run_surrogate(
     bounds: Vector,
     linear: Matrix,
     curvature: float,
-    region: Region,
+    region: CompiledSet,
     scale: float,
     rate: float,
     reach: float,

@@ -30,7 +30,7 @@ Doubles = NDArray[np.float64]
 BLOCK = 16384
 
 
-class Entries(NamedTuple):
+class ProjectionEntries(NamedTuple):
     """What a projection reads: point (m,), signs (m,) int8, lower and upper, both floats or both float64 (m,)."""
 
     point: FloatArray
@@ -48,7 +48,7 @@ class Windows(NamedTuple):
     minus_stop: float
 
 
-class Gathered(NamedTuple):
+class BlockSums(NamedTuple):
     """What a pass leaves, all changed in place: for each block, how much was constant and what bends.
 
     sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall throughout, of either
@@ -101,9 +101,9 @@ def _choose_bounds(bounds, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _part(entries: Entries, first: int, last: int) -> Entries:
+def _part(entries: ProjectionEntries, first: int, last: int) -> ProjectionEntries:
     # loops count from 0: an index that might be negative turns every load into a gather
-    return Entries(
+    return ProjectionEntries(
         entries.point[first:last],
         entries.signs[first:last],
         bounds_of(entries.lower, first, last),  # type: ignore[no-untyped-call]
@@ -112,7 +112,7 @@ def _part(entries: Entries, first: int, last: int) -> Entries:
 
 
 @compiled_sum
-def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: Entries, windows: Windows) -> None:
+def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: ProjectionEntries, windows: Windows) -> None:
     point, signs, lowers, uppers = entries
     plus_start, plus_stop, minus_start, minus_stop = windows
     constant_plus, constant_minus, falling_plus, falling_minus = 0.0, 0.0, 0.0, 0.0
@@ -160,7 +160,7 @@ def _write_terms(
     low: Doubles,
     high: Doubles,
     indices: NDArray[np.int32],
-    entries: Entries,
+    entries: ProjectionEntries,
 ) -> None:
     """Overwrite a block's counts (2,) and v, low and high: of sign +1 from the front, of sign -1 from the back."""
     n_plus, n_minus, last = 0, 0, BLOCK - 1
@@ -179,10 +179,10 @@ def _write_terms(
 
 @compiled
 def sum_blocks(
-    gathered: Gathered,
+    gathered: BlockSums,
     flags: NDArray[np.uint8],
     indices: NDArray[np.int32],
-    entries: Entries,
+    entries: ProjectionEntries,
     windows: Windows,
     first: int,
     last: int,
@@ -201,7 +201,7 @@ def sum_blocks(
 
 
 @compiled
-def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int) -> int:
+def join(v: Doubles, low: Doubles, high: Doubles, gathered: BlockSums, sign: int) -> int:
     """Overwrite the first of v, low and high by what was gathered of one sign, or of both (0); returns how many."""
     size = 0
     for block in range(gathered.counts.shape[0]):
@@ -218,7 +218,7 @@ def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int)
 
 
 @compiled
-def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:
+def clip_blocks(out: FloatArray, entries: ProjectionEntries, plus: float, minus: float, first: int, last: int) -> None:
     """Overwrite blocks first to last - 1 of out (m,) by clip(a - t, l, u), t = plus or minus by the sign."""
     begin, end = first * BLOCK, min(last * BLOCK, out.shape[0])
     results = out[begin:end]
@@ -439,7 +439,9 @@ def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
 
 
 @compiled
-def draw_terms(v: Doubles, low: Doubles, high: Doubles, entries: Entries, indices: NDArray[np.int32], sign: int) -> int:
+def draw_terms(
+    v: Doubles, low: Doubles, high: Doubles, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int
+) -> int:
     """Overwrite the first of v, low and high by the entries at some indices, of one sign or of both (0).
 
     Returns
@@ -737,7 +739,7 @@ class ClassSums(NamedTuple):
 
 
 @compiled_sum
-def sum_classes(entries: Entries, plus: float, minus: float) -> tuple[ClassSums, ClassSums]:
+def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> tuple[ClassSums, ClassSums]:
     """Sums of the entries of sign +1 at the multiplier plus, and of those of sign -1 at minus."""
     point, signs, lowers, uppers = entries
     plus_total, plus_free, plus_size, minus_total, minus_free, minus_size = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -769,7 +771,7 @@ def _newton_step(excess: float, free: float, size: float, free_before: float) ->
 
 
 @compiled
-def improve_multiplier(entries: Entries, total: float, guess: float) -> tuple[float, int, bool]:
+def improve_multiplier(entries: ProjectionEntries, total: float, guess: float) -> tuple[float, int, bool]:
     """The theta with sum_i y_i clip(a_i - theta y_i, l_i, u_i) = total; passes; whether it was found."""
     theta, free_before = guess, -1.0
     for done in range(_MOST_ROUNDS):
@@ -784,7 +786,7 @@ def improve_multiplier(entries: Entries, total: float, guess: float) -> tuple[fl
 
 @compiled
 def improve_multipliers(
-    entries: Entries, plus_total: float, minus_total: float, plus: float, minus: float
+    entries: ProjectionEntries, plus_total: float, minus_total: float, plus: float, minus: float
 ) -> tuple[float, float, int, bool]:
     """The multipliers at which the entries of each sign have a total of their own; passes; whether they were found."""
     plus_free, minus_free = -1.0, -1.0

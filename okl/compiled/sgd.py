@@ -184,7 +184,7 @@ def count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f:
 # Legend: w weights, z features, y target, f = w'z score, g derivative of the loss by f.
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """Update rule of a linear learner.
 
     code, epsilon : the loss of okl.losses; step_size : on the map's scale
@@ -204,7 +204,7 @@ class Rule(NamedTuple):
     own: int = 0
 
 
-class Learnt(NamedTuple):
+class LearnerArrays(NamedTuple):
     """All that learning changes in place.
 
     weights : (n_outputs, n_columns); total : the same in float64, the sum of the sampled weights
@@ -243,7 +243,7 @@ def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: 
 
 
 @compiled_sum
-def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def _learn_one_output(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, _, _, own = rule
@@ -270,7 +270,7 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
 
 
 @compiled_sum
-def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, radius, decaying, _ = rule
     lefts, rights = block
@@ -304,7 +304,7 @@ def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], r
 
 
 @compiled_sum
-def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def _learn_classes(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     weights, total, counts, _, class_counts = learnt
     _, _, step_size, class_weights, sample_every, _, _, _ = rule
     lefts, rights = block
@@ -330,7 +330,7 @@ def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], r
 
 
 @compiled
-def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def learn_block(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     """Learn the rows of a block one after the other; everything in learnt changes in place.
 
     Every row is scored with the weights that the rows before it left: f = w'z. Then w <- w - step_size * class_weight *
@@ -357,7 +357,7 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
 LOSS = 1  # index into Summed.sums, beside SQUARED_ERROR
 
 
-class Summed(NamedTuple):
+class SummedGradients(NamedTuple):
     """Sums over rows, in float64, changed in place.
 
     gradient : (n_outputs, n_columns), sum of class_weight * g * z; counts : int64, at ROWS, MISTAKES, UPDATES
@@ -380,7 +380,9 @@ def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, 
 
 
 @compiled
-def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+def _sum_one_output(
+    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+) -> None:
     regression = is_regression(rule.code)
     for row in range(targets.shape[0]):
         y, f = targets[row], np.float64(scores[row, 0])
@@ -399,7 +401,9 @@ def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: N
 
 
 @compiled
-def _sum_classes(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+def _sum_classes(
+    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+) -> None:
     for row in range(targets.shape[0]):
         true = int(targets[row])
         wrong = best_wrong(scores[row], true)
@@ -414,7 +418,9 @@ def _sum_classes(summed: Summed, block: Block, scores: FloatArray, targets: NDAr
 
 
 @compiled
-def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+def sum_block(
+    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+) -> None:
     """Add the rows of a block, whose scores (rows, n_outputs) are given, to summed in place.
 
     The step size and sampling of the rule are not used.
@@ -433,7 +439,7 @@ def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray
 # Legend: c coefficients of the supports, k kernel values, y target, f score, g derivative of the loss by f.
 
 
-class Filling(NamedTuple):
+class FillingSupports(NamedTuple):
     """All that filling a budget changes in place.
 
     coefficients : (n_outputs, budget), of the supports in the order they came; 0 where there is none yet
@@ -452,7 +458,7 @@ class Filling(NamedTuple):
 
 @compiled
 def fill_budget(
-    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
 ) -> int:
     """Learn a block's rows by kernel gradient descent until one more support would not fit; filling changes in place.
 
@@ -477,7 +483,7 @@ def fill_budget(
 
 @compiled
 def _fill_one_output(
-    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
 ) -> int:
     coefficients, size, added, counts, sums, class_counts = filling
     budget, before = coefficients.shape[1], known.shape[1]
@@ -500,7 +506,7 @@ def _fill_one_output(
 
 @compiled
 def _fill_classes(
-    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
 ) -> int:
     coefficients, size, added, counts, _, class_counts = filling
     budget, before = coefficients.shape[1], known.shape[1]
@@ -562,7 +568,7 @@ NO_AVERAGE, UNIFORM, LATER_MORE = 0, 1, 2
 _LEAST_SCALE = 0.5
 
 
-class Steps(NamedTuple):
+class PegasosSteps(NamedTuple):
     """Parameters of a step.
 
     lam : > 0; batch : rows a step, >= 1; project : whether steps end in the ball; average : NO_AVERAGE, UNIFORM, or
@@ -575,7 +581,7 @@ class Steps(NamedTuple):
     average: int
 
 
-class Carried(NamedTuple):
+class CarriedWeights(NamedTuple):
     """All that learning changes in place.
 
     points : (n_outputs, n), in the rows' precision; behind : the same in float64; numbers : (5,) float64
@@ -591,14 +597,14 @@ class Carried(NamedTuple):
 
 @compiled_row
 def step_rows(
-    carried: Carried,
+    carried: CarriedWeights,
     scores: FloatArray,
     changes: Doubles,
     wrongs: Integers,
     rows: FloatArray,
     targets: Doubles,
     picks: Integers,
-    steps: Steps,
+    steps: PegasosSteps,
 ) -> None:
     """Learn rows picks (n_picks,), batch by batch; what is carried changes in place.
 
@@ -634,7 +640,7 @@ def step_rows(
 
 
 @compiled_row
-def _violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
+def _violation(carried: CarriedWeights, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
     """Count a row with these scores; +1 or -1 for its class where its hinge is positive, else 0; sets wrongs."""
     carried.counts[ROWS] += 1
     wrongs[place] = -1
@@ -667,7 +673,7 @@ def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, 
 
 
 @compiled_row
-def _end_step(numbers: Doubles, steps: Steps, moved: bool) -> None:
+def _end_step(numbers: Doubles, steps: PegasosSteps, moved: bool) -> None:
     """Count the step, project if asked to, and let the weights count for the average; numbers change in place."""
     numbers[STEPS] += 1.0
     if steps.project and moved:
@@ -695,7 +701,7 @@ def _settle(points: FloatArray, behind: Doubles, numbers: Doubles) -> None:
 
 @compiled_row
 def step_kernel(
-    carried: Carried,
+    carried: CarriedWeights,
     scores: Doubles,
     changes: Doubles,
     room: FloatArray,
@@ -704,7 +710,7 @@ def step_kernel(
     kernel: KernelRule,
     targets: Doubles,
     picks: Integers,
-    steps: Steps,
+    steps: PegasosSteps,
 ) -> None:
     """The same with a kernel and two classes: points and behind (1, m) are coefficients of the rows.
 

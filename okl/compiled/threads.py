@@ -52,7 +52,7 @@ def settle_apart(taken: set[int]) -> None:
 Work = Callable[[int], object]
 
 
-class Crew:
+class ThreadPool:
     """A context in which `run` calls work in this thread and in helpers, which are started when first needed.
 
     A helper that has not woken up yet keeps nobody waiting: work should be claimed, not shared out beforehand.
@@ -63,7 +63,7 @@ class Crew:
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
         self._taken: set[int] = set()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ThreadPool:
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
 
 
-class Where(Protocol):
+class WorkLocation(Protocol):
     """Location of work as the settings state it; see `open_execution`."""
 
     @property
@@ -34,7 +34,7 @@ class Where(Protocol):
     def tls(self) -> str | None: ...
 
 
-def open_for(where: Where, run: str = "") -> Execution:
+def open_for(where: WorkLocation, run: str = "") -> Execution:
     """Open the place where work runs as settings say; see `open_execution`."""
     return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls, run)
 

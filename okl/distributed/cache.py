@@ -239,7 +239,7 @@ def one_by_one(batch: Batch) -> list[Batch]:
     return [Batch((position,), None) for position in batch.positions]
 
 
-class Homes:
+class ShardAssignment:
     """Remembers where each shard was worked on last; its rows, and what stands beside it, are likely still there."""
 
     def __init__(self) -> None:

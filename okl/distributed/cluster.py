@@ -163,7 +163,7 @@ def _todo(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
 NAME = "okl-held-rows"
 
 
-class HeldRows(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
+class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
     """Bounds the rows that a worker holds between rounds. limit_bytes : see okl.distributed.cache"""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -197,7 +197,7 @@ def _limit_of(dask_worker: Any) -> int | None:
 
 def hold(client: Any, limit_bytes: int) -> None:
     """Bound what all workers hold."""
-    client.register_plugin(HeldRows(limit_bytes), name=NAME)
+    client.register_plugin(WorkerRowLimit(limit_bytes), name=NAME)
 
 
 def hold_as_before(client: Any) -> None:
@@ -353,7 +353,7 @@ def _class_of(file: ClusterFile) -> Any:
 # Connection of an executor to a scheduler.
 
 
-class Joined(NamedTuple):
+class ClusterConnection(NamedTuple):
     """A scheduler to work by.
 
     security : what connections to it show and trust; wanted : workers to wait for
@@ -366,7 +366,9 @@ class Joined(NamedTuple):
     folder: str | None
 
 
-def join(stack: ExitStack, n_workers: int | None, address: str | None, cluster: str | None, tls: str | None) -> Joined:
+def join(
+    stack: ExitStack, n_workers: int | None, address: str | None, cluster: str | None, tls: str | None
+) -> ClusterConnection:
     """Start workers here or by a cluster file, or check that a scheduler may be joined; the stack ends what is started.
 
     Raises
@@ -382,14 +384,14 @@ def join(stack: ExitStack, n_workers: int | None, address: str | None, cluster: 
         check_at_least("workers", n_workers, 1)
         started = start_cluster(n_workers, folder, security if tls else None)
         stack.callback(started.close)
-        return Joined(str(started.scheduler_address), security, n_workers, folder)
+        return ClusterConnection(str(started.scheduler_address), security, n_workers, folder)
     if cluster is not None:
         file = read_cluster_file(cluster)
         started = start_managed(file, security if tls else None)
         stack.callback(started.close)
-        return Joined(str(started.scheduler_address), started.security or security, file.workers, None)
+        return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers, None)
     check_encrypted(str(address), security, tls)
-    return Joined(str(address), security, 1, None)
+    return ClusterConnection(str(address), security, 1, None)
 
 
 # Long-lived scheduler and worker processes.

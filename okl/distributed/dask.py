@@ -17,7 +17,7 @@ from distributed import WorkerPlugin
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.order import Window
-from okl.distributed.cache import Homes, in_sequence
+from okl.distributed.cache import ShardAssignment, in_sequence
 from okl.distributed.cluster import (
     CONFIG,
     PerformanceReport,
@@ -31,8 +31,8 @@ from okl.distributed.cluster import (
     versions,
 )
 from okl.distributed.local import LocalExecution
-from okl.distributed.rpc import Call, Packed, counted, in_order, pack
-from okl.distributed.transport import Answer, Carrier, Courier, Express
+from okl.distributed.rpc import BatchCall, Packed, counted, in_order, pack
+from okl.distributed.transport import Answer, Carrier, Express, Transport
 from okl.foundation import plugins, telemetry
 from okl.foundation.plugins import SourceFile, adopt, files
 from okl.foundation.telemetry import WAIT
@@ -54,7 +54,7 @@ class ExtensionFiles(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         adopt(self.sent)
 
 
-class Bringing:
+class ExtensionTransfer:
     """Sees to it that workers have what this process has. client : of their scheduler"""
 
     def __init__(self, client: Any) -> None:
@@ -119,7 +119,7 @@ class DaskExecution:
     ) -> None:
         with ExitStack() as stack:
             self._run = f"run {run}, " if run else ""
-            self._calls, self._homes = 0, Homes()
+            self._calls, self._homes = 0, ShardAssignment()
             self._work: Callable[..., Any] | None = None
             self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
@@ -129,8 +129,8 @@ class DaskExecution:
             self.address = joined.address
             client = open_client(self.address, joined.security, tls)
             stack.callback(client.close)
-            self._client, self._extensions = client, Bringing(client)
-            self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
+            self._client, self._extensions = client, ExtensionTransfer(client)
+            self._courier = Transport(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
             self._courier.open(joined.wanted)
             # whoever asks for certificates wants them at every connection
@@ -196,7 +196,7 @@ class DaskExecution:
         At most two batches a worker are on their way at once, each of at most four items.
         """
         self._calls += 1
-        call = Call(self._pack(work), items, label=f"{self._run}map {self._calls}")
+        call = BatchCall(self._pack(work), items, label=f"{self._run}map {self._calls}")
         self._courier.look()
         upcoming = iter(in_sequence(len(items), self.n_workers))
         waiting: deque[Future[list[Answer]]] = deque()
@@ -226,7 +226,7 @@ class DaskExecution:
         courier = self._courier
         courier.traffic = counted(courier.traffic, rounds=1)
         content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        call = Call(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
+        call = BatchCall(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
         courier.look()
         begun = time.perf_counter()
         batches, answers = self._homes.place(shards, courier.slots), list[Answer]()

@@ -89,7 +89,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
 # The executor of a run, opened on first use.
 
 
-class Opened:
+class RunExecution:
     """Call it for the execution.
 
     Parameters

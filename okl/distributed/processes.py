@@ -100,7 +100,7 @@ VARIABLE = "OKL_STANDING_WORKERS"
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunningWorkers:
     """A Dask scheduler on this machine, how many workers it has, and the certificates that it wants to see, if any."""
 
     scheduler: str
@@ -112,7 +112,7 @@ class Standing:
         return json.dumps(asdict(self))
 
 
-def standing_workers(wanted: int) -> Standing | None:
+def standing_workers(wanted: int) -> RunningWorkers | None:
     """The workers that are offered, if they are as many as are wanted; None if there are none, or too few.
 
     >>> os.environ[VARIABLE] = Standing("tcp://127.0.0.1:8786", 2).text()
@@ -121,7 +121,7 @@ def standing_workers(wanted: int) -> Standing | None:
     >>> del os.environ[VARIABLE]
     """
     try:
-        offered = Standing(**json.loads(os.environ.get(VARIABLE, "null")))
+        offered = RunningWorkers(**json.loads(os.environ.get(VARIABLE, "null")))
     except (ValueError, TypeError):
         return None
     return offered if offered.workers >= wanted else None

@@ -67,7 +67,7 @@ def pack(work: Callable[..., Any]) -> Packed:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class BatchCall:
     """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none.
 
     label : of the call, for messages, such as "run NAME, sum 12"
@@ -93,7 +93,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Reply:
+class BatchReply:
     """What a worker sends back for a batch.
 
     known : False if the worker has never seen the work; the batch is then sent again with it
@@ -115,7 +115,7 @@ class Reply:
 
 def run_batch(
     digest: str, content: bytes | None, items: bytes, value: bytes | None, worker: str, label: str = ""
-) -> Reply:
+) -> BatchReply:
     """Work on the items of a batch, in order, in this worker process.
 
     Parameters
@@ -127,7 +127,7 @@ def run_batch(
     keep_freed_memory()
     held = _held(digest, content)
     if held is None:
-        return Reply(False, worker, digest)
+        return BatchReply(False, worker, digest)
     begun = time.perf_counter()
     with at_call(label) as told, summed() as phases:
         if value is None:
@@ -137,7 +137,7 @@ def run_batch(
             with held.turn:
                 results, error = _work_on(held.work, pickle.loads(items), (pickle.loads(value),), worker)
     content = pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
-    return Reply(True, worker, digest, content, error, time.perf_counter() - begun, dict(phases), told)
+    return BatchReply(True, worker, digest, content, error, time.perf_counter() - begun, dict(phases), told)
 
 
 def _work_on(
@@ -205,7 +205,7 @@ def _caused_by(failure: BaseException | None, *kinds: type[OSError]) -> BaseExce
     return None
 
 
-def in_order(answers: Iterable[tuple[Batch, Reply]], n_items: int) -> list[Any]:
+def in_order(answers: Iterable[tuple[Batch, BatchReply]], n_items: int) -> list[Any]:
     """The results of all items; raises the error of the first one that failed, as one process would have met it."""
     parts: dict[int, Any] = {}
     errors: dict[int, BaseException] = {}
@@ -303,10 +303,10 @@ class Line:
         """Send a batch."""
         _send(self._socket, pickle.dumps(parcel, protocol=pickle.HIGHEST_PROTOCOL))
 
-    def reply(self) -> Reply:
+    def reply(self) -> BatchReply:
         """What came back."""
         reply = pickle.loads(_receive(self._socket))
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, BatchReply)
         return reply
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from okl.data.executor import Traffic
 from okl.data.manifest import processor
 from okl.distributed.cache import Batch, one_by_one, settle
 from okl.distributed.cluster import CONNECT_SECONDS, complaint_of, why
-from okl.distributed.rpc import HANDLER_SECONDS, Call, Line, Reply, counted, open_line, run_batch
+from okl.distributed.rpc import HANDLER_SECONDS, BatchCall, BatchReply, Line, counted, open_line, run_batch
 from okl.foundation import telemetry
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import Told
@@ -54,7 +54,7 @@ class UnreachableError(Exception):
 
 
 @dataclass(frozen=True)
-class Parcel:
+class BatchMessage:
     """What goes to a worker: see `run_batch`."""
 
     digest: str
@@ -69,7 +69,7 @@ class Parcel:
         return len(self.content or b"") + len(self.items) + len(self.value or b"")
 
 
-def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str) -> Reply:
+def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str) -> BatchReply:
     return run_batch(digest, content, items, value, get_worker().address, label)
 
 
@@ -81,7 +81,7 @@ def warm_up() -> str:
     return processor()
 
 
-async def by_task(client: Any, address: str, parcel: Parcel) -> Reply:
+async def by_task(client: Any, address: str, parcel: BatchMessage) -> BatchReply:
     """Have a task done, by this worker if possible; by another one if the scheduler finds that this one is gone.
 
     Raises WorkerLostError, SchedulerLostError; ImportError if the worker has no such code.
@@ -92,7 +92,7 @@ async def by_task(client: Any, address: str, parcel: Parcel) -> Reply:
     )  # fmt: skip
     try:
         reply = await future
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, BatchReply)
         return reply
     except KilledWorker as error:
         raise WorkerLostError(error.allowed_failures + 1) from error
@@ -107,7 +107,7 @@ async def by_task(client: Any, address: str, parcel: Parcel) -> Reply:
         future.release()
 
 
-async def by_handler(client: Any, address: str, parcel: Parcel, installed: set[str]) -> Reply:
+async def by_handler(client: Any, address: str, parcel: BatchMessage, installed: set[str]) -> BatchReply:
     """Have a worker's handler answer.
 
     Parameters
@@ -131,7 +131,7 @@ async def by_handler(client: Any, address: str, parcel: Parcel, installed: set[s
             raise WorkerLostError from error
         if answer is not None:
             known, name, results, failure, *how = answer
-            return Reply(known, name, parcel.digest, results, pickle.loads(failure) if failure else None, *how)
+            return BatchReply(known, name, parcel.digest, results, pickle.loads(failure) if failure else None, *how)
         installed.discard(address)  # another worker has taken this address
     raise WorkerLostError
 
@@ -182,7 +182,7 @@ _BLIP_SECONDS = 1.0  # a worker whose connection broke is trusted again if the s
 logger = logging.getLogger("okl.distributed")
 
 
-class Roster:
+class Membership:
     """Workers, each in its slot; used in the client's event loop only, but for reading `slots`.
 
     Parameters
@@ -357,11 +357,11 @@ MOST_DEATHS = 4
 STRAGGLER_TIMES = 4.0
 
 
-Carry = Callable[[Call, Batch, str], Coroutine[None, None, Reply]]
+Carry = Callable[[BatchCall, Batch, str], Coroutine[None, None, BatchReply]]
 
 
 @dataclass
-class Pace:
+class BatchTimes:
     """How long the latest batches of some work took: as workers saw it, and from sending to answer."""
 
     worked: deque[float] = field(default_factory=lambda: deque(maxlen=9))
@@ -378,7 +378,7 @@ class Pace:
         return seconds > STRAGGLER_TIMES * statistics.median(self.taken)
 
 
-def answered(call: Call, batch: Batch, reply: Reply, taken: float, pace: Pace) -> None:
+def answered(call: BatchCall, batch: Batch, reply: BatchReply, taken: float, pace: BatchTimes) -> None:
     """Note an answer, `taken` seconds after its batch was sent: pace, where its time went, what the worker tells."""
     pace.worked.append(reply.seconds)
     pace.taken.append(taken)
@@ -412,10 +412,10 @@ class Delivery:
     def __init__(
         self,
         carry: Carry,
-        roster: Roster,
-        call: Call,
+        roster: Membership,
+        call: BatchCall,
         batch: Batch,
-        pace: Pace,
+        pace: BatchTimes,
         straggler_seconds: float,
         deaths: int = 0,
     ) -> None:
@@ -426,9 +426,9 @@ class Delivery:
         self._pace = pace
         self._straggler_seconds = straggler_seconds
         self._deaths = deaths
-        self._attempts: dict[asyncio.Task[Reply], str] = {}
+        self._attempts: dict[asyncio.Task[BatchReply], str] = {}
 
-    async def run(self) -> Reply:
+    async def run(self) -> BatchReply:
         """The first answer.
 
         Raises
@@ -460,7 +460,7 @@ class Delivery:
         task.add_done_callback(lambda _: self._roster.free(address))
         self._attempts[task] = address
 
-    def _ended(self, task: asyncio.Task[Reply], taken: float) -> Reply | None:
+    def _ended(self, task: asyncio.Task[BatchReply], taken: float) -> BatchReply | None:
         address = self._attempts.pop(task)
         try:
             reply = task.result()
@@ -513,11 +513,11 @@ class Delivery:
 _HELD_PACES = 64
 
 
-Answer = tuple[Batch, Reply]
+Answer = tuple[Batch, BatchReply]
 Carrier = Literal["auto", "task", "handler"]
 
 
-class Courier:
+class Transport:
     """Delivers batches and brings answers back.
 
     Parameters
@@ -538,9 +538,9 @@ class Courier:
         self.processors = {processor()}
         self._client = client
         self._address = address
-        self._roster = Roster(client, address, patience_seconds, most_workers)
+        self._roster = Membership(client, address, patience_seconds, most_workers)
         self._straggler_seconds = straggler_seconds
-        self._paces: OrderedDict[str, Pace] = OrderedDict()
+        self._paces: OrderedDict[str, BatchTimes] = OrderedDict()
         self._holders: set[tuple[str, str]] = set()
         self._installed: set[str] = set()
         self._unreachable: set[str] = set()
@@ -592,7 +592,7 @@ class Courier:
                     "; ".join(sorted(self.processors)),
                 )
 
-    def send(self, call: Call, batches: Sequence[Batch]) -> Future[list[Answer]]:
+    def send(self, call: BatchCall, batches: Sequence[Batch]) -> Future[list[Answer]]:
         """Have batches done: a future of their answers, in no order.
 
         It raises ExecutionError if there are no workers, they die again and again, the scheduler is gone, or a worker
@@ -600,7 +600,7 @@ class Courier:
         """
         return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
 
-    async def _deliver(self, call: Call, batches: Sequence[Batch]) -> list[Answer]:
+    async def _deliver(self, call: BatchCall, batches: Sequence[Batch]) -> list[Answer]:
         one_by_one_each = [self._deliver_one(call, batch) for batch in batches]
         if len(one_by_one_each) == 1:
             return await one_by_one_each[0]
@@ -612,7 +612,7 @@ class Courier:
                 task.cancel()
         return [answer for some in answers for answer in some]
 
-    async def _deliver_one(self, call: Call, batch: Batch, deaths: int = 0) -> list[Answer]:
+    async def _deliver_one(self, call: BatchCall, batch: Batch, deaths: int = 0) -> list[Answer]:
         pace = self.pace(call.packed.digest)
         delivery = Delivery(self._carry, self._roster, call, batch, pace, self._straggler_seconds, deaths)
         try:
@@ -625,11 +625,11 @@ class Courier:
         except ImportError as error:
             raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
 
-    async def _carry(self, call: Call, batch: Batch, address: str) -> Reply:
+    async def _carry(self, call: BatchCall, batch: Batch, address: str) -> BatchReply:
         digest, items = call.packed.digest, call.content(batch)
         held = (address, digest) in self._holders
         for content in (None, call.packed.content)[held is False :]:
-            parcel = Parcel(digest, content, items, call.value, call.label)
+            parcel = BatchMessage(digest, content, items, call.value, call.label)
             self.traffic = counted(self.traffic, sent=parcel.size_bytes)
             reply = await self._by_either(address, parcel)
             self.traffic = counted(self.traffic, received=len(reply.results))
@@ -638,7 +638,7 @@ class Courier:
                 return reply
         raise WorkerLostError
 
-    async def _by_either(self, address: str, parcel: Parcel) -> Reply:
+    async def _by_either(self, address: str, parcel: BatchMessage) -> BatchReply:
         short = self.carrier == "handler" or (self.carrier == "auto" and self.pace(parcel.digest).short())
         if not short or address in self._unreachable:
             return await by_task(self._client, address, parcel)
@@ -670,9 +670,9 @@ class Courier:
         finally:
             future.cancel()
 
-    def pace(self, digest: str) -> Pace:
+    def pace(self, digest: str) -> BatchTimes:
         """How long the latest batches of some work took."""
-        pace = self._paces.setdefault(digest, Pace())
+        pace = self._paces.setdefault(digest, BatchTimes())
         self._paces.move_to_end(digest)
         while len(self._paces) > _HELD_PACES:
             self._paces.popitem(last=False)
@@ -702,7 +702,7 @@ class Express:
     folder : private, where workers open their sockets
     """
 
-    def __init__(self, courier: Courier, folder: str) -> None:
+    def __init__(self, courier: Transport, folder: str) -> None:
         self._courier = courier
         self._folder = folder
         self._lines: dict[str, Line] = {}
@@ -712,7 +712,7 @@ class Express:
         self._contents: dict[Batch, bytes] = {}
         self._lock = Lock()
 
-    def deliver(self, call: Call, batches: Sequence[Batch]) -> tuple[list[Answer], list[Batch]]:
+    def deliver(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[Batch]]:
         """Answers, in no order, and the batches that have none. Raises what the caller's thread is interrupted by."""
         if not self._courier.by_line(call.packed.digest) or not self._lock.acquire(blocking=False):
             return [], list(batches)
@@ -724,7 +724,7 @@ class Express:
         finally:
             self._lock.release()
 
-    def _deliver(self, call: Call, batches: Sequence[Batch]) -> tuple[list[Answer], list[Batch]]:
+    def _deliver(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[Batch]]:
         begun = time.monotonic()
         waiting = {
             str(batch.address): batch for batch in batches if self._connected(batch.address) and self._ask(call, batch)
@@ -770,7 +770,7 @@ class Express:
                 return False
         return True
 
-    def _ask(self, call: Call, batch: Batch) -> bool:
+    def _ask(self, call: BatchCall, batch: Batch) -> bool:
         address, digest = str(batch.address), call.packed.digest
         content = None if (address, digest) in self._holders else call.packed.content
         items = self._content(call, batch)
@@ -783,14 +783,14 @@ class Express:
         self._courier.traffic = counted(self._courier.traffic, sent=size)
         return True
 
-    def _content(self, call: Call, batch: Batch) -> bytes:
+    def _content(self, call: BatchCall, batch: Batch) -> bytes:
         if call.items is not self._items:
             self._items, self._contents = call.items, {}
         if batch not in self._contents:
             self._contents[batch] = call.content(batch)
         return self._contents[batch]
 
-    def _reply(self, address: str) -> Reply | None:
+    def _reply(self, address: str) -> BatchReply | None:
         try:
             reply = self._lines[address].reply()
         except (OSError, EOFError):

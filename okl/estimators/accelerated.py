@@ -18,12 +18,12 @@ from okl.estimators.accelerated_fit import (
     Bias,
     Calibration,
     ClassFit,
-    Fitting,
     Inputs,
     KernelSpace,
-    Labelled,
+    LabelledRows,
     MapGiven,
     SpaceChoice,
+    TwoClassFit,
     became_of_auto,
     calibrate,
     float_or_auto,
@@ -198,7 +198,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         plain = isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
         return plain and parameter_of(self._model_name) != "kappa"  # covariances are dense
 
-    def _fitting(self) -> Fitting:
+    def _fitting(self) -> TwoClassFit:
         parameters = {name: float_or_auto(name, value) for name, value in self._parameters.items()}
         method = Fapg(
             check_choice("method", self.method, ("practical", "proven")),  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_choice("start", self.start, ("own", "stochastic"))
         bias = check_choice("bias", self._bias, ("own", "error-minimising"))
         refuse_two_intercepts(self._model_name, bias, self.fit_intercept)
-        return Fitting(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
+        return TwoClassFit(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
 
     def _space_choice(self) -> SpaceChoice:
         bandwidth = number_or_auto("bandwidth", self.bandwidth)
@@ -223,7 +223,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         # float32 stays: half the memory, while sums are float64
         return validate_data(self, X, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=reset)
 
-    def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Labelled:
+    def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> LabelledRows:
         sparse = "csr" if self._takes_sparse else False
         inputs, labels = validate_data(
             self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
@@ -233,7 +233,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             refuse_idle_weights(self._model_name, self._weighting)
         return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
 
-    def _keep(self, fits: list[ClassFit], labelled: Labelled) -> None:
+    def _keep(self, fits: list[ClassFit], labelled: LabelledRows) -> None:
         for name in _LEARNT:  # of an earlier fit in another space
             self.__dict__.pop(name, None)
         weights = np.stack([fit.weights for fit in fits])

@@ -53,14 +53,14 @@ from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
 _SEED = 20170418  # any fixed number: equal rows have equal keys in every run
 
 
-class Merged(NamedTuple):
+class DistinctRows(NamedTuple):
     """Numbers of the rows that stand for all others (kept,), and what each weighs (kept,)."""
 
     rows: IntArray
     weights: FloatArray
 
 
-def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> Merged | None:
+def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> DistinctRows | None:
     """Find the rows that differ, leaving out those without weight; their order depends on their values only.
 
     A weight of 3 and a row that is there three times give the same bits, in whatever order rows stand.
@@ -90,7 +90,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
     first = np.flatnonzero(~repeats)
     ordered = np.ones(len(order)) if weights is None else weights[order]
     summed = np.add.reduceat(ordered, first) if len(first) else ordered
-    return Merged(order[first], summed)
+    return DistinctRows(order[first], summed)
 
 
 def _keys(inputs: Any) -> NDArray[np.float64]:
@@ -122,7 +122,7 @@ Inputs = Any  # (rows, n_features), an array of floats or a CSR matrix of them
 _CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once
 
 
-class Space(Protocol):
+class FitSpace(Protocol):
     """Space of the weights: how rows become an operator, and how they are scored later."""
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
@@ -253,7 +253,7 @@ def _median_distance(squared_lengths: FloatArray, left: IntArray, right: IntArra
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledRows:
     """Rows to learn.
 
     inputs : (rows, n_features), array or CSR; codes : (rows,), numbers of their classes
@@ -280,15 +280,15 @@ class Labelled:
         """Return the precision of the inputs."""
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
-    def part(self, numbers: IntArray) -> Labelled:
+    def part(self, numbers: IntArray) -> LabelledRows:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[numbers]
-        return Labelled(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
+        return LabelledRows(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
 
 
 def label_rows(
     inputs: Inputs, labels: NDArray[Any], classes: NDArray[Any], sample_weight: ArrayLike | None, class_weight: Any
-) -> Labelled:
+) -> LabelledRows:
     """Weigh rows and merge those that are equal.
 
     Parameters
@@ -313,8 +313,8 @@ def label_rows(
         inputs.sum_duplicates()
     merged = merge_repeats(inputs, codes, weights)
     if merged is None:
-        return Labelled(inputs, codes, None, np.arange(len(codes)))
-    found = Labelled(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+        return LabelledRows(inputs, codes, None, np.arange(len(codes)))
+    found = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
     missing = np.setdiff1d(np.arange(len(classes)), found.codes)
     if len(missing):
         raise DataError(
@@ -387,7 +387,7 @@ class ClassFit:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class TwoClassFit:
     """Solution that separates two classes.
 
     Parameters
@@ -412,7 +412,7 @@ class Fitting:
     start: StochasticStart | None = None
 
     def fit(
-        self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
+        self, space: FitSpace, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
     ) -> list[ClassFit]:
         """Fit codes (rows,) of two classes, the higher being positive; or each of several against the rest.
 
@@ -431,7 +431,7 @@ class Fitting:
 
         return in_threads(fit_two, len(signs), n_workers)
 
-    def _fit_two(self, space: Space, rows: Any, weights: FloatArray | None) -> ClassFit:
+    def _fit_two(self, space: FitSpace, rows: Any, weights: FloatArray | None) -> ClassFit:
         parameter = self.parameters.get(parameter_of(self.model))
         if parameter is None and self.model == "nu-svm":
             parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method, self.start)
@@ -449,7 +449,7 @@ class Fitting:
         given = {**self.parameters, parameter_of(self.model): parameter}
         return make_model(self.model, **given, fit_intercept=self.fit_intercept)
 
-    def _default(self, space: Space, rows: Any, weights: FloatArray | None) -> float:
+    def _default(self, space: FitSpace, rows: Any, weights: FloatArray | None) -> float:
         if parameter_of(self.model) == "C":
             return 1.0
         if self.model == "dwd":
@@ -461,7 +461,9 @@ class Fitting:
         return 0.5 * (high if math.isfinite(high) else 1.0)
 
 
-def scores_of(fits: list[ClassFit], space: Space, rows: Inputs, learnt: Inputs, n_threads: int) -> NDArray[np.float64]:
+def scores_of(
+    fits: list[ClassFit], space: FitSpace, rows: Inputs, learnt: Inputs, n_threads: int
+) -> NDArray[np.float64]:
     """Scores (rows, outputs) of rows by what was learnt from others."""
     weights = np.stack([fit.weights for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
@@ -494,7 +496,7 @@ def of_log_odds(n_scores: int) -> Calibration:
     return Calibration((LOG_ODDS,) * n_scores)
 
 
-def calibrate(fitting: Fitting, space: Space, labelled: Labelled, seed: int, n_threads: int) -> Calibration:
+def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
     """Fit sigmoids to the scores of every fold of rows, as learnt from the other folds.
 
     Raises

@@ -23,7 +23,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.losses import Loss, ThresholdedHalfSquared, make_loss
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
-from okl.solvers.online.factory import Recipe, Situation
+from okl.solvers.online.factory import BuildContext, LearnerFactory
 
 # Parameter checks.
 
@@ -119,7 +119,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
         """The learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
@@ -153,7 +153,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         schema = Schema(features, "y", loss.task, tuple(range(n_outputs)))
         recipe = self._recipe(loss, class_weights, n_rows)
         self.learner_, self.chosen_, _ = recipe.settle(
-            Situation(schema, sample, n_rows, 1, "stream", seed, self.precision)
+            BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
         )
         self.state_ = self.learner_.start()
         self._order_rng = rng

@@ -16,7 +16,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.constrained import ConstrainedLearner, RecipeInMemory
+from okl.solvers.online.constrained import ConstrainedLearner, MemoryFactory
 from okl.solvers.online.constraints import (
     Columns,
     RowSums,
@@ -27,12 +27,12 @@ from okl.solvers.online.constraints import (
     sums_of,
     values_of,
 )
-from okl.solvers.online.drift import TrackingRecipe
-from okl.solvers.online.experts import ExpertRecipe
-from okl.solvers.online.factory import LinearRecipe, Recipe
+from okl.solvers.online.drift import TrackingFactory
+from okl.solvers.online.experts import ExpertFactory
+from okl.solvers.online.factory import LearnerFactory, LinearFactory
 from okl.solvers.online.maps import FourierChoice, NystromChoice
-from okl.solvers.online.nystrom import NOGDRecipe
-from okl.solvers.online.strategies import STRATEGIES, BudgetRecipe
+from okl.solvers.online.nystrom import NOGDFactory
+from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 
 # Fourier online gradient descent: a kernel method at the cost of a linear one.
 
@@ -85,7 +85,7 @@ class FOGDClassifier(OnlineClassifier):
     average: bool = True
     track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
         return _fourier_recipe(self, loss, class_weights)
 
     @property
@@ -137,13 +137,13 @@ class FOGDRegressor(OnlineRegressor):
     average: bool = True
     track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
         return _fourier_recipe(self, loss, class_weights)
 
 
 def _fourier_recipe(
     estimator: FOGDClassifier | FOGDRegressor, loss: Loss, class_weights: tuple[float, ...] | None
-) -> Recipe:
+) -> LearnerFactory:
     bandwidth = number_or_auto("bandwidth", estimator.bandwidth)
     maps = FourierChoice(
         estimator.kernel, bandwidth, whole_number("n_frequencies", estimator.n_frequencies), estimator.map
@@ -155,8 +155,8 @@ def _fourier_recipe(
                 f"track = True with step_size = {estimator.step_size!r} and average = {estimator.average!r}, but it "
                 "weighs last and averaged weights of its own step sizes. Leave the two as they are by default."
             )
-        return TrackingRecipe(maps, loss, class_weights)
-    return LinearRecipe(maps, loss, step_size, class_weights, bool(estimator.average))
+        return TrackingFactory(maps, loss, class_weights)
+    return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average))
 
 
 # Nystrom online gradient descent: landmarks are the first support vectors, or chosen from a sample.
@@ -213,7 +213,7 @@ class NOGDClassifier(OnlineClassifier):
 
     def _recipe(
         self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
-    ) -> NOGDRecipe | LinearRecipe:
+    ) -> NOGDFactory | LinearFactory:
         return _nystrom_recipe(self, loss, class_weights, n_rows)
 
     @property
@@ -260,7 +260,7 @@ class NOGDRegressor(OnlineRegressor):
 
     def _recipe(
         self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
-    ) -> NOGDRecipe | LinearRecipe:
+    ) -> NOGDFactory | LinearFactory:
         return _nystrom_recipe(self, loss, class_weights, n_rows)
 
 
@@ -269,7 +269,7 @@ def _nystrom_recipe(
     loss: Loss,
     class_weights: tuple[float, ...] | None,
     n_rows: int | None,
-) -> NOGDRecipe | LinearRecipe:
+) -> NOGDFactory | LinearFactory:
     budget = whole_number("budget", estimator.budget)
     rank = round(RANK_SHARE * budget) or 1
     if estimator.rank != "auto":
@@ -285,10 +285,10 @@ def _nystrom_recipe(
     step_size = number_or_auto("step_size", estimator.step_size)
     rank = min(rank, held) if rank <= budget else rank
     if estimator.landmarks == "supports":
-        return NOGDRecipe(loss, **kernel, budget=held, rank=rank, step_size=step_size,
+        return NOGDFactory(loss, **kernel, budget=held, rank=rank, step_size=step_size,
                           class_weights=class_weights, average=bool(estimator.average))  # fmt: skip
     maps = NystromChoice(**kernel, n_landmarks=held, rank=rank, landmarks=estimator.landmarks)
-    return LinearRecipe(maps, loss, step_size, class_weights, bool(estimator.average), name="nogd")
+    return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average), name="nogd")
 
 
 # Kernel learners with at most a budget of support vectors, one for each strategy.
@@ -337,7 +337,7 @@ class BudgetKernelClassifier(OnlineClassifier):
     regularisation: float | Auto = "auto"
     aggressiveness: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetRecipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
         return _budget_recipe(self, loss, n_rows)
 
 
@@ -371,13 +371,13 @@ class BudgetKernelRegressor(OnlineRegressor):
     step_size: float | Auto = "auto"
     regularisation: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetRecipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
         return _budget_recipe(self, loss, n_rows)
 
 
 def _budget_recipe(
     estimator: BudgetKernelClassifier | BudgetKernelRegressor, loss: Loss, n_rows: int | None
-) -> BudgetRecipe:
+) -> BudgetFactory:
     strategy: Any = STRATEGIES[check_choice("strategy", estimator.strategy, STRATEGIES)]()
     has = {field.name for field in fields(strategy)}
     numbers = [name for name in ("step_size", "regularisation", "aggressiveness") if hasattr(estimator, name)]
@@ -386,7 +386,7 @@ def _budget_recipe(
         raise ConfigError(f"{strange[0]} was given, but the strategy {estimator.strategy} has none. Leave it out.")
     strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
     budget = whole_number("budget", estimator.budget)
-    return BudgetRecipe(
+    return BudgetFactory(
         strategy,
         loss,
         estimator.kernel,
@@ -439,8 +439,8 @@ class ExpertKernelClassifier(OnlineClassifier):
     loss: Literal["hinge", "logistic"] = "hinge"
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertRecipe:
-        return ExpertRecipe(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies), class_weights)
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
+        return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies), class_weights)
 
     @property
     def _weighting(self) -> Any:
@@ -472,8 +472,8 @@ class ExpertKernelRegressor(OnlineRegressor):
     n_frequencies: int = 400
     kernel: str = "gaussian"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertRecipe:
-        return ExpertRecipe(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies))
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
+        return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies))
 
 
 # FOGD under constraints.
@@ -611,12 +611,12 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
             found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return found
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> RecipeInMemory:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> MemoryFactory:
         constraints, bound = parse_constraints(tuple(self.constraints))
         width = whole_number("n_frequencies", self.n_frequencies)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):
             raise DataError(f"sensitive holds columns of other lengths than the {len(self._inputs)} rows of X.")
-        return RecipeInMemory(
+        return MemoryFactory(
             FourierChoice(self.kernel, number_or_auto("bandwidth", self.bandwidth), width, self.map),
             loss,
             constraints,

@@ -34,11 +34,11 @@ from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.maps import FourierChoice
-from okl.solvers.subgradient.fitting import Fitted, GeometricGrowth
+from okl.solvers.subgradient.fitting import GeometricGrowth, SubgradientFit
 from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive, PiecewiseLinear, weigh
 from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.paper import PaperGrowth
-from okl.solvers.subgradient.pegasos import Average, PegasosRecipe
+from okl.solvers.subgradient.pegasos import Average, PegasosFactory
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 
 # The base class.
@@ -171,7 +171,9 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         shape = (self.degree, self.offset, self.feature_map, self.n_columns, budget)
         return SpaceChoice(self.kernel, bandwidth, *shape)
 
-    def _keep(self, fitted: Fitted, inputs: FloatArray, order: NDArray[Any], n_outputs: int, method: Scs) -> None:
+    def _keep(
+        self, fitted: SubgradientFit, inputs: FloatArray, order: NDArray[Any], n_outputs: int, method: Scs
+    ) -> None:
         for name in _LEARNT:  # of an earlier fit in another space
             self.__dict__.pop(name, None)
         coefficients, intercept = fitted.vector.coefficients, np.full(n_outputs, fitted.bias)
@@ -194,7 +196,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         self.certificate_, self.problem_, self.notes_ = fitted.full, method.problem, fitted.notes
         self._warn_of(fitted)
 
-    def _warn_of(self, fitted: Fitted) -> None:
+    def _warn_of(self, fitted: SubgradientFit) -> None:
         if fitted.reason == "gap":
             return
         advice = "raise max_iter, or accept this gap by a larger one"
@@ -371,7 +373,7 @@ class PegasosClassifier(OnlineClassifier):
     map: str = "independent"
     bandwidth: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> PegasosRecipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> PegasosFactory:
         maps = FourierChoice(
             self.kernel,
             number_or_auto("bandwidth", self.bandwidth),
@@ -379,4 +381,4 @@ class PegasosClassifier(OnlineClassifier):
             self.map,
         )
         batch, project = whole_number("batch", self.batch), bool(self.project)
-        return PegasosRecipe(maps, loss, float(self.lam), batch, project, self.average)
+        return PegasosFactory(maps, loss, float(self.lam), batch, project, self.average)

@@ -22,7 +22,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class OwnMap:
+class DeclaredMap:
     """Feature map as an extension declares it.
 
     draw : of (kernel, n_inputs, n_columns, random generator), the arrays that make the map, by name
@@ -59,7 +59,7 @@ class ExtensionFeatures:
         inputs = np.asarray(inputs, dtype=self.precision).view()
         check_inputs(self, inputs)
         inputs.flags.writeable = False  # they are the caller's, and may be read again
-        own: OwnMap = plugins.exactly("map", self.name, self.origin)
+        own: DeclaredMap = plugins.exactly("map", self.name, self.origin)
         made = _called(self.name, self.origin, own.transform, self.stored, inputs)
         if not isinstance(made, np.ndarray) or made.dtype.kind not in "bif":
             told = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
@@ -97,7 +97,7 @@ def draw_extension_map(
     if declared is None:
         raise ConfigError(f"map = {name!r} is none of okl's own, and no extension has declared it.")
     check_at_least("n_columns", n_columns, 1)
-    own: OwnMap = declared.thing
+    own: DeclaredMap = declared.thing
     random = np.random.default_rng((seed, 0xE87))
     drawn = _called(name, declared.origin, own.draw, kernel, n_inputs, n_columns, random)
     if not isinstance(drawn, dict) or not all(isinstance(key, str) for key in drawn):

@@ -91,7 +91,7 @@ Kind = Literal["loss", "solver", "map"]
 
 
 @dataclass(frozen=True)
-class Declared:
+class Registration:
     """Object that an extension registered under a name.
 
     thing : of okl.extensions; origin : file or package that it is from, and its digest or version
@@ -106,8 +106,8 @@ class Declared:
 
 lock = RLock()  # held while an extension runs, too
 being_run: list[str] = []  # modules of extensions that are being imported, the innermost last
-_exact: dict[tuple[Kind, str, str], Declared] = {}  # by origin, too: a worker may know several states of a file
-_latest: dict[tuple[Kind, str], Declared] = {}
+_exact: dict[tuple[Kind, str, str], Registration] = {}  # by origin, too: a worker may know several states of a file
+_latest: dict[tuple[Kind, str], Registration] = {}
 
 
 def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
@@ -126,15 +126,15 @@ def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
             raise ConfigError(
                 f"The {kind} {name!r} comes from {before.origin} and from {origin}: leave out one of them."
             )
-        _latest[kind, name] = _exact[kind, name, origin] = Declared(thing, origin, extension, module)
+        _latest[kind, name] = _exact[kind, name, origin] = Registration(thing, origin, extension, module)
 
 
-def latest(kind: Kind, name: str) -> Declared | None:
+def latest(kind: Kind, name: str) -> Registration | None:
     """Return the latest registration under a name."""
     return _latest.get((kind, name))
 
 
-def of_origin(kind: Kind, name: str, origin: str) -> Declared | None:
+def of_origin(kind: Kind, name: str, origin: str) -> Registration | None:
     """Return the registration under a name by a file in this state, or by a package in this version."""
     return _exact.get((kind, name, origin))
 
@@ -144,12 +144,12 @@ def declared_names(kind: Kind) -> tuple[str, ...]:
     return tuple(sorted(name for of, name in _latest if of == kind))
 
 
-def everything() -> dict[tuple[Kind, str, str], Declared]:
+def everything() -> dict[tuple[Kind, str, str], Registration]:
     """Return all registrations, by kind, name and origin."""
     return dict(_exact)
 
 
-def withdraw_since(before: dict[tuple[Kind, str, str], Declared], extension: str) -> None:
+def withdraw_since(before: dict[tuple[Kind, str, str], Registration], extension: str) -> None:
     """Take back what an extension has declared since, as it failed."""
     for kind, name, origin in [key for key, one in _exact.items() if key not in before and one.extension == extension]:
         del _exact[kind, name, origin], _latest[kind, name]
@@ -258,7 +258,7 @@ def offer(path: str) -> None:
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*filter(None, before), os.path.abspath(path)]))
 
 
-def find(kind: Kind, name: str) -> Declared | None:
+def find(kind: Kind, name: str) -> Registration | None:
     """Return the registration under a name, or None; loads all offered extensions."""
     with lock:
         _look()

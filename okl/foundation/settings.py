@@ -65,7 +65,7 @@ SolverName = Literal[
     "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
     "scs", "wolfe", "pegasos", "ridge",
 ]  # fmt: skip
-AskedSolver = Literal[SolverName, "auto"]
+SolverChoice = Literal[SolverName, "auto"]
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
 LossName = Literal[
@@ -74,7 +74,7 @@ LossName = Literal[
 MOST_LISTED = 12  # an error lists all names of a choice up to this number, otherwise similar ones
 
 
-class OrOfExtension:
+class OrExtension:
     """Annotation of a choice that accepts okl's built-in names and those that extensions declare."""
 
     def __init__(self, kind: plugins.Kind) -> None:
@@ -114,7 +114,7 @@ def _expected_names(name: str, fault: ErrorDetails) -> str:
 # Settings of execution, ingestion and training
 
 
-class WhereSettings(BaseModel):
+class ExecutionSettings(BaseModel):
     """Settings of execution: workers, scheduler, threads; in a given mode they never change the model's bits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -203,19 +203,19 @@ class IngestSettings(BaseModel):
 
 
 _TRUE = ("true", "1", "yes", "on")
-NOT_OF_LEARNERS = frozenset(
+SELECTION_OPTIONS = frozenset(
     {"data", "ingest", "solver", "rescale", "budget_seconds", "validation", "seed", "precision", "checkpoint_seconds"}
     | {"checkpoint_rounds", "out", "name"}
 )
 """Options of a run that the automatic choice accepts; any other one selects fogd."""
 
 
-class TrainSettings(WhereSettings):
+class TrainSettings(ExecutionSettings):
     """Settings of training: everything that determines the model, and where the work runs."""
 
     data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
     ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
-    solver: Annotated[AskedSolver, OrOfExtension("solver")] = Field(
+    solver: Annotated[SolverChoice, OrExtension("solver")] = Field(
         "auto",
         description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
         "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
@@ -236,7 +236,7 @@ class TrainSettings(WhereSettings):
         ge=1,
         description="random frequencies of the Fourier map, which has twice as many columns (fogd, c-svm to pegasos)",
     )
-    map: Annotated[MapName, OrOfExtension("map")] = Field(
+    map: Annotated[MapName, OrExtension("map")] = Field(
         "independent",
         description="sampling of the random frequencies; auto: chosen by the inputs; exact: the kernel itself, no map "
         "(scs)",
@@ -329,7 +329,7 @@ class TrainSettings(WhereSettings):
     aggressiveness: Positive | Literal["auto"] = Field(
         "auto", description="largest coefficient of a row (bpa, tvm); auto: the solver's default"
     )
-    loss: Annotated[LossName, OrOfExtension("loss")] = Field(
+    loss: Annotated[LossName, OrExtension("loss")] = Field(
         "auto", description="loss to minimise; auto: by the task; absolute, epsilon-insensitive: scs and wolfe only"
     )
     epsilon: float = Field(
@@ -412,7 +412,7 @@ class TrainSettings(WhereSettings):
     def _select_fogd(self) -> TrainSettings:
         """Select fogd if an option of a solver is given without a solver: nothing is left to the automatic choice."""
         if self.solver == "auto":
-            own = set(TrainSettings.model_fields) - set(WhereSettings.model_fields) - NOT_OF_LEARNERS
+            own = set(TrainSettings.model_fields) - set(ExecutionSettings.model_fields) - SELECTION_OPTIONS
             given = own & self.model_fields_set
             if "solver" in self.model_fields_set:  # as in stored settings, where all fields are set
                 given = {name for name in own if getattr(self, name) != TrainSettings.model_fields[name].default}

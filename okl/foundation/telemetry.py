@@ -172,7 +172,7 @@ MOST_BUCKETS = 256
 FIRST_WIDTH_SECONDS = 1 / 64
 
 
-class Cell(NamedTuple):
+class TimelineCell(NamedTuple):
     """Seconds that a lane spent in a phase, in one bucket of one stage; times since the run began."""
 
     stage: str
@@ -265,7 +265,7 @@ class Timeline:
         found = sorted(self._first, key=lambda lane: self._first[lane])
         return [DRIVER, *(lane for lane in found if lane != DRIVER)]
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[TimelineCell]:
         """All that is known, in order: what no span has counted is the driver's own work, or a worker's waiting."""
         with self._lock:
             told, width, begun = dict(self._cells), self.width, self.begun
@@ -277,7 +277,9 @@ class Timeline:
                     spent = {phase: told.get((at, bucket, lane, phase), 0.0) for phase in PHASES}
                     spent[_rest_of(lane, stage.name)] += max(0.0, self._there(at, bucket, lane) - sum(spent.values()))
                     start = bucket * width
-                    found += [Cell(stage.name, start, lane, phase, spent[phase]) for phase in PHASES if spent[phase]]
+                    found += [
+                        TimelineCell(stage.name, start, lane, phase, spent[phase]) for phase in PHASES if spent[phase]
+                    ]
         return found
 
     def _there(self, at: int, bucket: int, lane: str) -> float:

@@ -20,7 +20,7 @@ from okl.lifecycle.record import ShardRecord, Time
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, complete_ones, name_of, read_head, read_value, write_checkpoint
-from okl.runs.loop import Learnt, learn
+from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import make_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
@@ -137,7 +137,7 @@ class Champion:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ModelHistory:
     """State of a model before this run.
 
     champion : None before the first version; records : of all shards
@@ -282,7 +282,7 @@ def learn_shards(
         made = make_solver(settings, data)
         assert isinstance(made, OnlineSolver), "is_online says so"
         solver, before = made, state.learned.progress
-        done = learn(solver, solver.continued(state, data), data, execution, observer)
+        done = run_loop(solver, solver.continued(state, data), data, execution, observer)
         state, seconds = done.state, seconds + done.seconds
         curve.append(_row(record, state.learned.progress.since(before)))
     assert solver is not None, "there is a shard"
@@ -318,7 +318,7 @@ def solve_window(
         how = f"{how}, from the champion's solution and in its feature map"
     else:
         state = solver.start(data, execution)
-    done: Learnt = learn(solver, state, data, execution, observer)
+    done: TrainedSolver = run_loop(solver, state, data, execution, observer)
     return Challenger(solver, done.state, data, tuple(new), how, done.seconds, _bytes(data))
 
 

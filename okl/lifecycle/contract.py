@@ -313,7 +313,7 @@ FOUND_LATER = frozenset({"contradiction", "unrelated"})
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class ContractResult:
     """Result of checking a shard against the contract; profile : None where its rows could not be read."""
 
     findings: tuple[Finding, ...]
@@ -323,7 +323,9 @@ class Held:
     of: str = ""
 
 
-def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None) -> Held:
+def hold(
+    place: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
+) -> ContractResult:
     """Hold a file to the contract: look at it once, and raise nothing about what it holds.
 
     place, name : the file, and what to call it
@@ -334,16 +336,16 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
     """
     try:
         if size_of(place) == 0:
-            return Held((Finding("empty", f"{name} is empty: it has no bytes.", {"bytes": 0}),), None)
+            return ContractResult((Finding("empty", f"{name} is empty: it has no bytes.", {"bytes": 0}),), None)
         source = open_shard(place, baseline.schema)
         columns = tuple(_column_findings(source, name, baseline.schema, contract, time_column))
         if any(finding.kind != "extra-column" for finding in columns):
-            return Held(columns, None)
+            return ContractResult(columns, None)
         profile = profile_of(source, baseline.schema, baseline.limits(contract.range_widening), time_column)
     except PlaceError:
         raise  # it tells nothing of the rows
     except (DataError, OSError) as error:
-        return Held((_unreadable(name, str(error)),), None)
+        return ContractResult((_unreadable(name, str(error)),), None)
     first, last = profile.first_time, profile.last_time
     if time_column is None:
         first = last = time_in_name(name)
@@ -354,7 +356,7 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
         findings.append(Finding("repeated", sentence, {"of": of}))
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
-    return Held(tuple(findings), profile, first, last, of)
+    return ContractResult(tuple(findings), profile, first, last, of)
 
 
 def learnable(findings: Iterable[Finding]) -> bool:

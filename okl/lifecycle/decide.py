@@ -25,13 +25,13 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import FloatArray, Precision, Task
-from okl.lifecycle.champion import Challenger, Known
+from okl.lifecycle.champion import Challenger, ModelHistory
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.counts import predicted_classes
-from okl.report.format import scalars
-from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_own_unit, predictor_tallies
+from okl.report.format import scalar_metrics
+from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_target_unit, predictor_tallies
 
 # Paired sums of two predictors, mergeable, overall and by slice.
 
@@ -41,7 +41,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairedSums:
     """Sums over rows; a loss is 1 for a wrong class, or the squared error in the target's unit.
 
     rows; first, second : sums of the losses; differences : sum of the squares of first minus second, row by row
@@ -57,9 +57,9 @@ class Pairs:
     agreement: Doubles
     beyond: int = 0
 
-    def plus(self, other: Pairs) -> Pairs:
+    def plus(self, other: PairedSums) -> PairedSums:
         """Over the rows of both."""
-        return Pairs(
+        return PairedSums(
             self.rows + other.rows,
             self.first + other.first,
             self.second + other.second,
@@ -94,16 +94,16 @@ class PairWork:
     slices: tuple[str, ...] = ()
     limit: float = 0.5
 
-    def __call__(self, shard: Shard) -> dict[str, Pairs]:
+    def __call__(self, shard: Shard) -> dict[str, PairedSums]:
         """Sums of one shard by slice."""
         schema = self.data.schema
         names = {column: self._values(shard, column) for column in self.slices}
-        found: dict[str, Pairs] = {}
+        found: dict[str, PairedSums] = {}
         done = 0
         for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
             rows = load_window(self.data, window, self.precision)
-            targets = np.asarray(in_own_unit(schema, rows.targets), dtype=np.float64)
-            scores = [in_own_unit(schema, one.scores(rows.inputs)) for one in (self.first, self.second)]
+            targets = np.asarray(in_target_unit(schema, rows.targets), dtype=np.float64)
+            scores = [in_target_unit(schema, one.scores(rows.inputs)) for one in (self.first, self.second)]
             lost = [_losses(schema, score, targets) for score in scores]
             here = slice(done, done + len(targets))
             done = here.stop
@@ -132,7 +132,7 @@ def compare(
     execution: Execution,
     slices: tuple[str, ...] = (),
     limit: float = 0.5,
-) -> dict[str, Pairs]:
+) -> dict[str, PairedSums]:
     """Sums of two predictors over some shards, by slice; added up in the order of the shards.
 
     Raises
@@ -140,13 +140,13 @@ def compare(
     ConfigError : a slice by a column that the data set has not
     """
     check_slices(data.schema, slices)
-    total: dict[str, Pairs] = {}
+    total: dict[str, PairedSums] = {}
     for part in execution.map(PairWork(data, first, second, precision, slices, limit), shards):
         total |= merged(total, part)
     return total
 
 
-def merged(one: Mapping[str, Pairs], other: Mapping[str, Pairs]) -> dict[str, Pairs]:
+def merged(one: Mapping[str, PairedSums], other: Mapping[str, PairedSums]) -> dict[str, PairedSums]:
     """Sums of both, by slice."""
     return dict(one) | {name: one[name].plus(pairs) if name in one else pairs for name, pairs in other.items()}
 
@@ -170,9 +170,9 @@ def _losses(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
 
 def _pairs(
     schema: Schema, scores: FloatArray, targets: Doubles, first: Doubles, second: Doubles, limit: float
-) -> Pairs:
+) -> PairedSums:
     sums = float(first.sum()), float(second.sum()), float(np.square(first - second).sum())
-    return Pairs(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
+    return PairedSums(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
 
 
 def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
@@ -247,7 +247,7 @@ TESTS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairedTest:
     """Champion and challenger on the same rows.
 
     champion, challenger : mistake rate, or mean squared error in the target's unit; gain : the former minus the latter
@@ -263,7 +263,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Rule:
+class PublishRule:
     """Rule by which a challenger is published.
 
     needed : "better": better by the margin on the newest rows, and clearly so, or on those before not clearly worse;
@@ -294,11 +294,11 @@ class Decision:
     kind: Literal["publish", "keep"]
     reason: str
     test: str
-    overall: Verdict | None
-    slices: Mapping[str, Verdict]
+    overall: PairedTest | None
+    slices: Mapping[str, PairedTest]
     worse_slices: tuple[str, ...] = ()
-    newest: Verdict | None = None
-    before: Verdict | None = None
+    newest: PairedTest | None = None
+    before: PairedTest | None = None
 
     @property
     def publish(self) -> bool:
@@ -310,7 +310,7 @@ class Decision:
         return asdict(self) | {"slices": {name: asdict(one) for name, one in self.slices.items()}}
 
 
-def verdict_of(task: Task, pairs: Pairs) -> Verdict:
+def verdict_of(task: Task, pairs: PairedSums) -> PairedTest:
     """Compare two predictors, the champion first, by their sums.
 
     Source: exact test of McNemar, Psychometrika 12, 1947, as in Dietterich, Neural Computation 10, 1998, section 3.1.
@@ -318,13 +318,13 @@ def verdict_of(task: Task, pairs: Pairs) -> Verdict:
     n = max(1, pairs.rows)
     champion, challenger = pairs.first / n, pairs.second / n
     better, worse = _paired_t(pairs) if task == "regression" else _mcnemar(pairs.only_first, pairs.only_second)
-    return Verdict(pairs.rows, champion, challenger, champion - challenger, better, worse)
+    return PairedTest(pairs.rows, champion, challenger, champion - challenger, better, worse)
 
 
 def decide(
     task: Task,
-    pairs: Mapping[str, Pairs],
-    rule: Rule,
+    pairs: Mapping[str, PairedSums],
+    rule: PublishRule,
     other: str = "the champion",
     missing: tuple[str, ...] = (),
     looks: int = 0,
@@ -365,7 +365,7 @@ def decide(
 
 
 def _worse_slices(
-    task: Task, bound: Mapping[str, Verdict], rule: Rule, level: float, champion: float
+    task: Task, bound: Mapping[str, PairedTest], rule: PublishRule, level: float, champion: float
 ) -> tuple[str, ...]:
     """Those that are worse by more than the margin, and beyond chance, by Bonferroni."""
     least = rule.slice_margin * (champion if task == "regression" else 1.0)
@@ -374,7 +374,13 @@ def _worse_slices(
 
 
 def _by_rule(
-    task: Task, overall: Verdict, newest: Verdict, before: Verdict | None, rule: Rule, level: float, other: str
+    task: Task,
+    overall: PairedTest,
+    newest: PairedTest,
+    before: PairedTest | None,
+    rule: PublishRule,
+    level: float,
+    other: str,
 ) -> tuple[bool, str]:
     by = f" by the margin of {rule.margin:g}" if rule.margin else ""
     judged = newest if rule.needed == "better" else overall
@@ -405,7 +411,7 @@ def _mcnemar(only_champion: int, only_challenger: int) -> tuple[float, float]:
     return float(stats.binom.sf(only_champion - 1, n, 0.5)), float(stats.binom.sf(only_challenger - 1, n, 0.5))
 
 
-def _paired_t(pairs: Pairs) -> tuple[float, float]:
+def _paired_t(pairs: PairedSums) -> tuple[float, float]:
     n = pairs.rows
     if n < 2:
         return 1.0, 1.0
@@ -417,7 +423,7 @@ def _paired_t(pairs: Pairs) -> tuple[float, float]:
     return float(stats.t.sf(t, n - 1)), float(stats.t.cdf(t, n - 1))
 
 
-def _figures(task: Task, overall: Verdict, newest: Verdict, before: Verdict | None, other: str) -> str:
+def _figures(task: Task, overall: PairedTest, newest: PairedTest, before: PairedTest | None, other: str) -> str:
     if before is None:
         return f"On {overall.rows:,} reserved rows: {_rates(task, overall, other)}."
     return (
@@ -426,7 +432,7 @@ def _figures(task: Task, overall: Verdict, newest: Verdict, before: Verdict | No
     )
 
 
-def _rates(task: Task, one: Verdict, other: str = "the champion") -> str:
+def _rates(task: Task, one: PairedTest, other: str = "the champion") -> str:
     if task == "regression":
         return f"squared error {one.challenger:.6g}, {other} {one.champion:.6g}"
     return f"{one.challenger:.2%} wrong, {other} {one.champion:.2%}"
@@ -438,7 +444,7 @@ COUNTED = ("confusion", "reliability", "residual_histogram")
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class ChallengerResult:
     """Result of judging a challenger.
 
     shards : names of those whose reserved rows were looked at; metrics : by predictor
@@ -455,12 +461,12 @@ class Judgement:
 def judge_challenger(
     settings: RetrainSettings,
     store: ShardStore,
-    known: Known,
+    known: ModelHistory,
     accepted: Sequence[ShardRecord],
     challenger: Challenger,
     execution: Execution,
     looks: int,
-) -> Judgement:
+) -> ChallengerResult:
     """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion.
 
     accepted : shards that may be looked at; looks : how often challengers of this champion were kept before
@@ -471,10 +477,12 @@ def judge_challenger(
     chosen = judged_on(some, settings.holdout_shards, schema, known.learnt)
     if not chosen:
         nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
-        return Judgement(nothing, (), {}, 0)
+        return ChallengerResult(nothing, (), {}, 0)
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     constant = "the mean so far" if schema.task == "regression" else "the majority class"
-    rule = Rule(settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards)
+    rule = PublishRule(
+        settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
+    )
     return judge(
         store, chosen, first, challenger.predictor, rule, execution, settings.slices,
         "the champion" if champion else constant, known.learnt, looks,
@@ -486,13 +494,13 @@ def judge(
     records: Sequence[ShardRecord],
     first: Predictor,
     second: Predictor,
-    rule: Rule,
+    rule: PublishRule,
     execution: Execution,
     slices: tuple[str, ...] = (),
     other: str = "the champion",
     known: Collection[str] = (),
     looks: int = 0,
-) -> Judgement:
+) -> ChallengerResult:
     """Compare two predictors, the champion first.
 
     Parameters
@@ -501,7 +509,7 @@ def judge(
     other : what the first is, for people; known : SHA-256 of shards that the first has learnt
     looks : how often challengers of this champion were kept before
     """
-    pairs: dict[str, Pairs] = {}
+    pairs: dict[str, PairedSums] = {}
     parts: list[Dataset] = []
     precision = second.precision
     for record in records:
@@ -519,11 +527,11 @@ def judge(
     reserved = whole.split("test")
     tallies = predictor_tallies(whole, reserved, predictors, precision, execution) if reserved else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
-    metrics = {name: scalars(report) for name, report in reports.items()}
+    metrics = {name: scalar_metrics(report) for name, report in reports.items()}
     names = tuple(record.name for record in records)
     counted = {name: value for name, value in reports.get("challenger", {}).items() if name in COUNTED}
     counted |= {"labels": list(whole.schema.labels), "target": whole.schema.target}
-    return Judgement(decision, names, metrics, sum(shard.size_bytes for shard in reserved), counted)
+    return ChallengerResult(decision, names, metrics, sum(shard.size_bytes for shard in reserved), counted)
 
 
 def judged_on(
@@ -546,7 +554,7 @@ def judged_on(
     return sorted(chosen, key=lambda one: one.order)
 
 
-def _missing(schema: Schema, pairs: Pairs) -> tuple[str, ...]:
+def _missing(schema: Schema, pairs: PairedSums) -> tuple[str, ...]:
     if schema.task == "regression":
         return ()
     rows = pairs.agreement.sum(axis=1)

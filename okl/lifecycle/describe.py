@@ -23,7 +23,7 @@ from okl.models.registry import (
     flattened,
     is_of_retraining,
 )
-from okl.report.format import aligned, flat, number, rate
+from okl.report.format import aligned, flatten, mistake_rate_text, number
 from okl.report.run import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS
 
@@ -49,7 +49,7 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
 
     Returns
     -------
-    name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.sections.changes` draws it
+    name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.sections.changes_section` draws it
     """
     # one that goes on, or looks at a window again, has as its own what its parent had not
     counted = "{} learnt" if before.lineage.parent is None and now.parent is None else "new {}"
@@ -87,7 +87,7 @@ def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
 
 def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Texts of settings by name; where one is a run's and the other a retraining's, of those that both have."""
-    one, other = (dict(flat(_of_learning(settings))) for settings in (before, now))
+    one, other = (dict(flatten(_of_learning(settings))) for settings in (before, now))
     alike = ("train" in before) == ("train" in now)
     names = one.keys() | other.keys() if alike else one.keys() & other.keys()
     kept = [{name: text for name, text in texts.items() if name in names} for texts in (one, other)]
@@ -217,10 +217,11 @@ def _metric_lines(metrics: Mapping[str, Any], rows: int) -> str:
     rows : that a retrained one was judged on, 0 if that is not known
     """
     if not (own := metrics.get(CHALLENGER)):
-        return ", ".join(f"{name} {value}" for name, value in flat(metrics)[:2])
+        return ", ".join(f"{name} {value}" for name, value in flatten(metrics)[:2])
     before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
     if "mistake_rate" in own:
-        return f"mistakes {rate(own['mistake_rate'])} (before: {rate(before.get('mistake_rate'))}){on}"
+        earlier = mistake_rate_text(before.get("mistake_rate"))
+        return f"mistakes {mistake_rate_text(own['mistake_rate'])} (before: {earlier}){on}"
     return ", ".join(f"{name} {text}{on}" for name, text in own_figures(metrics)[:1])
 
 
@@ -228,12 +229,12 @@ def own_figures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
     own, before = metrics.get(CHALLENGER), flattened(metrics.get(CHAMPION) or {})
     if not own:
-        return flat(metrics)
+        return flatten(metrics)
     figures = [
         (name, f"{number(value)} (before: {number(before[name])})" if name in before else number(value))
         for name, value in flattened(own).items()
     ]
-    return figures + flat({name: value for name, value in metrics.items() if name not in (CHAMPION, CHALLENGER)})
+    return figures + flatten({name: value for name, value in metrics.items() if name not in (CHAMPION, CHALLENGER)})
 
 
 def _owner(name: str) -> str:
@@ -269,7 +270,7 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
         rows.append(["measured on", f"{judged:,} reserved rows of the latest shards then; before: {before}"])
     rows += [[f"metrics.{name}", text] for name, text in own_figures(found["metrics"])]
     given = _given(found)
-    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in given]
+    rows += [[f"settings.{name}", text] for name, text in flatten(found["settings"]) if whole or name in given]
     in_all = f"; with all ancestors {_learnt(found['shards_in_all'], found['rows_in_all'])}" if found["parent"] else ""
     learnt_from = _learnt_from(found)
     rows += _rows({
@@ -286,7 +287,7 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
         return "\n".join([head, *aligned(rows), "", more])
     rows += _rows({"identity": found["identity"], "ancestors": found["ancestors"]})
     for part in ("decision", "environment"):
-        rows += [[f"{part}.{name}", text] for name, text in flat(found[part])]
+        rows += [[f"{part}.{name}", text] for name, text in flatten(found[part])]
     learnt = [["shard", "rows", "sha256"]]
     learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
     return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
@@ -318,7 +319,7 @@ def _given(found: Mapping[str, Any]) -> set[str]:
 
 def _rows(facts: Mapping[str, Any]) -> list[list[str]]:
     """Facts as rows of a table."""
-    return [[name, text] for name, text in flat(facts)]
+    return [[name, text] for name, text in flatten(facts)]
 
 
 # Import of a trained model as a version.

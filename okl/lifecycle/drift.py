@@ -34,7 +34,7 @@ TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share o
 
 
 @dataclass(frozen=True)
-class Scored:
+class ShardScores:
     """Errors of the champion on the rows of a shard before they were learnt.
 
     version : of the champion; rows : scored; wrong : of these, rows of another class, or missed by more than the limit
@@ -58,7 +58,7 @@ class Scored:
         return self.wrong / max(1, self.rows)
 
 
-def compared(past: Sequence[Scored], now: Scored, level: float = LEVEL) -> Scored:
+def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL) -> ShardScores:
     """Compare a shard with those before it.
 
     past : of the champion and those it went on from, in the order of learning; now : of which nothing is compared yet
@@ -85,7 +85,7 @@ def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
     return float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
 
 
-def drift_of(scored: Mapping[str, Scored], level: float = LEVEL) -> dict[str, Any]:
+def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[str, Any]:
     """The entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
 
     scored : by the name of the shard
@@ -100,13 +100,13 @@ def drift_of(scored: Mapping[str, Scored], level: float = LEVEL) -> dict[str, An
     }
 
 
-def _since_signal(past: Sequence[Scored]) -> list[Scored]:
+def _since_signal(past: Sequence[ShardScores]) -> list[ShardScores]:
     """The latest shards, the last that fired the first of them."""
     last = max((index for index, one in enumerate(past) if one.fired), default=0)
     return [one for one in past[last:] if one.rows][-MOST_PAST:]
 
 
-def _sentence(fired: Mapping[str, Scored], told: int, shards: int) -> str:
+def _sentence(fired: Mapping[str, ShardScores], told: int, shards: int) -> str:
     if fired:
         name, worst = min(fired.items(), key=lambda item: item[1].p_value or 0.0)
         more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""

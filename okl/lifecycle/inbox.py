@@ -119,13 +119,13 @@ def content_sha256(place: Place) -> str:
 
 
 @dataclass(eq=False)
-class Seen:
+class FileState:
     """Digests of files by name, size and stamp, so that a file is hashed once; only a saving: lost, it is made anew."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
-    def from_text(cls, text: str) -> Seen:
+    def from_text(cls, text: str) -> FileState:
         """As it was stored; empty where that is damaged."""
         try:
             entries = json.loads(text)
@@ -256,12 +256,12 @@ class ShardStore:
             write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return settled or schema
 
-    def seen(self) -> Seen:
+    def seen(self) -> FileState:
         """Digests of files that were hashed."""
         file = self.place / SEEN
-        return Seen.from_text(file.read_text(encoding="utf-8")) if file.is_file() else Seen()
+        return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
 
-    def keep_seen(self, seen: Seen) -> None:
+    def keep_seen(self, seen: FileState) -> None:
         """Store them."""
         write_whole(self.place / SEEN, seen.text())
 

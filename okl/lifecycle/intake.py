@@ -14,8 +14,8 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceEr
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.champion import Known, in_window
-from okl.lifecycle.contract import FOUND_LATER, Baseline, Held, baseline_of, contract_digest, hold, learnable
+from okl.lifecycle.champion import ModelHistory, in_window
+from okl.lifecycle.contract import FOUND_LATER, Baseline, ContractResult, baseline_of, contract_digest, hold, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
@@ -109,7 +109,7 @@ def reserved_seed(seed: int, sha256: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
 
 
-def _record(arrival: Arrival, sha256: str, held: Held, status: Status, schema: Schema) -> ShardRecord:
+def _record(arrival: Arrival, sha256: str, held: ContractResult, status: Status, schema: Schema) -> ShardRecord:
     profile: Profile | None = held.profile
     record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, held.findings, of=held.of)
     if profile is None:
@@ -145,7 +145,7 @@ class Intake:
 
     settings: RetrainSettings
     store: ShardStore
-    known: Known
+    known: ModelHistory
     new: list[tuple[Arrival, str]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     accepted: list[ShardRecord] = field(default_factory=list)
@@ -215,7 +215,7 @@ class Intake:
             (self.accepted if record.status == "accepted" else self.bad).append(record)
         self.accepted += [self.store.release(record) for record in self.gone]
 
-    def pending(self, known: Known) -> list[ShardRecord]:
+    def pending(self, known: ModelHistory) -> list[ShardRecord]:
         """Accepted shards that the champion has not learnt, in the order of learning, within the window asked for.
 
         Raises

@@ -20,14 +20,14 @@ from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import (
     LEARNER_STATE,
     Challenger,
-    Known,
+    ModelHistory,
     is_online,
     learn_shards,
     same_place,
     save_state,
     solve_window,
 )
-from okl.lifecycle.decide import Judgement
+from okl.lifecycle.decide import ChallengerResult
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.report import FOLDER, PAGE, report_html, report_markdown
@@ -45,7 +45,7 @@ JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_s
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedLineage:
     """The lineage of a version to be; judging : settings that decide whether it is published."""
 
     lineage: Lineage
@@ -55,7 +55,9 @@ class Planned:
         """The lineage with what decides about it: another margin is another judgement."""
         return replace(self.lineage, settings={**self.lineage.settings, "judging": dict(self.judging)})
 
-    def measured(self, judgement: Judgement, certificate: Mapping[str, Any] | None, challenger: Challenger) -> Planned:
+    def measured(
+        self, judgement: ChallengerResult, certificate: Mapping[str, Any] | None, challenger: Challenger
+    ) -> PlannedLineage:
         """With figures, the decision, and the environment."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
         environment = {
@@ -74,8 +76,8 @@ class Planned:
 
 
 def lineage_of(
-    settings: RetrainSettings, known: Known, records: Sequence[ShardRecord], online: bool, fresh: bool
-) -> Planned:
+    settings: RetrainSettings, known: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
+) -> PlannedLineage:
     """The lineage of what is about to be learnt.
 
     An online learner goes on from the champion, unless it begins anew: then it has no parent, and all shards are its
@@ -86,10 +88,12 @@ def lineage_of(
         name: getattr(settings, name) for name in LEARNING
     }
     judging = {name: getattr(settings, name) for name in JUDGING}
-    return Planned(Lineage(parent, tuple(_shard(record) for record in records), decisive), judging)
+    return PlannedLineage(Lineage(parent, tuple(_shard(record) for record in records), decisive), judging)
 
 
-def next_model(challenger: Challenger, known: Known, settings: RetrainSettings, processors: tuple[str, ...]) -> Model:
+def next_model(
+    challenger: Challenger, known: ModelHistory, settings: RetrainSettings, processors: tuple[str, ...]
+) -> Model:
     """The challenger with all that raw rows need to become scores; scaling is that of the first shards."""
     schema, champion = challenger.data.schema, known.champion
     grown = challenger.online and champion is not None and challenger.how.startswith("gone on")
@@ -101,7 +105,7 @@ def next_model(challenger: Challenger, known: Known, settings: RetrainSettings, 
     return Model(schema, challenger.predictor, settings.train.model_dump(mode="json"), origin)
 
 
-def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
+def warm_for(settings: RetrainSettings, known: ModelHistory) -> Predictor | None:
     """The champion's solution, if it solves the same problem as is about to be solved for other shards."""
     champion = known.champion
     if champion is None:
@@ -112,7 +116,7 @@ def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
     return champion.model.predictor
 
 
-def learnt_otherwise(settings: RetrainSettings, known: Known) -> str:
+def learnt_otherwise(settings: RetrainSettings, known: ModelHistory) -> str:
     """The first setting by which the champion's learner is another than is asked for now; "" for none.
 
     A learner keeps what it was settled with, its map, steps, limits and passes; going on, it would pass over the rest.
@@ -176,7 +180,7 @@ class Attempts:
             names = [file.name for file, _ in self._folder.files() if file.suffix == ".json"]
         return sum(name.startswith(self._champion) for name in names)
 
-    def find(self, model: RegisteredModel, planned: Planned) -> str | None:
+    def find(self, model: RegisteredModel, planned: PlannedLineage) -> str | None:
         """Why the same challenger was kept back before, None if it was not."""
         file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
         if not file.is_file():
@@ -187,21 +191,21 @@ class Attempts:
             return None
         return f"The same shards were learnt and judged before. {reason}"
 
-    def page(self, model: RegisteredModel, planned: Planned) -> Place:
+    def page(self, model: RegisteredModel, planned: PlannedLineage) -> Place:
         """Return the location of the report of a rejected challenger."""
         return self._folder / f"{self._champion}{self._key(model, planned)}.html"
 
-    def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
+    def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
         """Note that a challenger was kept back, and its report."""
         write_whole(self.page(model, planned), page)
         content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
         write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
 
-    def _key(self, model: RegisteredModel, planned: Planned) -> str:
+    def _key(self, model: RegisteredModel, planned: PlannedLineage) -> str:
         return model.identity(planned.judged(), model.head())[:32]
 
 
-def taken_back(model: RegisteredModel, planned: Planned) -> str | None:
+def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
     """Why what is planned is not learnt again: it is a version already, and somebody has chosen another champion.
 
     None where it is no version, or the champion
@@ -249,14 +253,14 @@ class LearningPlan:
     """
 
     settings: RetrainSettings
-    known: Known
+    known: ModelHistory
     train: TrainSettings
     online: bool
     records: tuple[ShardRecord, ...]
     accepted: tuple[ShardRecord, ...]
     begin: OnlineState | None
     why: str
-    lineage: Planned
+    lineage: PlannedLineage
     otherwise: str = ""
 
     def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
@@ -270,7 +274,7 @@ class LearningPlan:
 
 
 def plan_learning(
-    settings: RetrainSettings, store: ShardStore, known: Known, pending: Sequence[ShardRecord]
+    settings: RetrainSettings, store: ShardStore, known: ModelHistory, pending: Sequence[ShardRecord]
 ) -> LearningPlan:
     """Return the plan for the waiting shards, at least one.
 
@@ -289,7 +293,7 @@ def plan_learning(
     return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage, otherwise)
 
 
-def accepted_of(known: Known, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
+def accepted_of(known: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
     """Shards that the champion has learnt, and those that wait, in the order of learning."""
     wanted = known.learnt | {record.sha256 for record in pending}
     return tuple(one for one in known.accepted() if one.sha256 in wanted)

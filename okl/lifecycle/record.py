@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from okl.data.dataset import ColumnStatistics
 from okl.foundation.errors import DataError
-from okl.lifecycle.drift import Scored
+from okl.lifecycle.drift import ShardScores
 
 FORMAT_VERSION = 1
 DIGITS = 16
@@ -60,7 +60,7 @@ class ShardRecord:
     of: str = ""
     contract: str = ""
     released: bool = False
-    scored: Scored | None = None
+    scored: ShardScores | None = None
 
     @property
     def key(self) -> str:
@@ -117,7 +117,7 @@ def record_from(text: str, where: str) -> ShardRecord:
             "class_counts": tuple(content.get("class_counts", ())),
             "columns": _columns(content.get("columns", ())),
             "target": None if content.get("target") is None else ColumnStatistics(**content["target"]),
-            "scored": None if content.get("scored") is None else Scored(**content["scored"]),
+            "scored": None if content.get("scored") is None else ShardScores(**content["scored"]),
         }
     )
 

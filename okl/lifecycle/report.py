@@ -12,21 +12,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from okl.foundation.locations import Place
-from okl.lifecycle.champion import Challenger, Known
+from okl.lifecycle.champion import Challenger, ModelHistory
 from okl.lifecycle.contract import learnable
-from okl.lifecycle.decide import SHARD, Judgement
+from okl.lifecycle.decide import SHARD, ChallengerResult
 from okl.lifecycle.drift import drift_of
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import RegisteredModel
-from okl.report.figures import SIZE, Theme, legend, lines_across, one_picture, png
-from okl.report.format import aligned, flat, metric_name, number, seconds
-from okl.report.page import Block, Grid, Picture, Section, Warned, Words, cut, html_page, markdown_page
-from okl.report.sections import changes, difference, mistake_tables, reliability_bars
+from okl.report.figures import SIZE, Theme, figure_with_axes, legend, lines_across, png
+from okl.report.format import aligned, duration, flatten, metric_name, number
+from okl.report.page import (
+    Block,
+    FigureBlock,
+    Paragraph,
+    Section,
+    TableBlock,
+    WarningBlock,
+    cut,
+    html_page,
+    markdown_page,
+)
+from okl.report.sections import changes_section, difference, mistake_tables, reliability_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 # Sentences.
 
@@ -164,23 +173,23 @@ MOST_SLICES_DRAWN = 8  # names of shards along an axis
 BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
 
 
-def errors_picture(result: Mapping[str, Any]) -> list[Picture]:
+def errors_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
     """Draw the errors of champions on each shard before it was learnt, where there are two or more."""
     points = points_of(result)
     if len(points) < 2:
         return []
     told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, a constant {number(points[-1]['constant'])}."
     draw = partial(draw_errors, result)
-    return [Picture("Error on new shards before they were learnt", draw, f"{told} Upright lines: a new version.")]
+    return [FigureBlock("Error on new shards before they were learnt", draw, f"{told} Upright lines: a new version.")]
 
 
-def verdicts_picture(result: Mapping[str, Any]) -> list[Picture]:
+def verdicts_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
     """Both models on the reserved rows of each shard that was judged on, if any was."""
     if not shards_judged(result):
         return []
     known = "the challenger has not learnt; the champion came from a run, and may have" if result.get("apart") else ""
     told = f"The error on reserved rows of each shard, which {known or 'neither has learnt'}: further left is better."
-    return [Picture("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
+    return [FigureBlock("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
 
 
 def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -204,7 +213,7 @@ def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
     """Errors of the champions of their days, the constant's, signals, rejected shards, and where versions change."""
     points = points_of(result)
     kept = [(place, one) for place, one in enumerate(points) if not one["rejected"]]
-    figure, axes = one_picture(theme, height=3.2)
+    figure, axes = figure_with_axes(theme, height=3.2)
     places = [place for place, _ in kept]
     constant = [one["constant"] for _, one in kept]
     axes.plot(places, constant, color=theme.other, linewidth=1.2, linestyle="--", label="constant")
@@ -232,7 +241,7 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
     """Both models' errors on the reserved rows of each shard that was judged on, the newest on top."""
     judged = shards_judged(result)
     names = [name for name in result["judged_on"] if name in judged]
-    figure, axes = one_picture(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
+    figure, axes = figure_with_axes(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
     for height, name in enumerate(names):
         one = judged[name]
         axes.plot([one["champion"], one["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
@@ -281,30 +290,30 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _lead(result: Mapping[str, Any]) -> list[Block]:
     rejected = len(result["shards"]["rejected"])
-    took = f"It learnt for {seconds(result['seconds'])}; everything together took {seconds(result['total_seconds'])}."
-    lead: list[Block] = [Words(result["reason"]), Words(took)]
+    took = f"It learnt for {duration(result['seconds'])}; everything together took {duration(result['total_seconds'])}."
+    lead: list[Block] = [Paragraph(result["reason"]), Paragraph(took)]
     if result["progressive"]:
-        lead.append((Warned if result["drift"]["found"] else Words)(result["drift"]["why"]))
-    lead += [Words(line) for line in passed_over(result["shards"]) if line not in result["reason"]]
-    lead += [Warned(line) for line in in_vain(result["shards"])]
+        lead.append((WarningBlock if result["drift"]["found"] else Paragraph)(result["drift"]["why"]))
+    lead += [Paragraph(line) for line in passed_over(result["shards"]) if line not in result["reason"]]
+    lead += [WarningBlock(line) for line in in_vain(result["shards"])]
     if rejected:
         were = "1 shard was rejected; its file stays where it is." if rejected == 1 else ""
-        lead.append(Warned(were or f"{rejected} shards were rejected; their files stay where they are."))
+        lead.append(WarningBlock(were or f"{rejected} shards were rejected; their files stay where they are."))
     return lead
 
 
 def _sections(result: Mapping[str, Any]) -> list[Section]:
     counted = result.get("counted") or {}
     before = result.get("previous") or {}
-    changed = changes({name: value for name, value in before.items() if name != "metrics"})
-    trust = [Words(result["certified"])] if result["certified"] else []
+    changed = changes_section({name: value for name, value in before.items() if name != "metrics"})
+    trust = [Paragraph(result["certified"])] if result["certified"] else []
     reliable = reliability_bars(counted, "reserved rows")
     mistakes = mistake_tables(
         counted, counted.get("labels") or (), counted.get("target", "the target"), "reserved rows"
     )
     facts = {name: result[name] for name in FACTS if result[name] is not None}
     settings = RetrainSettings.model_validate(result["settings"]).model_dump(mode="json", exclude_defaults=True)
-    told = [list(pair) for pair in flat(facts | {"settings": settings})]
+    told = [list(pair) for pair in flatten(facts | {"settings": settings})]
     found = [
         Section(
             "good", "Is the new one better?", [*verdicts_picture(result), *_shown(_metrics(result), _slices(result))]
@@ -313,12 +322,12 @@ def _sections(result: Mapping[str, Any]) -> list[Section]:
         Section("trust", "Can I trust it?", [*trust, *errors_picture(result), *reliable]),
         Section("mistakes", "Where are the new one's mistakes?", mistakes),
         Section("new", "What was new, and what was learnt?", _shown(*_shards(result))),
-        Section("facts", "Settings and the run", [Grid("Settings that were given, and the run", (), told)]),
+        Section("facts", "Settings and the run", [TableBlock("Settings that were given, and the run", (), told)]),
     ]
     return [section for section in found if section.blocks]
 
 
-def _metrics(result: Mapping[str, Any]) -> Grid:
+def _metrics(result: Mapping[str, Any]) -> TableBlock:
     metrics = result["metrics"]
     champion, challenger = (metrics.get(name, {}) for name in ("champion", "challenger"))
     rows = [
@@ -326,10 +335,10 @@ def _metrics(result: Mapping[str, Any]) -> Grid:
         for name, value in challenger.items()
         if value is not None
     ]
-    return Grid("On the same reserved rows", ("", "champion", "challenger", "change"), rows)
+    return TableBlock("On the same reserved rows", ("", "champion", "challenger", "change"), rows)
 
 
-def _slices(result: Mapping[str, Any]) -> Grid:
+def _slices(result: Mapping[str, Any]) -> TableBlock:
     decision = result["decision"] or {}
     ages = {age: decision.get(age) for age in ("newest", "before")}
     slices = {f"{age} reserved rows": one for age, one in ages.items() if one} if ages["before"] else {}
@@ -344,10 +353,12 @@ def _slices(result: Mapping[str, Any]) -> Grid:
         ]
         for name, one in slices.items()
     ]
-    return Grid("Errors by slice", ("slice", "rows", "champion", "challenger", "p that it is worse by chance"), rows)
+    return TableBlock(
+        "Errors by slice", ("slice", "rows", "champion", "challenger", "p that it is worse by chance"), rows
+    )
 
 
-def _shards(result: Mapping[str, Any]) -> list[Grid]:
+def _shards(result: Mapping[str, Any]) -> list[TableBlock]:
     shards = result["shards"]
     new = [[one["name"], number(one["rows"])] for one in shards["accepted"]]
     rejected = [[one["name"], ", ".join(one["kinds"]), one.get("reason", "")] for one in shards["rejected"]]
@@ -360,18 +371,20 @@ def _shards(result: Mapping[str, Any]) -> list[Grid]:
         for one in result["learning"]
     ]
     return [
-        Grid("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
-        Grid("New shards", ("shard", "rows"), new),
-        Grid(
+        TableBlock("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
+        TableBlock("New shards", ("shard", "rows"), new),
+        TableBlock(
             "New rows as the champion saw them, before they were learnt",
             ("shard", "rows", "error", "constant's", "agreement"),
             scored,
         ),
-        Grid("Learning, each row predicted before it was learnt", ("shard", "rows", "error", "baseline's"), learnt),
+        TableBlock(
+            "Learning, each row predicted before it was learnt", ("shard", "rows", "error", "baseline's"), learnt
+        ),
     ]
 
 
-def _shown(*tables: Grid) -> list[Grid]:
+def _shown(*tables: TableBlock) -> list[TableBlock]:
     """Those that have rows, not all of them if they are many."""
     return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]
 
@@ -382,7 +395,7 @@ MOST_HISTORY = 60  # shards before, for the picture of errors over time
 
 
 @dataclass(eq=False)
-class Account:
+class RetrainResult:
     """Filled in stage by stage.
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
@@ -405,7 +418,7 @@ class Account:
     drift: dict[str, Any] = field(default_factory=lambda: drift_of({}))
     history: list[dict[str, Any]] = field(default_factory=list)
     challenger: Challenger | None = None
-    judgement: Judgement | None = None
+    judgement: ChallengerResult | None = None
     certificate: dict[str, Any] | None = None
     changed: dict[str, Any] | None = None
     report: str | None = None
@@ -456,7 +469,7 @@ class Account:
         return self.changed | {"metrics": figures, "same_rows": True}
 
 
-def history_of(known: Known) -> list[dict[str, Any]]:
+def history_of(known: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before they were learnt, a row per shard."""
     learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
     return [

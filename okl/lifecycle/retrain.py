@@ -11,10 +11,10 @@ from typing import Any
 
 from okl.certificates.certify import gap_proof
 from okl.distributed import open_for
-from okl.distributed.opening import Opened
+from okl.distributed.opening import RunExecution
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.lifecycle.champion import Known, open_champion
+from okl.lifecycle.champion import ModelHistory, open_champion
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.describe import changes_since
@@ -25,7 +25,7 @@ from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_bac
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.report import (
     PAGE,
-    Account,
+    RetrainResult,
     apart_sentence,
     history_of,
     metrics_rows,
@@ -134,8 +134,8 @@ class RetrainingRun:
     def __post_init__(self) -> None:
         self._model = Registry(self.settings.registry).model(self.settings.name)
         self.store = ShardStore(self._model.folder / "data")
-        self.account = Account(self.settings, str(self._model.folder.parent))
-        self._running = Opened(lambda: open_for(self.settings.train, self.settings.name))
+        self.account = RetrainResult(self.settings, str(self._model.folder.parent))
+        self._running = RunExecution(lambda: open_for(self.settings.train, self.settings.name))
         self._pending: list[ShardRecord] = []
         self._result: dict[str, Any] = {}
 
@@ -143,7 +143,7 @@ class RetrainingRun:
         """See what has arrived, and which of it is new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
-        self.known = Known(open_champion(self._model), self.store.records())
+        self.known = ModelHistory(open_champion(self._model), self.store.records())
         self.account.parent = self.known.parent
         self._attempts = Attempts(self.store.place, self.known.parent)
         self.intake = Intake(self.settings, self.store, self.known)
@@ -165,7 +165,7 @@ class RetrainingRun:
             check_begun(self.settings, reference, self.intake.places)
             if new or self.intake.gone:
                 self.intake.hold(self.store.set_reference(reference), self._advance)
-        self.known = Known(self.known.champion, self.store.records())
+        self.known = ModelHistory(self.known.champion, self.store.records())
         self._pending = self.intake.pending(self.known)
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}

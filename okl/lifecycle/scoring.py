@@ -16,9 +16,9 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.lifecycle.champion import Champion, Known, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_place, solve_window
 from okl.lifecycle.decide import ALL, Doubles, compare
-from okl.lifecycle.drift import Scored, compared, drift_of
+from okl.lifecycle.drift import ShardScores, compared, drift_of
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.record import Finding, ShardRecord
@@ -31,7 +31,7 @@ LEAST_AGAINST = 0.05  # of the agreement below chance that counts
 
 
 @dataclass(frozen=True)
-class Progressive:
+class ProgressiveErrors:
     """Errors of a predictor on rows that it has not learnt.
 
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
@@ -54,7 +54,7 @@ class Progressive:
 
 def progressive(
     data: Dataset, known: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
-) -> Progressive:
+) -> ProgressiveErrors:
     """Score the rows to learn of a shard with a predictor that has not learnt them.
 
     known : schema with the counts of classes so far, for the constant
@@ -65,10 +65,10 @@ def progressive(
     pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, (), above)[ALL]
     n = max(1, pairs.rows)
     found, deviations = agreement_of(data.schema.task, pairs.agreement)
-    return Progressive(pairs.rows, pairs.first / n, pairs.second / n, found, deviations, pairs.beyond)
+    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, found, deviations, pairs.beyond)
 
 
-def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Finding | None:
+def contradiction(name: str, kind: Task, found: ProgressiveErrors, level: float) -> Finding | None:
     """Labels that say the contrary of all that was learnt: predictions are right less often than by chance.
 
     A model that no longer fits agrees as often as chance has it, so that a change of what is to be learnt is none.
@@ -85,7 +85,7 @@ def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Fi
     return Finding("contradiction", sentence, found.as_json() | {"p_value": p_value})
 
 
-def unrelated(name: str, found: Progressive, usual: float, probe: float, deviations: float) -> Finding:
+def unrelated(name: str, found: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
     """Labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
 
     Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them;
@@ -158,10 +158,10 @@ class Scoring:
     settings: RetrainSettings
     store: ShardStore
     champion: Champion
-    known: Known
+    known: ModelHistory
     execution: Execution
     told: list[dict[str, Any]] = field(default_factory=list)
-    scored: dict[str, Scored] = field(default_factory=dict)
+    scored: dict[str, ShardScores] = field(default_factory=dict)
     kept: list[ShardRecord] = field(default_factory=list)
     rejected: list[ShardRecord] = field(default_factory=list)
 
@@ -178,7 +178,7 @@ class Scoring:
                 self.rejected.append(self.store.quarantine(record, against))
                 continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
-                now = Scored(self.champion.version.number, found.rows, found.wrong, found.error, found.constant)
+                now = ShardScores(self.champion.version.number, found.rows, found.wrong, found.error, found.constant)
                 record = self.store.put(
                     replace(record, scored=compared(past, now))
                 )  # scored again, it is not tested twice
@@ -191,7 +191,7 @@ class Scoring:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.drift."""
         return drift_of(self.scored)
 
-    def _against(self, record: ShardRecord, found: Progressive) -> Finding | None:
+    def _against(self, record: ShardRecord, found: ProgressiveErrors) -> Finding | None:
         task, level = self.champion.model.schema.task, self.settings.contract.level
         against = contradiction(record.name, task, found, level)
         if against is not None or found.deviations >= BY_CHANCE or not self.settings.contradiction:

@@ -276,7 +276,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class State:
+class AliasState:
     """All that readers ask for first, after an entry.
 
     aliases : versions by alias; entries : numbers of the entries that published those versions, and former ones
@@ -302,7 +302,7 @@ class State:
         """Return whether a version has lost its files."""
         return version <= self.pruned_through and version not in self.kept
 
-    def with_champion(self, version: int, former: tuple[int, ...]) -> State:
+    def with_champion(self, version: int, former: tuple[int, ...]) -> AliasState:
         """With another champion and those before it; a candidate that became champion is none any more."""
         aliases = {name: one for name, one in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
         if aliases.get(CANDIDATE) == version:
@@ -323,7 +323,7 @@ class Entry:
 
     number: int
     kind: Kind
-    state: State
+    state: AliasState
     published: Publication | None = None
     discarded: tuple[str, ...] = ()
     why: str = ""
@@ -344,7 +344,7 @@ class Entry:
         state, published = given.pop("state"), given.pop("published")
         if published is not None:
             published = Publication(**{**published, "lineage": Lineage.from_stored(published["lineage"])})
-        state = State(**{**state, "former": tuple(state["former"]), "kept": tuple(state["kept"])})
+        state = AliasState(**{**state, "former": tuple(state["former"]), "kept": tuple(state["kept"])})
         return cls(**{**given, "state": state, "published": published, "discarded": tuple(given["discarded"])})
 
 
@@ -363,13 +363,13 @@ def _whoever() -> str:
 
 NAMED = re.compile(r"([0-9]{8})\.json")
 BESIDE = re.compile(r"\.([0-9]{8})\.json\.[0-9a-f]{8}")
-EMPTY = Entry(0, "move", State(), by="", at="", token="")
+EMPTY = Entry(0, "move", AliasState(), by="", at="", token="")
 READERS = 8  # at a time: an object store takes some 30 ms for each entry
 MOST_TRIES = 10_000
 ADVICE = "Bring the file back from a backup of the registry."
 
 
-class Log:
+class RegistryLog:
     """Reads and appends entries; those that were read are remembered, as they never change.
 
     Parameters
@@ -702,13 +702,13 @@ class ModelLog:
 
     name: str
     folder: Place
-    log: Log = field(repr=False)
+    log: RegistryLog = field(repr=False)
 
     def head(self) -> Entry:
         """The newest entry of the log, with the state after it; its number is 0 where nothing was published yet."""
         return self.log.head()
 
-    def state(self) -> State:
+    def state(self) -> AliasState:
         """Aliases and what else holds now: one value, read at one moment."""
         return self.head().state
 
@@ -776,7 +776,7 @@ class ModelLog:
             return [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
         return []
 
-    def opened(self, published: Publication, state: State) -> Version:
+    def opened(self, published: Publication, state: AliasState) -> Version:
         """The version that an entry published, as of a state."""
         folder = self.folder / "versions" / published.folder
         return Version(self.name, folder, published, state.is_pruned(published.version))
@@ -867,7 +867,7 @@ def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entr
     return Entry(0, "prune", state, discarded=discarded, why=why)
 
 
-def _pruned(state: State, keep: int) -> State:
+def _pruned(state: AliasState, keep: int) -> AliasState:
     through = max(state.pruned_through, state.latest - keep)
     named = {*state.aliases.values()}
     kept = tuple(sorted(version for version in named if version <= through))
@@ -1065,7 +1065,7 @@ class RegisteredModel(ModelLog):
                 )
 
 
-def _promoted(state: State, number: int) -> State:
+def _promoted(state: AliasState, number: int) -> AliasState:
     former = state.former if state.champion is None else (*state.former, state.champion)
     return state.with_champion(number, former[-MOST_FORMER:])
 
@@ -1105,7 +1105,7 @@ class Registry:
                 "with a letter or digit."
             )
         folder = self.folder / name
-        return RegisteredModel(name, folder, Log(folder / "log"), prepare=self.prepare)
+        return RegisteredModel(name, folder, RegistryLog(folder / "log"), prepare=self.prepare)
 
     def models(self) -> list[RegisteredModel]:
         """All of which there is a version, by name; raises RegistryError if there is no registry."""

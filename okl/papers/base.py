@@ -36,7 +36,6 @@ from okl.report.format import metric_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 # Cells: printed and measured figures.
 
 HIGHER_IS_BETTER = frozenset({"accuracy"})
@@ -74,7 +73,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Printed and measured figure of one algorithm on one data set (at one point of a study).
 
     mean, sd : over repeats orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
@@ -116,7 +115,7 @@ class Cell:
         """All fields, by name."""
         return asdict(self)
 
-    def measured(self, values: Sequence[float], seconds: Sequence[float], tolerance: Tolerance) -> Cell:
+    def measured(self, values: Sequence[float], seconds: Sequence[float], tolerance: Tolerance) -> TableCell:
         """The cell with the metric and the seconds of each order, and its verdict if the paper prints a number."""
         mean, sd = fmean(values), stdev(values) if len(values) > 1 else None
         cell = replace(self, mean=mean, sd=sd, repeats=len(values), seconds=fmean(seconds))
@@ -135,14 +134,14 @@ class Cell:
             verdict="worse" if worse > allowed else "better" if -worse > allowed else "within",
         )
 
-    def beside(self, constant: float | None, linear: float | None) -> Cell:
+    def beside(self, constant: float | None, linear: float | None) -> TableCell:
         """The cell with the predictors that use no kernel, and whether it is a hair from the constant one."""
         mean = self.mean
         hair = mean is not None and constant is not None and _is_hair(self.metric, mean, constant)
         return replace(self, constant=constant, linear=linear, like_constant=hair)
 
 
-def relative_to(algorithm: str, cells: Sequence[Cell]) -> list[Cell]:
+def relative_to(algorithm: str, cells: Sequence[TableCell]) -> list[TableCell]:
     """The cells, each with its seconds in units of those of an algorithm on the same data set and point, if known."""
     reference = {(c.dataset, tuple(c.point.items())): c.seconds for c in cells if c.algorithm == algorithm}
     found = []
@@ -164,7 +163,7 @@ def _is_hair(metric: str, mean: float, constant: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedCell:
     """A cell of a table as printed; mean and sd as fractions or in the unit of the metric, None where not printed."""
 
     dataset: str
@@ -181,10 +180,10 @@ def read_records(package: str, file: str) -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(stream))
 
 
-def read_printed(package: str, file: str) -> tuple[Printed, ...]:
+def read_printed(package: str, file: str) -> tuple[PrintedCell, ...]:
     """Cells of a file with the columns dataset, algorithm, metric, mean and std; those without a mean are left out."""
     return tuple(
-        Printed(
+        PrintedCell(
             record["dataset"],
             record["algorithm"],
             record["metric"],
@@ -220,7 +219,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Folder:
+class DataFolder:
     """A folder of NAME.parquet (float columns, label y, perhaps a text column split) and perms/NAME_perms.parquet."""
 
     path: str
@@ -381,7 +380,7 @@ Outcome = dict[str, Any]
 """What came of an item, as JSON; "error" is the metric, None if the learner diverged."""
 
 
-class Item(Protocol):
+class WorkItem(Protocol):
     """A frozen, picklable piece of work that depends on no other one."""
 
     @property
@@ -408,7 +407,7 @@ class Item(Protocol):
         """All that decides the outcome, but for the data and the code, as JSON."""
         ...
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Do the work; check raises if nobody wants the outcome any more, and is called every second or so."""
         ...
 
@@ -444,16 +443,16 @@ class Archive:
     """
 
     place: str
-    data: Folder
+    data: DataFolder
     code: str
 
-    def path(self, item: Item) -> Path:
+    def path(self, item: WorkItem) -> Path:
         """The file of an item: another one if its settings, its data or the code change."""
         described = json.dumps([item.name, item.describe(), self.code, self.data.digest(item.dataset)], sort_keys=True)
         digest = hashlib.sha256(described.encode()).hexdigest()[:16]
         return Path(self.place) / f"{re.sub(r'[^A-Za-z0-9.+=-]+', '_', item.name)}.{digest}.json"
 
-    def read(self, item: Item) -> Outcome | None:
+    def read(self, item: WorkItem) -> Outcome | None:
         """The outcome of an item that is done, else None."""
         try:
             outcome: Outcome = json.loads(self.path(item).read_text(encoding="utf-8"))
@@ -463,7 +462,7 @@ class Archive:
             raise ConfigError(f"{self.path(item)} cannot be read ({error}). Remove it, and run again.") from None
         return outcome
 
-    def write(self, item: Item, outcome: Outcome) -> None:
+    def write(self, item: WorkItem, outcome: Outcome) -> None:
         """Keep an outcome: the file is whole or not there."""
         path = self.path(item)
         beside = path.with_name(f".{secrets.token_hex(8)}.partial")
@@ -476,13 +475,13 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Work:
+class ItemWork:
     """Works on an item wherever it is called, and keeps the outcome before it hands it out."""
 
     archive: Archive
     stop: Stop = field(default_factory=Stop)
 
-    def __call__(self, item: Item) -> Outcome:
+    def __call__(self, item: WorkItem) -> Outcome:
         """The outcome of an item."""
         self.stop.check()
         outcome = item.run(self.archive.data, self.stop.check)
@@ -506,13 +505,13 @@ def code_digest(parts: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class TableRequest:
     """Request to a table: names are checked, in the order of the table.
 
     searched : candidates for every setting that has some, even where one is stated
     """
 
-    data: Folder
+    data: DataFolder
     datasets: tuple[str, ...]
     algorithms: tuple[str, ...]
     repeats: int
@@ -522,12 +521,12 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownOutcomes:
     """Outcomes of the items that are done, by name."""
 
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
-    def __getitem__(self, item: Item) -> Outcome:
+    def __getitem__(self, item: WorkItem) -> Outcome:
         return self.outcomes[item.name]
 
 
@@ -537,14 +536,14 @@ ORDERS_REMARK = (
 )
 
 
-class Picture(NamedTuple):
+class PaperPicture(NamedTuple):
     """A picture to draw in a theme."""
 
     title: str
     draw: Callable[[Theme], bytes]
 
 
-class Table(Protocol):
+class PaperTable(Protocol):
     """A table or a study of a paper: what to run, and what its numbers are called."""
 
     @property
@@ -581,27 +580,27 @@ class Table(Protocol):
         """Sentences on how the numbers came about."""
         ...
 
-    def trials(self, request: Request) -> Sequence[Item]:
+    def trials(self, request: TableRequest) -> Sequence[WorkItem]:
         """Items that must be known before `items` can say which settings are taken; none if all is settled."""
         ...
 
-    def items(self, request: Request, known: Known) -> Sequence[Item]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> Sequence[WorkItem]:
         """Items whose outcomes are reported."""
         ...
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """A cell for each data set and algorithm asked for, those that could not be measured too."""
         ...
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Flat rows about each data set: rows, what stands in for it, the constant predictor, the linear model."""
         ...
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """The figures behind the pictures, as JSON."""
         ...
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """Pictures of these figures."""
         ...
 

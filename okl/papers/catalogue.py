@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from okl.foundation.validation import check_choice
-from okl.papers.base import Table
+from okl.papers.base import PaperTable
 
 CATALOGUE = {
     "lu2016-table3": ("okl.papers.lu2016.batch", "TABLE3"),
@@ -34,9 +34,9 @@ CATALOGUE = {
 }
 
 
-def table_named(name: str) -> Table:
+def table_named(name: str) -> PaperTable:
     """The table of this name, or ConfigError that lists all names."""
     check_choice("table", name, CATALOGUE)
     module, constant = CATALOGUE[name]
-    table: Table = getattr(import_module(module), constant)
+    table: PaperTable = getattr(import_module(module), constant)
     return table

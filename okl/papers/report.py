@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.papers.base import Outcome, Picture
-from okl.report.format import aligned, flat
-from okl.report.page import Block, Grid, Section, Words, html_page, markdown_page
-from okl.report.page import Picture as Drawn
+from okl.papers.base import Outcome, PaperPicture
+from okl.report.format import aligned, flatten
+from okl.report.page import Block, Paragraph, Section, TableBlock, html_page, markdown_page
+from okl.report.page import FigureBlock as Drawn
 
 # Cells as text.
 
@@ -156,25 +156,25 @@ def _signed(metric: str, value: float | None) -> str:
 TRIED_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
 
 
-def markdown_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
+def markdown_report(result: Mapping[str, Any], pictures: Sequence[PaperPicture]) -> str:
     """Markdown, its pictures as PNG data URIs on light ground."""
     return markdown_page(result["table"], _lead(result), _sections(result, pictures))
 
 
-def html_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
+def html_report(result: Mapping[str, Any], pictures: Sequence[PaperPicture]) -> str:
     """One page without any outside reference; light or dark as the reader's system is."""
     facts = {name: value for name, value in result.items() if name not in ("cells", "beside")}
-    told = Grid("All of it", (), [list(pair) for pair in flat(facts)], folded=True)
+    told = TableBlock("All of it", (), [list(pair) for pair in flatten(facts)], folded=True)
     sections = [*_sections(result, pictures), Section("run", "Settings and the run", [told])]
     return html_page(result["table"], _lead(result), sections)
 
 
 def _lead(result: Mapping[str, Any]) -> list[Block]:
-    return [Words(sentence) for sentence in sentences(result)]
+    return [Paragraph(sentence) for sentence in sentences(result)]
 
 
-def _sections(result: Mapping[str, Any], pictures: Sequence[Picture]) -> list[Section]:
-    tables = [Grid(title, header, rows, wide=True) for title, header, rows in _tables(result)]
+def _sections(result: Mapping[str, Any], pictures: Sequence[PaperPicture]) -> list[Section]:
+    tables = [TableBlock(title, header, rows, wide=True) for title, header, rows in _tables(result)]
     drawn = [Drawn(picture.title, picture.draw, wide=True) for picture in pictures]
     found = [Section("tables", "In figures", tables), Section("pictures", "In pictures", drawn)]
     return [section for section in found if section.blocks]
@@ -196,7 +196,7 @@ def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[li
 def write_results(
     result: Mapping[str, Any],
     curves: Mapping[str, Any],
-    pictures: Sequence[Picture],
+    pictures: Sequence[PaperPicture],
     outcomes: Mapping[str, Outcome],
     folder: Path,
 ) -> None:

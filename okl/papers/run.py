@@ -16,11 +16,22 @@ from typing import Any
 
 from okl.data.manifest import processor
 from okl.distributed import open_execution
-from okl.distributed.opening import Opened
+from okl.distributed.opening import RunExecution
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.papers.base import Archive, Folder, Item, Known, Outcome, Request, Stop, Table, Work, code_digest
+from okl.papers.base import (
+    Archive,
+    DataFolder,
+    ItemWork,
+    KnownOutcomes,
+    Outcome,
+    PaperTable,
+    Stop,
+    TableRequest,
+    WorkItem,
+    code_digest,
+)
 from okl.papers.catalogue import table_named
 from okl.papers.report import markdown_report, text_summary, write_results
 from okl.papers.settings import ReproduceSettings
@@ -51,7 +62,7 @@ def check_place(folder: Path, table: str) -> None:
         raise ConfigError(f"{folder} holds a reproduction of {found}, not of {table}. Choose another --out.")
 
 
-class Place:
+class ReproductionFolder:
     """The folder: `open` it, work, then `close` it; what is done stays, and a folder without anything goes.
 
     Parameters
@@ -137,12 +148,12 @@ def check(settings: ReproduceSettings) -> None:
         check_place(Path(settings.out), settings.table)
 
 
-def request_of(settings: ReproduceSettings, table: Table) -> Request:
+def request_of(settings: ReproduceSettings, table: PaperTable) -> TableRequest:
     """Return the request that the settings mean, names in the table's order, or raise ConfigError that lists the
     names.
     """
-    return Request(
-        Folder(settings.data),
+    return TableRequest(
+        DataFolder(settings.data),
         _named("datasets", _printed(settings.datasets, table), table.datasets, table.name),
         _named("algorithms", settings.algorithms, table.algorithms, table.name),
         settings.repeats or table.repeats,
@@ -152,18 +163,18 @@ def request_of(settings: ReproduceSettings, table: Table) -> Request:
     )
 
 
-def files_of(table: Table) -> Mapping[str, str]:
+def files_of(table: PaperTable) -> Mapping[str, str]:
     """NAME of NAME.parquet of the data sets that a table prints by another name."""
     files: Mapping[str, str] = getattr(table, "files", {})
     return files
 
 
-def draws_its_own(table: Table) -> bool:
+def draws_its_own(table: PaperTable) -> bool:
     """Return whether a table generates its data instead of reading them."""
     return bool(getattr(table, "generated", False))
 
 
-def _printed(asked: Sequence[str], table: Table) -> list[str]:
+def _printed(asked: Sequence[str], table: PaperTable) -> list[str]:
     """Names of data sets as the table prints them; those of their files are taken, too."""
     printed = {file: name for name, file in files_of(table).items()}
     return [printed.get(name, name) for name in asked]
@@ -186,17 +197,17 @@ class ReproductionRun:
         self.table = table_named(self.settings.table)
         self.request = request_of(self.settings, self.table)
         folder = new_folder(self.table.name) if self.settings.out is None else Path(self.settings.out)
-        self._place = Place(folder, self.table.name)
+        self._place = ReproductionFolder(folder, self.table.name)
         self._stop = Stop()
         self._outcomes: dict[str, Outcome] = {}
-        self._running = Opened(lambda: open_execution(self.settings.workers, None, self.settings.threads))
+        self._running = RunExecution(lambda: open_execution(self.settings.workers, None, self.settings.threads))
         self._begun = time.perf_counter()
         self._found_items = 0
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownOutcomes:
         """All outcomes so far."""
-        return Known(self._outcomes)
+        return KnownOutcomes(self._outcomes)
 
     def plan(self) -> dict[str, Any]:
         """Take the folder, and start workers."""
@@ -252,9 +263,9 @@ class ReproductionRun:
             for cell in self._result["cells"]
         ]
 
-    def _do(self, items: Sequence[Item]) -> dict[str, Any]:
+    def _do(self, items: Sequence[WorkItem]) -> dict[str, Any]:
         """Work on items, the longest first, but for those that an earlier run has done."""
-        todo: list[Item] = []
+        todo: list[WorkItem] = []
         done = 0
         for item in items:
             outcome = self._archive.read(item)
@@ -267,7 +278,7 @@ class ReproductionRun:
         total = sum(item.rows for item in items)
         todo.sort(key=lambda item: -item.cost)
         self.observer.advance(done, total, {})
-        for item, outcome in zip(todo, self._running().map(Work(self._archive, self._stop), todo), strict=True):
+        for item, outcome in zip(todo, self._running().map(ItemWork(self._archive, self._stop), todo), strict=True):
             self._outcomes[item.name] = outcome
             done += item.rows
             self.observer.advance(done, total, {"items": len(self._outcomes)})

@@ -14,7 +14,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.papers.base import BRIGHT, COLOURS, Cell, Folder, Known, Outcome, Picture, Request, Tolerance
+from okl.papers.base import (
+    BRIGHT,
+    COLOURS,
+    DataFolder,
+    KnownOutcomes,
+    Outcome,
+    PaperPicture,
+    TableCell,
+    TableRequest,
+    Tolerance,
+)
 from okl.report.figures import DARK, Theme, add_axes, empty_figure, png
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
@@ -198,7 +208,7 @@ class BlockItem:
         """All fields: the name says them."""
         return {"item": self.name}
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """For each algorithm final losses, violations and regrets, the seconds of all, and sums for the curves."""
         drawn = [draw_problem(at, self.n_rounds, self.quadratic) for at in range(self.first, self.first + self.count)]
         problems, losses = [problem for problem, _ in drawn], [loss for _, loss in drawn]
@@ -313,11 +323,11 @@ class SimulationTable:
         """Return remarks on how the figures were measured."""
         return (GENERAL, self.remark)
 
-    def trials(self, request: Request) -> list[BlockItem]:
+    def trials(self, request: TableRequest) -> list[BlockItem]:
         """None: all is settled."""
         return []
 
-    def items(self, request: Request, known: Known) -> list[BlockItem]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[BlockItem]:
         """Blocks of experiments, for each first point and horizon."""
         return [
             item
@@ -326,7 +336,7 @@ class SimulationTable:
             for item in self._blocks(request, start, horizon)
         ]
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each first point, metric and algorithm."""
         return [
             cell
@@ -335,7 +345,7 @@ class SimulationTable:
             for cell in self._cells(request, known, start, metric)
         ]
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Rounds of each first point, and the paper's sentences on orders, each with whether it holds."""
         rows = []
         for start in request.datasets:
@@ -345,20 +355,21 @@ class SimulationTable:
             rows.append({"dataset": start, "read": start, "rows": ROUNDS * request.repeats, "orders_of_means": said})
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """For each first point and algorithm points [round, mean loss, its error, mean violation, its error]."""
         return {
             start: {name: self._curve(request, known, start, name) for name in request.algorithms}
             for start in request.datasets
         }
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """One for each first point."""
         return [
-            Picture(f"{self.title}, {start}", partial(draw_evolutions, lines, start)) for start, lines in curves.items()
+            PaperPicture(f"{self.title}, {start}", partial(draw_evolutions, lines, start))
+            for start, lines in curves.items()
         ]
 
-    def _blocks(self, request: Request, start: str, horizon: int) -> list[BlockItem]:
+    def _blocks(self, request: TableRequest, start: str, horizon: int) -> list[BlockItem]:
         count = request.repeats if horizon == ROUNDS else min(FEW, request.repeats)
         return [
             BlockItem(self.quadratic, start, horizon, first, min(BLOCK, count - first))
@@ -366,15 +377,15 @@ class SimulationTable:
         ]
 
     def _finals(
-        self, request: Request, known: Known, start: str, name: str, what: str, horizon: int = ROUNDS
+        self, request: TableRequest, known: KnownOutcomes, start: str, name: str, what: str, horizon: int = ROUNDS
     ) -> list[float]:
         blocks = self._blocks(request, start, horizon)
         return [value for item in blocks for value in known[item]["algorithms"][name][what]]
 
-    def _means(self, request: Request, known: Known, start: str, metric: Metric) -> dict[str, float]:
+    def _means(self, request: TableRequest, known: KnownOutcomes, start: str, metric: Metric) -> dict[str, float]:
         return {name: fmean(self._finals(request, known, start, name, metric)) for name in request.algorithms}
 
-    def _cells(self, request: Request, known: Known, start: str, metric: Metric) -> list[Cell]:
+    def _cells(self, request: TableRequest, known: KnownOutcomes, start: str, metric: Metric) -> list[TableCell]:
         means = self._means(request, known, start, metric)
         reference = np.array(self._finals(request, known, start, REFERENCE, metric))
         cells = []
@@ -385,20 +396,22 @@ class SimulationTable:
             more["growth_exponent"] = self._exponent(request, known, start, name, metric)
             if name != REFERENCE:
                 more |= {"to_algorithm_1": float((values - reference).mean()), "its_error": _error(values - reference)}
-            cell = Cell(start, name, metric, more=more).measured(values.tolist(), blocks, Tolerance())
+            cell = TableCell(start, name, metric, more=more).measured(values.tolist(), blocks, Tolerance())
             said = [order for order in self.orders if order.metric == metric and name in order.names]
             known_all = [order.holds(means) for order in said if order.names <= means.keys()]
             verdict = ("within" if all(known_all) else "worse") if known_all else None
             cells.append(replace(cell, verdict=verdict))
         return cells
 
-    def _exponent(self, request: Request, known: Known, start: str, name: str, metric: Metric) -> float | None:
+    def _exponent(
+        self, request: TableRequest, known: KnownOutcomes, start: str, name: str, metric: Metric
+    ) -> float | None:
         what = "regret" if metric == "cumulative_loss" else metric
         horizons = (*HORIZONS, ROUNDS)
         means = [fmean(self._finals(request, known, start, name, what, horizon)) for horizon in horizons]
         return growth_exponent(horizons, means) if min(means) > 0.0 else None
 
-    def _curve(self, request: Request, known: Known, start: str, name: str) -> list[list[float]]:
+    def _curve(self, request: TableRequest, known: KnownOutcomes, start: str, name: str) -> list[list[float]]:
         outcomes = [known[item]["algorithms"][name] for item in self._blocks(request, start, ROUNDS)]
         columns: list[Sequence[float]] = [[float(at) for at in marks(ROUNDS)]]
         for what in ("loss", "violation"):

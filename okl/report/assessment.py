@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from okl.report.format import number, rate, seconds
+from okl.report.format import duration, mistake_rate_text, number
 
-MEASURED = {"test": "on test rows", "progressive": "during training", "train": "on training rows"}
+MEASURED_ON = {"test": "on test rows", "progressive": "during training", "train": "on training rows"}
 MOST_DATA_WARNINGS = 3
 STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Assessment:
     """Errors of a model and its baselines, on test rows if there are any, otherwise during training.
 
     Parameters
@@ -62,7 +62,7 @@ class Verdict:
         return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows) if known else 0.0
 
 
-def judge(result: Mapping[str, Any]) -> Verdict:
+def assess(result: Mapping[str, Any]) -> Assessment:
     """Return the errors that a run is assessed by."""
     split = next((name for name in ("test", "progressive") if result.get(name)), "train")
     figures = result.get(split) or {}
@@ -76,7 +76,7 @@ def judge(result: Mapping[str, Any]) -> Verdict:
         for source in (result, baselines.get(constant_name), baselines.get("linear"))
     )
     passes = int((result.get("settings") or {}).get("passes") or 1)
-    return Verdict(split, int(rows or 0), metric, constant_name, error, constant, linear, passes)
+    return Assessment(split, int(rows or 0), metric, constant_name, error, constant, linear, passes)
 
 
 def summary_sentences(result: Mapping[str, Any]) -> list[str]:
@@ -86,15 +86,15 @@ def summary_sentences(result: Mapping[str, Any]) -> list[str]:
     classes = f" ({len(labels)} classes)" if labels else ""
     training = (
         f"Trained to predict {data.get('target', 'the target')}{classes} from {number(data.get('features'))} input "
-        f"columns on {number(result.get('rows'))} rows in {seconds(result.get('seconds'))} "
-        f"({number(result.get('rows_per_second'))} rows per second; {seconds(result.get('total_seconds'))} in total)."
+        f"columns on {number(result.get('rows'))} rows in {duration(result.get('seconds'))} "
+        f"({number(result.get('rows_per_second'))} rows per second; {duration(result.get('total_seconds'))} in total)."
     )
-    return [training, _quality(judge(result), result)]
+    return [training, _quality(assess(result), result)]
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     """Return warnings: a model that is no better than a baseline, no held-out rows, and warnings of ingestion."""
-    verdict = judge(result)
+    verdict = assess(result)
     warnings = []
     errors = f"{error_text(verdict, verdict.error)}, baseline {error_text(verdict, verdict.constant)}"
     baseline = "the majority class" if verdict.constant_name == "majority" else "the mean"
@@ -128,7 +128,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     return warnings + of_data
 
 
-def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
+def _quality(verdict: Assessment, result: Mapping[str, Any]) -> str:
     if verdict.metric == "mistake_rate":
         right = [_right(error) for error in (verdict.error, verdict.constant, verdict.linear)]
         linear = "" if verdict.linear is None else f", linear model {right[2]}"
@@ -142,7 +142,7 @@ def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
     )
 
 
-def _measured_on(verdict: Verdict) -> str:
+def _measured_on(verdict: Assessment) -> str:
     if verdict.split == "test":
         return f"on {verdict.rows:,} test rows"
     if verdict.split == "train":
@@ -169,7 +169,7 @@ def _unscaled(result: Mapping[str, Any]) -> str:
     return "; for columns with different ranges, use --rescale standard" if one_bandwidth and plain else ""
 
 
-def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:
+def _other_settings(result: Mapping[str, Any], verdict: Assessment) -> str:
     chosen = result.get("chosen") or {}
     if "support_vectors" in chosen:
         return "another bandwidth or a larger budget" if "budget" in chosen else "another bandwidth, fogd or nogd"
@@ -180,11 +180,11 @@ def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:
     )
 
 
-def error_text(verdict: Verdict, error: float | None) -> str:
+def error_text(verdict: Assessment, error: float | None) -> str:
     """Return an error as text with its name."""
     if verdict.metric != "mistake_rate":
         return f"mean squared error {number(error)}"
-    return "-" if error is None else f"{rate(error)} mistakes"
+    return "-" if error is None else f"{mistake_rate_text(error)} mistakes"
 
 
 def _right(error: float | None) -> str:

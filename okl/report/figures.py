@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 # Themes, axes, tick labels and PNG output
 #
 # Figures use matplotlib's objects without pyplot, so no global state. The same data give the same bytes. Text from the
@@ -50,7 +49,7 @@ LIGHT = Theme(ground="#ffffff", ink="#1c2430", faint="#d8dee6", line="#1f6fb2", 
 DARK = Theme(ground="#171c24", ink="#e3e8ef", faint="#39424f", line="#6cb2ee", soft="#35618a", other="#e99a6c")
 
 
-def one_picture(theme: Theme, width: float = SIZE[0], height: float = SIZE[1]) -> tuple[Figure, Axes]:
+def figure_with_axes(theme: Theme, width: float = SIZE[0], height: float = SIZE[1]) -> tuple[Figure, Axes]:
     """Return a figure with one pair of axes in the theme's colours; width and height in inches."""
     figure = empty_figure(width, height, theme)
     return figure, add_axes(figure, theme)
@@ -175,7 +174,7 @@ def learning_curve(
     error : what the errors are; baseline : name of the baseline; shares : whether errors are shares of rows
     """
     points = np.array([[np.nan if value is None else value for value in point] for point in curve], dtype=np.float64)
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     seen = points[:, 0]
     marker = "o" if len(points) < 3 else ""
     axes.plot(seen, points[:, 2], color=theme.soft, linewidth=1.2, label="last window", marker=marker)
@@ -204,7 +203,7 @@ def convergence_curve(points: Sequence[Sequence[float]], asked: float | None, th
     points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
     asked : the relative gap to stop at, if there is one
     """
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
     shown = gaps > 0.0
     marker = "o" if np.count_nonzero(shown) < 3 else ""
@@ -247,7 +246,7 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
     n_classes = len(counts)
     counted = n_classes <= MOST_COUNTED
     side = 3.4 if n_classes == 2 else SIZE[0] if counted else 5.6
-    figure, axes = one_picture(theme, side, 0.95 * side)
+    figure, axes = figure_with_axes(theme, side, 0.95 * side)
     image = axes.imshow(share, cmap=shades(theme), vmin=0.0, vmax=1.0)
     names = [label(text) for text in labels]
     small = SMALL if counted else 8.0
@@ -268,7 +267,7 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
 
 def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
     """Draw the histogram of residuals, without the first and last counts, which are beyond the edges."""
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     axes.stairs(np.array(counts[1:-1]), np.array(edges), fill=True, color=theme.line)
     axes.axvline(0.0, color=theme.other, linewidth=1.2)
     axes.set_xlabel(f"predicted - true, in units of {label(target, 24)}", parse_math=False)
@@ -288,7 +287,7 @@ def predicted_against_true(
     counts : rows by cell of (true, predicted); the mean of true values is drawn for each predicted one, which for a
         prediction that can be taken at its word lies on the diagonal
     """
-    figure, axes = one_picture(theme, height=3.7)
+    figure, axes = figure_with_axes(theme, height=3.7)
     rows = np.array(counts, dtype=np.float64)
     low, high = float(bounds[0]), float(bounds[1])
     extent = (low, high, low, high)
@@ -332,7 +331,7 @@ def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, th
     """
     rows = _column(horizons, "rows")
     regret = _column(horizons, "regret")
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     above = np.maximum(_column(horizons, "regret_at_most") - regret, 0.0)
     bars = [np.zeros(len(rows)), above]
     axes.errorbar(
@@ -359,7 +358,7 @@ def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, th
 def average_regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
     """Draw regret and its bound divided by rows; parameters as in `regret_curve`."""
     rows = _column(horizons, "rows")
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
     averages = _column(horizons, "average_regret")
     axes.plot(rows, averages, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"per row{slope}")
@@ -465,7 +464,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: 
     said : "probability", which is to equal the share, or "mean" of the scores or leads
     axes_named : what is across, and what is up
     """
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     rows, hits, values = (np.array([one[name] for one in bins], dtype=np.float64) for name in ("rows", "hits", said))
     share = hits / rows
     low, high = wilson(hits, rows)

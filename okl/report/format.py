@@ -53,7 +53,7 @@ def number(value: object) -> str:
     return f"{value:.4f}" if size < 1 else f"{value:.4g}"
 
 
-def seconds(value: object) -> str:
+def duration(value: object) -> str:
     """Format a duration in seconds.
 
     >>> seconds(0.0123), seconds(75.2), seconds(None)
@@ -81,7 +81,7 @@ def percent(share: float | None, digits: int = 4) -> str:
     return f"{100.0 * share:,.0f}%" if abs(share) >= 1e-3 and "e" in text else f"{text}%"
 
 
-def rate(share: float | None) -> str:
+def mistake_rate_text(share: float | None) -> str:
     """Format a mistake rate as a percentage with two decimals, or with significant digits if it is tiny.
 
     >>> rate(0.12345), rate(0.5), rate(0.00001), rate(0.0), rate(None)
@@ -90,17 +90,17 @@ def rate(share: float | None) -> str:
     return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
 
 
-def scalars(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+def scalar_metrics(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the metrics that are single values, without matrices and histograms."""
     return {name: value for name, value in (metrics or {}).items() if not isinstance(value, (list, dict))}
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Return names and texts of nested values; a long list is cut and followed by its length."""
     lines: list[tuple[str, str]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            lines += flat(value, f"{prefix}{name}.")
+            lines += flatten(value, f"{prefix}{name}.")
         elif isinstance(value, (list, tuple)):
             shown = ", ".join(number(item) for item in value[:MOST_LISTED]) or "-"
             lines.append(
@@ -192,13 +192,13 @@ def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list
     reasons = {name for name in chosen if name.endswith("_reason") and name.removesuffix("_reason") in chosen}
     facts = []
     for name in names or [name for name in chosen if name not in reasons]:
-        for path, text in flat({name: chosen[name]}) if name in chosen else []:
+        for path, text in flatten({name: chosen[name]}) if name in chosen else []:
             reason = _reason(name, chosen)
             facts.append((NAMES.get(path, path.replace("_", " ")), f"{text} ({reason})" if reason else text))
     return facts
 
 
-def learner_sentence(result: Mapping[str, Any]) -> str:
+def model_sentence(result: Mapping[str, Any]) -> str:
     """Return a sentence that describes the model; "" if the result has no settings."""
     settings, chosen = result.get("settings") or {}, result.get("chosen") or {}
     solver, named = settings.get("solver"), str(settings.get("kernel"))

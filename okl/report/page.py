@@ -16,19 +16,19 @@ from okl.report.tables import Table
 # Blocks and sections
 
 
-class Words(NamedTuple):
+class Paragraph(NamedTuple):
     """Paragraph of text."""
 
     text: str
 
 
-class Head(NamedTuple):
+class Subheading(NamedTuple):
     """Subheading within a section."""
 
     text: str
 
 
-class Warned(NamedTuple):
+class WarningBlock(NamedTuple):
     """Warning: a highlighted paragraph."""
 
     text: str
@@ -40,7 +40,7 @@ class Tiles(NamedTuple):
     tiles: Sequence[tuple[str, str]]
 
 
-class Grid(NamedTuple):
+class TableBlock(NamedTuple):
     """Table of text with a header; without a header, a table of names and texts.
 
     Parameters
@@ -59,7 +59,7 @@ class Grid(NamedTuple):
     words: bool = False
 
 
-class Picture(NamedTuple):
+class FigureBlock(NamedTuple):
     """Figure to draw in a theme, with a caption that is also its alternative text.
 
     Parameters
@@ -82,7 +82,7 @@ class Bar(NamedTuple):
     strong: bool = True
 
 
-class Bars(NamedTuple):
+class BarChart(NamedTuple):
     """Bar chart of a few lengths, drawn in HTML."""
 
     title: str
@@ -90,7 +90,7 @@ class Bars(NamedTuple):
     told: str = ""
 
 
-class Code(NamedTuple):
+class CodeBlock(NamedTuple):
     """Lines of code, and their purpose."""
 
     title: str
@@ -105,7 +105,7 @@ class Link(NamedTuple):
     more: str = ""
 
 
-Block = Words | Head | Warned | Tiles | Grid | Picture | Bars | Code | Link
+Block = Paragraph | Subheading | WarningBlock | Tiles | TableBlock | FigureBlock | BarChart | CodeBlock | Link
 
 
 class Section(NamedTuple):
@@ -127,9 +127,9 @@ def cut(rows: Sequence[Sequence[str]], most: int) -> list[Sequence[str]]:
     return [*rows[:most], [f"and {len(rows) - most:,} more", *[""] * (len(rows[0]) - 1)]]
 
 
-def grid(table: Table, header: Sequence[str] = (), folded: bool = False) -> Grid:
+def grid(table: Table, header: Sequence[str] = (), folded: bool = False) -> TableBlock:
     """Return a table as a block."""
-    return Grid(table.title, header, table.rows, folded=folded)
+    return TableBlock(table.title, header, table.rows, folded=folded)
 
 
 # Style and frame of a self-contained page, which loads no external files
@@ -314,40 +314,42 @@ def _section(section: Section) -> str:
 def _blocks(blocks: Sequence[Block]) -> str:
     """Return the HTML of blocks; consecutive figures and open tables are shown in columns if there is room."""
     parts = []
-    for beside, group in groupby(blocks, lambda block: isinstance(block, Picture | Bars | Grid) and not _folded(block)):
+    for beside, group in groupby(
+        blocks, lambda block: isinstance(block, FigureBlock | BarChart | TableBlock) and not _folded(block)
+    ):
         written = [_html_block(block) for block in group]
         parts += ['<div class="row">', *written, "</div>"] if beside else written
     return "\n".join(parts)
 
 
 def _folded(block: Block) -> bool:
-    return isinstance(block, Grid) and block.folded
+    return isinstance(block, TableBlock) and block.folded
 
 
 def _html_block(block: Block) -> str:
     match block:
-        case Words(text):
+        case Paragraph(text):
             return f"<p>{escape(text)}</p>"
-        case Head(text):
+        case Subheading(text):
             return f"<h3>{escape(text)}</h3>"
-        case Warned(text):
+        case WarningBlock(text):
             return f'<p class="warning"><strong>Warning.</strong> {escape(text)}</p>'
         case Tiles(tiles):
             cells = (f"<div><span>{escape(name)}</span><b>{escape(value)}</b></div>" for name, value in tiles)
             return '<div class="tiles">\n' + "\n".join(cells) + "\n</div>"
-        case Picture():
+        case FigureBlock():
             return _picture(block)
-        case Bars():
+        case BarChart():
             return _bars(block)
-        case Grid():
+        case TableBlock():
             return _grid(block)
-        case Code(title, lines):
+        case CodeBlock(title, lines):
             return f"<p>{escape(title)}</p>\n<pre><code>{escape(chr(10).join(lines))}</code></pre>"
         case Link(file, text, more):
             return f'<p><a href="{escape(file)}">{escape(text)}</a>{escape(more)}</p>'
 
 
-def _picture(picture: Picture) -> str:
+def _picture(picture: FigureBlock) -> str:
     dark = f'<source media="{DARK_SCREEN}" srcset="{data_uri(picture.draw(DARK))}">'
     style = ' class="wide"' if picture.wide else ""
     caption = f" {escape(picture.told)}" if picture.told else ""
@@ -358,7 +360,7 @@ def _picture(picture: Picture) -> str:
     )
 
 
-def _bars(block: Bars) -> str:
+def _bars(block: BarChart) -> str:
     lines = [
         f'<tr><th scope="row">{escape(bar.name)}</th><td><i class="{"strong" if bar.strong else "weak"}" '
         f'style="width:{100 * bar.length:.1f}%"></i></td><td>{escape(bar.text)}</td></tr>'
@@ -368,7 +370,7 @@ def _bars(block: Bars) -> str:
     return _html_table("bars long" if long else "bars", block.title, block.told, lines)
 
 
-def _grid(block: Grid) -> str:
+def _grid(block: TableBlock) -> str:
     style = "metrics ours" if list(block.header[1:2]) == ["okl"] else "metrics" if block.header else "facts"
     style += " words" if block.words else ""
     lines = []
@@ -408,24 +410,24 @@ def plain(text: str) -> str:
 
 def _markdown_block(block: Block) -> str:
     match block:
-        case Words(text):
+        case Paragraph(text):
             return plain(text)
-        case Head(text):
+        case Subheading(text):
             return f"### {plain(text)}"
-        case Warned(text):
+        case WarningBlock(text):
             return f"**Warning.** {plain(text)}"
         case Tiles(tiles):
             return _markdown_table(("", ""), tiles)
-        case Picture():
+        case FigureBlock():
             caption = f"**{plain(block.title)}** {plain(block.told)}".rstrip()
             return f"{caption}\n\n![{plain(block.title)}]({data_uri(block.draw(LIGHT))})"
-        case Bars(title, bars, caption):
+        case BarChart(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
             return f"**{plain(title)}** {plain(caption)}".rstrip() + f"\n\n{_markdown_table(('', ''), rows)}"
-        case Grid(title, header, rows, note):
+        case TableBlock(title, header, rows, note):
             named = f"### {plain(title)}" + (f"\n\n{plain(note)}" if note else "")
             return f"{named}\n\n{_markdown_table(header or ('', ''), rows)}"
-        case Code(title, lines):
+        case CodeBlock(title, lines):
             indented = "\n".join(f"    {line}" for line in lines)
             return f"{plain(title)}\n\n{indented}"
         case Link(_, text, more):

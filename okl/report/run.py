@@ -13,9 +13,18 @@ from typing import Any
 
 from okl.foundation.locations import typed_model
 from okl.report.assessment import summary_sentences, warning_sentences
-from okl.report.format import TERMINAL, chosen_facts, metric_name, number, scalars, seconds
-from okl.report.page import Block, Picture, Section, Warned, Words, grid, html_page, markdown_page
-from okl.report.sections import changes, choice, cost, learning, mistakes, quality, trust, use
+from okl.report.format import TERMINAL, chosen_facts, duration, metric_name, number, scalar_metrics
+from okl.report.page import Block, FigureBlock, Paragraph, Section, WarningBlock, grid, html_page, markdown_page
+from okl.report.sections import (
+    changes_section,
+    choice_section,
+    cost_section,
+    mistakes_section,
+    quality_section,
+    reliability_section,
+    training_section,
+    usage_section,
+)
 from okl.report.tables import FACTS, baseline_names, fact_tables, metric_tables
 from okl.report.text import constraint_facts, drift_facts, memory_facts, regret_facts, timeline_facts
 
@@ -56,7 +65,10 @@ def text_summary(result: Mapping[str, Any]) -> str:
 
 def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
     """Return the metrics of an evaluation, one aligned line each."""
-    lines = [("Rows", number(rows)), *((metric_name(name), number(value)) for name, value in scalars(metrics).items())]
+    lines = [
+        ("Rows", number(rows)),
+        *((metric_name(name), number(value)) for name, value in scalar_metrics(metrics).items()),
+    ]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
@@ -68,14 +80,14 @@ def _race(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _total(result: Mapping[str, Any]) -> str:
-    total, race = seconds(result.get("total_seconds")), (result.get("choice") or {}).get("seconds")
-    return total if race is None else f"{total}, of which {seconds(race)} for the automatic choice"
+    total, race = duration(result.get("total_seconds")), (result.get("choice") or {}).get("seconds")
+    return total if race is None else f"{total}, of which {duration(race)} for the automatic choice"
 
 
 def _pace(result: Mapping[str, Any]) -> str:
     passes = (result.get("settings") or {}).get("passes", 1)
     rows = f"{number(result.get('rows'))} rows" + (f", {passes} passes," if passes != 1 else "")
-    return f"{rows} in {seconds(result.get('seconds'))} ({number(result.get('rows_per_second'))} rows per second)"
+    return f"{rows} in {duration(result.get('seconds'))} ({number(result.get('rows_per_second'))} rows per second)"
 
 
 # Report as HTML for the folder of the run, and as Markdown for an artifact
@@ -103,30 +115,30 @@ def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
 
 def html_report(result: Mapping[str, Any]) -> str:
     """Return a page without external references, in light or dark colours by the preference of the reader's system."""
-    return html_page(_title(result), _lead(result), sections_of(result))
+    return html_page(_title(result), _lead(result), report_sections(result))
 
 
 def markdown_report(result: Mapping[str, Any]) -> str:
     """Return the report as Markdown, with figures as PNG data URIs in light colours."""
-    return markdown_page(_title(result), _lead(result), sections_of(result))
+    return markdown_page(_title(result), _lead(result), report_sections(result))
 
 
-def pictures(result: Mapping[str, Any]) -> list[Picture]:
+def report_figures(result: Mapping[str, Any]) -> list[FigureBlock]:
     """Return all figures of the report, on test rows if there are any, otherwise on training rows."""
-    return [block for section in sections_of(result) for block in section.blocks if isinstance(block, Picture)]
+    return [block for section in report_sections(result) for block in section.blocks if isinstance(block, FigureBlock)]
 
 
-def sections_of(result: Mapping[str, Any]) -> list[Section]:
+def report_sections(result: Mapping[str, Any]) -> list[Section]:
     """Return the sections of the report that the result has data for."""
     sections = (
-        quality(result),
-        changes(result.get("previous")),
-        trust(result),
-        mistakes(result),
-        learning(result),
-        choice(result),
-        cost(result),
-        use(result),
+        quality_section(result),
+        changes_section(result.get("previous")),
+        reliability_section(result),
+        mistakes_section(result),
+        training_section(result),
+        choice_section(result),
+        cost_section(result),
+        usage_section(result),
         _everything(result),
     )
     return [section for section in sections if section is not None]
@@ -141,7 +153,7 @@ def _title(result: Mapping[str, Any]) -> str:
 def _lead(result: Mapping[str, Any]) -> list[Block]:
     """Return the introduction: quality, training, warnings."""
     training, error = summary_sentences(result)
-    return [Words(error), Words(training), *map(Warned, warning_sentences(result))]
+    return [Paragraph(error), Paragraph(training), *map(WarningBlock, warning_sentences(result))]
 
 
 def _everything(result: Mapping[str, Any]) -> Section | None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.report import figures
-from okl.report.assessment import MEASURED, Verdict, error_text, judge
+from okl.report.assessment import MEASURED_ON, Assessment, assess, error_text
 from okl.report.figures import (
     MOST_DRAWN,
     confusion_matrix,
@@ -28,15 +28,29 @@ from okl.report.format import (
     BASELINE_NAMES,
     SPLIT_NAMES,
     chosen_facts,
-    flat,
-    learner_sentence,
+    duration,
+    flatten,
     metric_name,
+    mistake_rate_text,
+    model_sentence,
     number,
     percent,
-    rate,
-    seconds,
 )
-from okl.report.page import Bar, Bars, Block, Code, Grid, Head, Link, Picture, Section, Tiles, Words, cut, grid
+from okl.report.page import (
+    Bar,
+    BarChart,
+    Block,
+    CodeBlock,
+    FigureBlock,
+    Link,
+    Paragraph,
+    Section,
+    Subheading,
+    TableBlock,
+    Tiles,
+    cut,
+    grid,
+)
 from okl.report.tables import ROOT, baseline_names, headline, metric_tables
 from okl.report.text import (
     CONSTRAINT_HEADER,
@@ -44,7 +58,7 @@ from okl.report.text import (
     constraint_sentences,
     constraint_table,
     drift_sentence,
-    growth_of,
+    growth_exponent,
     memory_sentence,
     regret_horizons,
     regret_section,
@@ -59,7 +73,7 @@ PARTS = {"metrics": "Metrics", "data": "Data", "settings": "Settings"}
 MOST_ROWS = 40
 
 
-def changes(before: Mapping[str, Any] | None) -> Section | None:
+def changes_section(before: Mapping[str, Any] | None) -> Section | None:
     """Return tables of the differences in metrics, data and settings; None without a previous version.
 
     Parameters
@@ -69,7 +83,7 @@ def changes(before: Mapping[str, Any] | None) -> Section | None:
     """
     if not before:
         return None
-    blocks: list[Block] = [Words(_comparison_note(before))]
+    blocks: list[Block] = [Paragraph(_comparison_note(before))]
     for part, title in PARTS.items():
         if part not in before:
             continue
@@ -77,7 +91,9 @@ def changes(before: Mapping[str, Any] | None) -> Section | None:
             [_plain(name), number(old), number(new), difference(old, new)] for name, (old, new) in before[part].items()
         ]
         header = ("", str(before["name"]), "this version", "change")
-        blocks.append(Grid(title, header, cut(rows, MOST_ROWS)) if rows else Words(f"{title}: no difference."))
+        blocks.append(
+            TableBlock(title, header, cut(rows, MOST_ROWS)) if rows else Paragraph(f"{title}: no difference.")
+        )
     return Section("changed", f"What changed since {before['name']}?", blocks)
 
 
@@ -111,30 +127,30 @@ def _plain(name: str) -> str:
 # Cost and use
 
 
-def cost(result: Mapping[str, Any]) -> Section:
+def cost_section(result: Mapping[str, Any]) -> Section:
     """Return the section on time, memory, network traffic and the timeline."""
     peak = result.get("peak_memory_bytes")
     sent = (result.get("bytes_sent") or 0) + (result.get("bytes_received") or 0)
     passes = (result.get("settings") or {}).get("passes", 1)
     tiles = [
-        ("Training time", seconds(result.get("seconds"))),
-        ("Total time", seconds(result.get("total_seconds"))),
+        ("Training time", duration(result.get("seconds"))),
+        ("Total time", duration(result.get("total_seconds"))),
         ("Training rows" if passes == 1 else f"Training rows, {passes} passes", number(result.get("rows"))),
         ("Rows per second", number(result.get("rows_per_second"))),
         *([("Peak memory of this process", f"{number(round(peak / MIB))} MiB")] if peak else []),
         *([("Sent and received", f"{sent / MIB:,.1f} MiB")] if sent else []),
     ]
     words = [text for text in (timeline_sentence(result), memory_sentence(result)) if text]
-    blocks: list[Block] = [Tiles(tiles), *map(Words, words)]
+    blocks: list[Block] = [Tiles(tiles), *map(Paragraph, words)]
     if (timeline := result.get("timeline")) and result.get("workers"):  # for one process, the sentence suffices
         caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
-        blocks.append(Picture("Timeline", partial(timeline_picture, timeline), caption))
+        blocks.append(FigureBlock("Timeline", partial(timeline_picture, timeline), caption))
     if page := result.get("cluster_report"):
         blocks.append(Link(str(page), "Dask performance report", ": tasks, profiles and memory of all workers."))
     return Section("cost", "What did it cost?", blocks)
 
 
-def use(result: Mapping[str, Any]) -> Section | None:
+def usage_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section with commands that use the model; None if no model was saved."""
     if not result.get("model"):
         return None
@@ -144,7 +160,7 @@ def use(result: Mapping[str, Any]) -> Section | None:
         "use",
         "How do I use it?",
         [
-            Code(
+            CodeBlock(
                 f"Score rows with the same {columns} input columns, show important columns, or publish the model as "
                 "champion:",
                 [
@@ -153,7 +169,7 @@ def use(result: Mapping[str, Any]) -> Section | None:
                     f"okl models publish NAME {run} --promote",
                 ],
             ),
-            Code(
+            CodeBlock(
                 "In Python, for an array or a table of raw rows:",
                 ["import okl", f"labels = okl.load({_one_line(result['model'])!r}).predict(rows)"],
             ),
@@ -178,16 +194,16 @@ DIRECT = "The equations were solved exactly, up to rounding, so there is no conv
 PLACES = ("data", "out", "name")
 
 
-def learning(result: Mapping[str, Any]) -> Section | None:
+def training_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section with the learning curve or the convergence of the gap; None without either."""
     blocks: list[Block] = []
     if curve := result.get("curve"):
-        verdict = judge({**result, "test": None})
+        verdict = assess({**result, "test": None})
         error, shares = metric_name(verdict.metric), verdict.metric == "mistake_rate"
         draw = partial(learning_curve, curve, error.lower(), verdict.constant_name, shares=shares)
         again = f", but in the last of {verdict.passes} passes the model has seen it" if verdict.passes > 1 else ""
         caption = f"Each row is predicted before the model is trained on it{again}.{_final_errors(curve, verdict)}"
-        blocks.append(Picture(f"Learning curve: {error.lower()} against rows seen", draw, caption))
+        blocks.append(FigureBlock(f"Learning curve: {error.lower()} against rows seen", draw, caption))
     if convergence := result.get("convergence"):
         tolerance = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
         first, last = convergence[0], convergence[-1]
@@ -196,22 +212,22 @@ def learning(result: Mapping[str, Any]) -> Section | None:
             f"Upper bound of the distance to the optimum, relative to the objective: {start}"
             f"{percent(last[1], 2)} after {number(last[0])} iterations."
         )
-        figure = Picture("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption)
-        blocks.append(figure if len(convergence) > 1 else Words(caption if last[1] > ROUNDING else DIRECT))
+        figure = FigureBlock("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption)
+        blocks.append(figure if len(convergence) > 1 else Paragraph(caption if last[1] > ROUNDING else DIRECT))
     return Section("learning", "How did training go?", blocks) if blocks else None
 
 
-def choice(result: Mapping[str, Any]) -> Section | None:
+def choice_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section on the model, the automatic choice, chosen values and given settings."""
-    sentence = learner_sentence(result)
-    blocks: list[Block] = [Words(sentence)] if sentence else []
+    sentence = model_sentence(result)
+    blocks: list[Block] = [Paragraph(sentence)] if sentence else []
     blocks += _race(result.get("choice") or {}, (result.get("dataset") or {}).get("task") == "regression")
     facts = chosen_facts(result.get("chosen") or {})
-    blocks += [Grid("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts])] if facts else []
+    blocks += [TableBlock("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts])] if facts else []
     given = _given(result.get("settings") or {})
     if given:
         title = "Settings, given or chosen automatically" if result.get("choice") else "Given settings"
-        blocks.append(Grid(title, (), given, "Only settings that differ from the default."))
+        blocks.append(TableBlock(title, (), given, "Only settings that differ from the default."))
     return Section("chosen", "What was chosen, and why?", blocks) if blocks else None
 
 
@@ -224,7 +240,10 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
     if not candidates:
         return []
     compared = f"{number(len(candidates))} candidates were compared on {number(choice.get('rows'))} rows in "
-    blocks: list[Block] = [Words(f"{compared}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
+    blocks: list[Block] = [
+        Paragraph(f"{compared}{duration(choice.get('seconds'))}."),
+        *map(Paragraph, choice.get("why") or []),
+    ]
     drawn = [one for one in candidates if _score(one) > float("-inf") and one["kept"]][:MOST_CANDIDATES_DRAWN]
     if drawn:
         why = [*(choice.get("why") or []), ""][0].lower()
@@ -233,19 +252,19 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
         drawn = [taken, *(one for one in drawn if one is not taken)]
         measure = "Unexplained share of the variance" if of_variance else "Mistake rate"
         caption = f"{measure} of the candidates in the last round, each on its number of rows; less is better."
-        blocks.append(Bars("Automatic choice", [_bar(one, drawn) for one in drawn], caption))
+        blocks.append(BarChart("Automatic choice", [_bar(one, drawn) for one in drawn], caption))
     rows = [
         [
             str(one["name"]),
             number(one["score"]),
             number(one["rows"]),
-            seconds(one["seconds"]),
+            duration(one["seconds"]),
             "yes" if one["kept"] else "",
         ]
         for one in candidates
     ]
     header = ("Candidate", "score", "rows", "time", "kept")
-    return [*blocks, Grid("All candidates", header, cut(rows, MOST_LISTED), folded=True)]
+    return [*blocks, TableBlock("All candidates", header, cut(rows, MOST_LISTED), folded=True)]
 
 
 def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
@@ -262,8 +281,8 @@ def _score(candidate: Mapping[str, Any]) -> float:
 
 def _given(settings: Mapping[str, Any]) -> list[list[str]]:
     """Return names and texts of settings that differ from their default, except for locations."""
-    defaults = dict(flat(_defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}))
-    given = flat({name: value for name, value in settings.items() if name not in PLACES})
+    defaults = dict(flatten(_defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}))
+    given = flatten({name: value for name, value in settings.items() if name not in PLACES})
     return [[name.replace("_", " "), text] for name, text in given if text != defaults.get(name, "-")]
 
 
@@ -271,7 +290,7 @@ def _defaults(settings: type[BaseModel]) -> dict[str, Any]:
     return {name: field.get_default(call_default_factory=True) for name, field in settings.model_fields.items()}
 
 
-def _final_errors(curve: Sequence[Sequence[float]], verdict: Verdict) -> str:
+def _final_errors(curve: Sequence[Sequence[float]], verdict: Assessment) -> str:
     """Return the errors of the model and the baseline at the end of the curve."""
     _, error, _, baseline = curve[-1]
     if error is None:
@@ -288,23 +307,23 @@ def _is_relative(result: Mapping[str, Any]) -> bool:
 # Quality: main metrics, comparison with baselines, all metrics
 
 
-def quality(result: Mapping[str, Any]) -> Section:
+def quality_section(result: Mapping[str, Any]) -> Section:
     """Return the section with main metrics, errors of model and baselines, and metrics of each split."""
     header = ["", "okl", *baseline_names(result)]
-    judged = SPLIT_NAMES[judge(result).split]
+    judged = SPLIT_NAMES[assess(result).split]
     tables = [grid(table, header)._replace(note=_units(result)) for table in metric_tables(result).values()]
     first = [table for table in tables if table.title == judged]
     others = [table._replace(folded=True) for table in tables if table.title != judged]
     return Section("good", "How good is it?", [Tiles(headline(result)), *_bars(result), *first, *others])
 
 
-def target_of(result: Mapping[str, Any]) -> str:
+def target_name(result: Mapping[str, Any]) -> str:
     """Return the name of the target."""
     return str((result.get("dataset") or {}).get("target", "the target"))
 
 
 def _bars(result: Mapping[str, Any]) -> list[Block]:
-    verdict = judge(result)
+    verdict = assess(result)
     named = {"okl": verdict.error, BASELINE_NAMES["linear"]: verdict.linear}
     named[BASELINE_NAMES[verdict.constant_name]] = verdict.constant
     known = {name: error for name, error in named.items() if error is not None}
@@ -318,23 +337,23 @@ def _bars(result: Mapping[str, Any]) -> list[Block]:
     bars = [Bar(named, lengths[named] / most, texts[named], named == "okl") for named in known]
     unit = "Share of rows" if shares else f"In units of {_unit_of(verdict, result)}"
     chance = "; ± two standard errors" if shares and verdict.rows else ""
-    title = f"{name} compared with baselines, {MEASURED[verdict.split]}"
-    return [Bars(title, bars, f"{unit}; less is better{chance}.")]
+    title = f"{name} compared with baselines, {MEASURED_ON[verdict.split]}"
+    return [BarChart(title, bars, f"{unit}; less is better{chance}.")]
 
 
-def _text(verdict: Verdict, error: float) -> str:
+def _text(verdict: Assessment, error: float) -> str:
     chance = verdict.chance(error)
-    return rate(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
+    return mistake_rate_text(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
 
 
-def _unit_of(verdict: Verdict, result: Mapping[str, Any]) -> str:
-    return "the scaled target" if verdict.metric == "squared_loss" else target_of(result)
+def _unit_of(verdict: Assessment, result: Mapping[str, Any]) -> str:
+    return "the scaled target" if verdict.metric == "squared_loss" else target_name(result)
 
 
 def _units(result: Mapping[str, Any]) -> str:
     if (result.get("dataset") or {}).get("task") != "regression":
         return "Rates, areas and F1 are between 0 and 1."
-    target = target_of(result)
+    target = target_name(result)
     return f"Absolute errors are in units of {target}, squared errors in squared units; R2 is a share of variance."
 
 
@@ -345,7 +364,7 @@ MOST_CLASSES_LISTED = 12
 SHARES = (0.5, 0.9)
 
 
-def mistakes(result: Mapping[str, Any]) -> Section | None:
+def mistakes_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section on mistakes on test rows if there are any, otherwise on training rows; None without counts."""
     measured = result.get("test") or result.get("train") or {}
     where = "test rows" if result.get("test") else "training rows"
@@ -354,7 +373,7 @@ def mistakes(result: Mapping[str, Any]) -> Section | None:
         labels = (result.get("dataset") or {}).get("labels") or list(range(len(confusion)))
         blocks = _of_classes(confusion, labels, where)
     elif histogram := measured.get("residual_histogram"):
-        blocks = _of_residuals(measured, histogram, target_of(result), where)
+        blocks = _of_residuals(measured, histogram, target_name(result), where)
     return Section("mistakes", "Where are its mistakes?", blocks) if blocks else None
 
 
@@ -378,13 +397,13 @@ def _of_classes(confusion: Sequence[Sequence[int]], labels: Sequence[object], wh
     tables = mistake_tables({"confusion": confusion}, labels, "", where)
     if n_classes > MOST_DRAWN:
         note = f"The confusion matrix of {n_classes} classes is too large to draw; the tables list its worst entries."
-        return [Words(note), *tables]
+        return [Paragraph(note), *tables]
     wrong = number(rows - int(counts.trace()))
     caption = f"{wrong} of {number(rows)} rows are misclassified. Shade: share of the true class."
-    return [Picture(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), caption), *tables]
+    return [FigureBlock(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), caption), *tables]
 
 
-def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], wrong: int) -> Grid:
+def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], wrong: int) -> TableBlock:
     off = counts - np.diag(counts.diagonal())
     order = np.argsort(-off, axis=None, kind="stable")[:MOST_CLASSES_LISTED]
     true, named = np.unravel_index(order, off.shape)
@@ -396,10 +415,10 @@ def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object]
     ]
     share = percent(sum(int(off[i, j]) for i, j in zip(true, named, strict=True)) / wrong, 3)
     header = ("True class", "predicted", "rows", "share of class")
-    return Grid("Most confused classes", header, rows, f"These are {share} of all mistakes.")
+    return TableBlock("Most confused classes", header, rows, f"These are {share} of all mistakes.")
 
 
-def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], where: str) -> Grid:
+def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], where: str) -> TableBlock:
     of_class, named, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     found = hits / np.maximum(of_class, 1)
     order = np.argsort(np.where(of_class > 0, found, np.inf), kind="stable")[:MOST_CLASSES_LISTED]
@@ -414,7 +433,7 @@ def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[objec
     ]
     cut = len(counts) > MOST_CLASSES_LISTED
     note = f"The {MOST_CLASSES_LISTED} classes with the lowest recall of {len(counts)}." if cut else ""
-    return Grid(f"Classes, lowest recall first, {where}", ("Class", "rows", "recall", "precision"), rows, note)
+    return TableBlock(f"Classes, lowest recall first, {where}", ("Class", "rows", "recall", "precision"), rows, note)
 
 
 def _of_residuals(
@@ -429,22 +448,22 @@ def _of_residuals(
             f"Left of 0, predictions are too low. {number(beyond)} of {number(sum(counts))} rows are outside the range."
         )
         draw = partial(residual_histogram, edges, counts, target)
-        blocks.append(Picture(f"Residuals, {where}", draw, caption))
+        blocks.append(FigureBlock(f"Residuals, {where}", draw, caption))
     grid = measured.get("predicted_vs_true")
     if grid and grid["range"][0] < grid["range"][1]:
         draw = partial(predicted_against_true, grid["range"], grid["counts"], target)
         caption = "Predictions are biased where the solid line differs from the dotted one."
-        blocks.append(Picture(f"Predicted against true, {where}", draw, caption))
+        blocks.append(FigureBlock(f"Predicted against true, {where}", draw, caption))
     return blocks
 
 
-def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, where: str) -> Words:
-    half, most = (within(histogram["edges"], histogram["counts"], share) for share in SHARES)
+def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, where: str) -> Paragraph:
+    half, most = (absolute_residual_quantile(histogram["edges"], histogram["counts"], share) for share in SHARES)
     errors = f"The absolute error is at most {number(half)} on 50% of the {where}, at most {number(most)} on 90%"
-    return Words(f"{errors} (in units of {target}).")
+    return Paragraph(f"{errors} (in units of {target}).")
 
 
-def within(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
+def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
     """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
 
     Parameters
@@ -481,7 +500,7 @@ def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:
         return []
     bins = (measured.get("reliability") or {}).get("bins")
     if not bins:
-        return [Words("There is no reliability curve, because rows were not counted by score.")]
+        return [Paragraph("There is no reliability curve, because rows were not counted by score.")]
     where = MEASURED_ROWS[split]
     labels = (result.get("dataset") or {}).get("labels") or ["the first", "the second"]
     if measured["reliability"]["of"] == "lead":
@@ -510,7 +529,7 @@ def reliability_bars(measured: Mapping[str, Any], where: str) -> list[Block]:
         for share in [one["hits"] / one["rows"]]
     ]
     by = "margin between the two best scores" if of_leads else "score"
-    return [Bars(f"Reliability: share of {share_of} by {by}, {where}", bars)]
+    return [BarChart(f"Reliability: share of {share_of} by {by}, {where}", bars)]
 
 
 def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
@@ -536,7 +555,7 @@ def _of_probabilities(bins: Sequence[Mapping[str, Any]], where: str, positive: o
     )
     caption = f"Calibrated probabilities are on the dashed line. {_extreme_bins(bins)}"
     axes = ("predicted probability", f"share of class {_short(positive)}")
-    return [Words(text), _picture("Reliability of probabilities", bins, "probability", axes, caption, where)]
+    return [Paragraph(text), _picture("Reliability of probabilities", bins, "probability", axes, caption, where)]
 
 
 def _of_scores(bins: Sequence[Mapping[str, Any]], where: str, positive: object) -> list[Block]:
@@ -545,7 +564,7 @@ def _of_scores(bins: Sequence[Mapping[str, Any]], where: str, positive: object) 
         f"{positive} for each score on {where}."
     )
     axes = ("score", f"share of class {_short(positive)}")
-    return [Words(text), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), where)]
+    return [Paragraph(text), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), where)]
 
 
 def _of_leads(bins: Sequence[Mapping[str, Any]], where: str) -> list[Block]:
@@ -556,14 +575,14 @@ def _of_leads(bins: Sequence[Mapping[str, Any]], where: str) -> list[Block]:
         f"{percent(high, 3)} for margins from {number(bins[-1]['lowest'])}."
     )
     axes = ("margin between the two best scores", "accuracy")
-    return [Words(text), _picture("Reliability of margins", bins, "mean", axes, "", where)]
+    return [Paragraph(text), _picture("Reliability of margins", bins, "mean", axes, "", where)]
 
 
 def _picture(
     title: str, bins: Sequence[Mapping[str, Any]], said: str, axes: tuple[str, str], text: str, where: str
-) -> Picture:
+) -> FigureBlock:
     note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
-    return Picture(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{text} {note}".strip())
+    return FigureBlock(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{text} {note}".strip())
 
 
 def _extreme_bins(bins: Sequence[Mapping[str, Any]]) -> str:
@@ -588,7 +607,7 @@ def _short(label: object) -> str:
 # Trust: chance, held-out rows, reliability, certificates, constraints, drift
 
 
-def trust(result: Mapping[str, Any]) -> Section | None:
+def reliability_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section on the reliability of metrics and scores, certificates, constraints and drift."""
     blocks = [*_chance(result), *reliability_blocks(result), *_proof(result), *_constraints(result), *_drift(result)]
     return Section("trust", "Can I trust it?", blocks) if blocks else None
@@ -596,10 +615,11 @@ def trust(result: Mapping[str, Any]) -> Section | None:
 
 def _chance(result: Mapping[str, Any]) -> list[Block]:
     """Return sentences on the standard error of the error, and on the error on training rows."""
-    verdict, sentences = judge(result), []
+    verdict, sentences = assess(result), []
     if verdict.error is not None and (chance := verdict.chance(verdict.error)):
         sentences.append(
-            f"The error of {rate(verdict.error)} on {number(verdict.rows)} rows is accurate to ± {percent(chance, 2)} "
+            f"The error of {mistake_rate_text(verdict.error)} on {number(verdict.rows)} rows "
+            f"is accurate to ± {percent(chance, 2)} "
             "(two standard errors)."
         )
     train_error = (result.get("train") or {}).get(verdict.metric)
@@ -617,13 +637,13 @@ def _chance(result: Mapping[str, Any]) -> list[Block]:
         sentences.append(
             "The error was measured on training rows, so it will be larger on new rows. Hold out test rows (--holdout)."
         )
-    return [Words(" ".join(sentences))] if sentences else []
+    return [Paragraph(" ".join(sentences))] if sentences else []
 
 
 def _proof(result: Mapping[str, Any]) -> list[Block]:
-    blocks: list[Block] = [Words(text) for text in [_gap(result)] if text]
+    blocks: list[Block] = [Paragraph(text) for text in [_gap(result)] if text]
     if (section := regret_section(result)) is not None:
-        blocks += [Head("Regret"), *map(Words, section.sentences), *_regret_pictures(result)]
+        blocks += [Subheading("Regret"), *map(Paragraph, section.sentences), *_regret_pictures(result)]
         blocks += [grid(section.table, section.header)] if section.table else []
     return blocks
 
@@ -650,32 +670,32 @@ def _regret_pictures(result: Mapping[str, Any]) -> list[Block]:
     horizons = regret_horizons(result)
     if not horizons:
         return []
-    growth = growth_of(result)
+    growth = growth_exponent(result)
     last = horizons[-1]
     total = f"{number(last['regret'])} after {number(last['rows'])} rows; theoretical bound {number(last['bound'])}."
     average = f"{number(last['average_regret'])} after {number(last['rows'])} rows."
     return [
-        Picture("Regret against rows", partial(figures.regret_curve, horizons, growth), total),
-        Picture("Average regret against rows", partial(figures.average_regret_curve, horizons, growth), average),
+        FigureBlock("Regret against rows", partial(figures.regret_curve, horizons, growth), total),
+        FigureBlock("Average regret against rows", partial(figures.average_regret_curve, horizons, growth), average),
     ]
 
 
 def _constraints(result: Mapping[str, Any]) -> list[Block]:
     if (limits := constraint_table(result)) is None:
         return []
-    blocks: list[Block] = [Head("Constraints"), *map(Words, constraint_sentences(result))]
+    blocks: list[Block] = [Subheading("Constraints"), *map(Paragraph, constraint_sentences(result))]
     if violations := result["constraints"].get("curve"):
         caption = f"Average violation per row at the end: {number(violations[-1][1])}."
-        blocks.append(Picture("Violation during training", partial(violation_curve, violations), caption))
+        blocks.append(FigureBlock("Violation during training", partial(violation_curve, violations), caption))
     return [*blocks, grid(limits, CONSTRAINT_HEADER)._replace(wide=True)]
 
 
 def _drift(result: Mapping[str, Any]) -> list[Block]:
     sentence = drift_sentence(result)
-    blocks: list[Block] = [Head("Drift"), Words(sentence)] if sentence else []
+    blocks: list[Block] = [Subheading("Drift"), Paragraph(sentence)] if sentence else []
     if len((result.get("windows") or {}).get("points") or []) > 1:
-        verdict = judge({**result, "test": None})
+        verdict = assess({**result, "test": None})
         error, shares = metric_name(verdict.metric).lower(), verdict.metric == "mistake_rate"
         draw = partial(window_curve, result, error, verdict.constant_name, shares=shares)
-        blocks.append(Picture("Error in each window", draw, "Markers: windows with a significantly higher error."))
+        blocks.append(FigureBlock("Error in each window", draw, "Markers: windows with a significantly higher error."))
     return blocks

@@ -6,8 +6,17 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from okl.report.assessment import MEASURED, judge
-from okl.report.format import BASELINE_NAMES, SPLIT_NAMES, chosen_facts, flat, metric_name, number, rate, scalars
+from okl.report.assessment import MEASURED_ON, assess
+from okl.report.format import (
+    BASELINE_NAMES,
+    SPLIT_NAMES,
+    chosen_facts,
+    flatten,
+    metric_name,
+    mistake_rate_text,
+    number,
+    scalar_metrics,
+)
 
 FACTS = {
     "certificate": "Certificate",
@@ -30,14 +39,14 @@ class Table(NamedTuple):
 
 def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return names and values of the main metrics, the error first; "-" for unknown values."""
-    verdict = judge(result)
+    verdict = assess(result)
     shares = verdict.metric == "mistake_rate"
     name = metric_name(verdict.metric) if shares else ROOT
-    shown = rate(verdict.error) if shares else number(verdict.error and math.sqrt(verdict.error))
+    shown = mistake_rate_text(verdict.error) if shares else number(verdict.error and math.sqrt(verdict.error))
     measured = result.get(verdict.split) or {}
     others = [other for other in ("balanced_accuracy", "roc_auc", "macro_f1", "mae", "r2") if other in measured]
     return [
-        (f"{name} {MEASURED[verdict.split]}", shown),
+        (f"{name} {MEASURED_ON[verdict.split]}", shown),
         *((metric_name(other), number(measured[other])) for other in others),
     ]
 
@@ -57,7 +66,7 @@ def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
     sources = [result, *_baselines(result).values()]
     tables = {}
     for split, title in SPLIT_NAMES.items():
-        measured = [scalars(source.get(split)) for source in sources]
+        measured = [scalar_metrics(source.get(split)) for source in sources]
         if not measured[0]:
             continue
         # all metrics of model and baselines, in the model's order
@@ -81,7 +90,7 @@ def fact_tables(result: Mapping[str, Any]) -> list[Table]:
             title,
             [[name, text] for name, text in chosen_facts(values)]
             if title == FACTS["chosen"]
-            else [[name.replace("_", " "), text] for name, text in flat(values)],
+            else [[name.replace("_", " "), text] for name, text in flatten(values)],
         )
         for title, values in groups.items()
         if values

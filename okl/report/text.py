@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from okl.report.figures import Theme, large_numbers, legend, lines_across, one_picture, percents, png
+from okl.report.figures import Theme, figure_with_axes, large_numbers, legend, lines_across, percents, png
 from okl.report.format import number
 from okl.report.tables import Table
 
@@ -64,7 +64,7 @@ def memory_sentence(result: Mapping[str, Any]) -> str | None:
 
 # Drift
 
-MOST_TOLD = 3  # maximum number of signals in a sentence
+MAX_SIGNALS = 3  # maximum number of signals in a sentence
 
 
 def drift_sentence(result: Mapping[str, Any]) -> str:
@@ -77,8 +77,8 @@ def drift_sentence(result: Mapping[str, Any]) -> str:
     chance = f"without drift, at most {_share(drift['level'])} windows signals by chance"
     if not signals:
         return f"No drift: in none of {windows} did the error rise by more than chance ({chance})."
-    listed = "; ".join(_signal(signal) for signal in signals[:MOST_TOLD])
-    more = f"; and {number(len(signals) - MOST_TOLD)} more" if len(signals) > MOST_TOLD else ""
+    listed = "; ".join(_signal(signal) for signal in signals[:MAX_SIGNALS])
+    more = f"; and {number(len(signals) - MAX_SIGNALS)} more" if len(signals) > MAX_SIGNALS else ""
     models = ", measured with frozen models" if drift["of_kept_models"] else ""
     return f"Drift: {number(len(signals))} of {windows} signal a higher error{models} ({chance}): {listed}{more}."
 
@@ -107,7 +107,7 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
     """
     points: Sequence[Sequence[float]] = result["windows"]["points"]
     rows = [first + count / 2.0 for first, count, _, _ in points]
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     axes.plot(rows, [point[3] for point in points], color=theme.other, linewidth=1.2, linestyle="--", label=baseline)
     axes.plot(rows, [point[2] for point in points], color=theme.line, linewidth=1.4, label="okl")
     signals = (result.get("drift") or {}).get("signals")
@@ -196,7 +196,7 @@ def _phases(shares: Mapping[str, float]) -> str:
 
 # Tracking regret, against models that change
 
-PIECE_HEADER = (
+TRACKING_HEADER = (
     "Changes at most",
     "Comparator's loss",
     "Regret",
@@ -206,13 +206,13 @@ PIECE_HEADER = (
 )
 
 
-def piece_proof(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def tracking_proof_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the certificate of tracking regret; None for other runs."""
     proof: Mapping[str, Any] = result.get("certificate") or {}
     return proof if proof.get("kind") == "tracking regret" else None
 
 
-def piece_sentences(proof: Mapping[str, Any]) -> list[str]:
+def tracking_sentences(proof: Mapping[str, Any]) -> list[str]:
     """Return sentences on the comparison and its result."""
     if not proof.get("shown"):
         return [f"No regret is shown. {proof.get('reason')}"]
@@ -227,16 +227,16 @@ def piece_sentences(proof: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def piece_table(proof: Mapping[str, Any]) -> Table | None:
+def tracking_table(proof: Mapping[str, Any]) -> Table | None:
     """Return the table with a row for each number of changes, under PIECE_HEADER."""
     if not proof.get("shown"):
         return None
     return Table("Regret against models that change", [_comparison_row(line) for line in proof["comparisons"]])
 
 
-def piece_facts(result: Mapping[str, Any]) -> list[list[str]]:
+def tracking_facts(result: Mapping[str, Any]) -> list[list[str]]:
     """Return the line on tracking regret for a terminal; empty for other runs."""
-    proof = piece_proof(result)
+    proof = tracking_proof_of(result)
     if proof is None:
         return []
     if not proof.get("shown"):
@@ -257,7 +257,7 @@ def _than(regret: float) -> str:
 
 # Regret, against fixed weights
 
-HEADER = ("Rows", "Regret", "Per row", "Bound", "Bound / regret", "Loss", "Comparator's gap")
+REGRET_HEADER = ("Rows", "Regret", "Per row", "Bound", "Bound / regret", "Loss", "Comparator's gap")
 
 
 class RegretSection(NamedTuple):
@@ -265,13 +265,13 @@ class RegretSection(NamedTuple):
 
     sentences: list[str]
     table: Table | None
-    header: Sequence[str] = HEADER
+    header: Sequence[str] = REGRET_HEADER
 
 
 def regret_section(result: Mapping[str, Any]) -> RegretSection | None:
     """Return the section on regret, or on the reason why there is none; None without a certificate."""
-    if (pieces := piece_proof(result)) is not None:
-        return RegretSection(piece_sentences(pieces), piece_table(pieces), PIECE_HEADER)
+    if (pieces := tracking_proof_of(result)) is not None:
+        return RegretSection(tracking_sentences(pieces), tracking_table(pieces), TRACKING_HEADER)
     proof = _regret_of(result)
     if proof is None:
         return None
@@ -286,7 +286,7 @@ def regret_facts(result: Mapping[str, Any]) -> list[list[str]]:
     """Return the lines on regret for a terminal; empty without a certificate."""
     proof = _regret_of(result)
     if proof is None:
-        return piece_facts(result)
+        return tracking_facts(result)
     if not proof.get("shown"):
         return [["Regret", f"not shown: {_uncapitalised(str(proof.get('reason')))}"]]
     exponent = proof.get("growth_exponent")
@@ -311,7 +311,7 @@ def regret_horizons(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return shown if len(shown) > 1 else []
 
 
-def growth_of(result: Mapping[str, Any]) -> float | None:
+def growth_exponent(result: Mapping[str, Any]) -> float | None:
     """Return the growth exponent of regret in the number of rows; None if regret was not positive."""
     return (_regret_of(result) or {}).get("growth_exponent")
 
@@ -442,7 +442,7 @@ def violation_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
     points : each [rows seen, average per row so far, average per row since the last point]
     theme : colours
     """
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     seen, so_far, recent = zip(*points, strict=True)
     marker = "o" if len(points) < 3 else ""
     axes.plot(seen, recent, color=theme.soft, linewidth=1.2, label="last window", marker=marker)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.data.executor import Execution
-from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Cell, Timeline
+from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
 
 FILE = "timeline.parquet"
 CLUSTER_FILE = "dask-report.html"
@@ -26,7 +26,7 @@ def write_timeline(timeline: Timeline, path: Path) -> None:
     a bucket of a stage add up to the time that it was active.
     """
     cells = timeline.cells()
-    columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in Cell._fields}
+    columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in TimelineCell._fields}
     table = pa.table(columns | {"width_seconds": [timeline.width] * len(cells)})
     pq.write_table(table, path, compression="zstd")
 
@@ -66,7 +66,7 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def observe(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
+def record_timeline(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
     """Write the timeline and the cluster's own report into the folder of a run; return their entries of the result."""
     write_timeline(timeline, folder / FILE)
     page = execution.performance_page()
@@ -75,7 +75,7 @@ def observe(timeline: Timeline, execution: Execution, folder: Path) -> dict[str,
     return {"timeline": describe_timeline(timeline)} | ({} if page is None else {"cluster_report": CLUSTER_FILE})
 
 
-def _shares(cells: Sequence[Cell], lanes: Sequence[str]) -> dict[str, float]:
+def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:
     """Return the share of each phase in the training time of some lanes; empty without training time."""
     spent: defaultdict[str, float] = defaultdict(float)
     for cell in cells:

@@ -145,7 +145,7 @@ CACHE_LINE_BYTES = 64
 Array = np.ndarray[Any, Any]
 
 
-class TakenApart:
+class EncodedTree:
     """Return a value as JSON and arrays.
 
     Parameters
@@ -221,7 +221,7 @@ class TakenApart:
         return {"array": self._array_names[id(value)]}
 
 
-class PutTogether:
+class DecodedTree:
     """Return the value of JSON and arrays.
 
     Parameters
@@ -310,7 +310,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Head:
+class CheckpointHead:
     """Head of a checkpoint. about : its origin; files : sha256 of each file; sizes : sizes of the workers' files."""
 
     folder: Path
@@ -327,7 +327,7 @@ def write_checkpoint(
     Parameters
     ----------
     run : folder of the run; name : of the loop
-    value : its position; about : what it belongs to, JSON; shared : see TakenApart
+    value : its position; about : what it belongs to, JSON; shared : see EncodedTree
     beside : folder of files to keep, too; None: there are none
 
     Raises
@@ -363,7 +363,7 @@ def complete_ones(run: Path, name: str) -> list[Path]:
     return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
 
 
-def read_head(folder: Path) -> Head:
+def read_head(folder: Path) -> CheckpointHead:
     """Return the head of a checkpoint.
 
     Raises
@@ -385,10 +385,10 @@ def read_head(folder: Path) -> Head:
         )
     if _render(head) != stored:
         raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
-    return Head(folder, about, files, sizes)
+    return CheckpointHead(folder, about, files, sizes)
 
 
-def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
+def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
     """Return the position of a checkpoint, with the same bits.
 
     Raises
@@ -409,10 +409,10 @@ def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
         raise _damaged(Path(error.filename or folder), f"it cannot be read ({error.strerror})") from None
     except (ValueError, SafetensorError) as error:
         raise _damaged(folder, str(error)) from None
-    return PutTogether(tree, arrays, shared).value
+    return DecodedTree(tree, arrays, shared).value
 
 
-def bring_back_beside(head: Head, folder: Path) -> None:
+def bring_back_beside(head: CheckpointHead, folder: Path) -> None:
     """Restore the workers' files to their location; existing files have the same name and content."""
     for name in head.sizes:
         if not (folder / name).exists():
@@ -420,7 +420,7 @@ def bring_back_beside(head: Head, folder: Path) -> None:
 
 
 def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None) -> None:
-    apart = TakenApart(value, shared)
+    apart = EncodedTree(value, shared)
     save_file(apart.arrays, partial / ARRAYS)
     (partial / STATE).write_text(json.dumps(apart.tree, allow_nan=False, separators=(",", ":")), encoding="utf-8")
     sizes = {} if beside is None else _keep_beside(beside, partial / BESIDE)
@@ -537,7 +537,7 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
     return settings if mode == mode_of(settings) else settings.model_copy(update={"mode": mode})
 
 
-def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
+def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
     """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
 
     The mode auto is what it was there, see `in_mode_of`.
@@ -554,7 +554,7 @@ def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run
             )
 
 
-def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
+def check_same_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
     """Raise CheckpointError if data or code differ from those of a checkpoint.
 
     data, run : their locations, for the message
@@ -593,7 +593,7 @@ MAIN = "model"
 _LOG = run_logger()
 
 
-class LoopKeeper(Protocol):
+class LoopCheckpoints(Protocol):
     """Protocol of the checkpoints of a loop."""
 
     def kept(self) -> Position | None:
@@ -605,7 +605,7 @@ class LoopKeeper(Protocol):
         ...
 
 
-class NoKeeper:
+class NoCheckpoints:
     """Checkpoints that are never written."""
 
     def kept(self) -> Position | None:
@@ -617,7 +617,7 @@ class NoKeeper:
 
 
 @dataclass(eq=False)
-class RunKeeper:
+class RunCheckpoints:
     """Checkpoints of the loops of a run, in its folder.
 
     Parameters
@@ -641,9 +641,9 @@ class RunKeeper:
     run_seconds: float = 0.0
     traffic: Traffic = field(default_factory=Traffic)
 
-    def of(self, loop: str) -> OneLoop:
+    def of(self, loop: str) -> SingleLoop:
         """Return the checkpoints of a loop by its name."""
-        return OneLoop(self, loop)
+        return SingleLoop(self, loop)
 
     def total_traffic(self, execution: Execution) -> Traffic:
         """Return the network traffic of this process and of those before it."""
@@ -701,10 +701,10 @@ class RunKeeper:
             )
 
 
-class OneLoop:
+class SingleLoop:
     """Checkpoints of one loop."""
 
-    def __init__(self, run: RunKeeper, loop: str) -> None:
+    def __init__(self, run: RunCheckpoints, loop: str) -> None:
         self._run, self._loop = run, loop
         self._last, self._steps = time.perf_counter(), 0
 
@@ -752,7 +752,7 @@ def find_unfinished(run: str) -> Path:
     raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {advice}")
 
 
-def begun_by(key: str, settings: TrainSettings) -> Path | None:
+def find_by_key(key: str, settings: TrainSettings) -> Path | None:
     """Return the unfinished folder of a run that was started with a key; None without a checkpoint."""
     for folder in resumable_in(local_folder(run_folder(settings)).parent):
         with suppress(CheckpointError):  # somebody else's, damaged
@@ -761,7 +761,7 @@ def begun_by(key: str, settings: TrainSettings) -> Path | None:
     return None
 
 
-def newest_head(folder: Path) -> Head:
+def newest_head(folder: Path) -> CheckpointHead:
     """Return the head of the newest checkpoint of an unfinished run."""
     return read_head(max(checkpoints_in(folder), key=lambda one: one.stat().st_mtime_ns))
 

@@ -29,18 +29,14 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed import open_for
 from okl.distributed.cache import resident
-from okl.distributed.opening import Opened
+from okl.distributed.opening import RunExecution
 from okl.features.base import FeatureMap
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor, transform_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.folders import run_place
 from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.foundation.settings import (
-    IngestSettings,
-    SolverName,
-    TrainSettings,
-)
+from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.runs.compare_report import Page, html_page, markdown_page
@@ -57,7 +53,7 @@ from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.factory import make_recipe
 from okl.solvers.online.constraints import Constraint, check_columns, columns_of, parse_constraints, without_features
-from okl.solvers.online.factory import Situation
+from okl.solvers.online.factory import BuildContext
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.online.strategies import STRATEGIES
@@ -336,7 +332,7 @@ def _changed(settings: CompareSettings, name: str) -> bool:
 # The rows of a search: a seeded sample in memory, mapped, in an order whose beginning is as mixed as the whole.
 
 
-class Part(NamedTuple):
+class SamplePart(NamedTuple):
     """Rows to learn and rows to be judged on; inputs as they are, features as the nine models take them."""
 
     inputs: FloatArray
@@ -371,7 +367,7 @@ class Sample:
         """Folds, or 1."""
         return self.folds if self.holdout is None else 1
 
-    def part(self, number: int) -> Part:
+    def part(self, number: int) -> SamplePart:
         """A fold to be judged on and all others to learn from, or the holdout; kept in this process while it fits."""
         return resident((*self.key, "part", number), lambda: self._part(number))
 
@@ -437,12 +433,12 @@ class Sample:
             (*self.key, "test"), lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision)
         )
 
-    def _part(self, number: int) -> Part:
+    def _part(self, number: int) -> SamplePart:
         rows, tested = self.all(), self.tested()
         learnt = tested != number
         held = self._holdout() if self.holdout == "test" else Rows(rows.inputs[~learnt], rows.targets[~learnt])
         inputs = rows.inputs[learnt]
-        return Part(
+        return SamplePart(
             inputs, self.mapped(inputs), rows.targets[learnt], held.inputs, self.mapped(held.inputs), held.targets
         )
 
@@ -558,7 +554,7 @@ Kind = Literal["value", "share", "margin"]
 
 
 @dataclass(frozen=True)
-class Grid:
+class ComparedGrid:
     """Places of one parameter, in the order in which a path takes them: from much regularisation to little.
 
     Parameters
@@ -592,7 +588,7 @@ class Grid:
         return min(low + place * (min(end, high) - low), high)
 
 
-def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> Grid:
+def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
     """The grid of a model.
 
     Parameters
@@ -603,19 +599,19 @@ def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: 
     rows = DenseRows(features, signs[0])
     length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
     if model == "dwd":
-        return Grid(model, _spread(MARGIN, n, length), "margin")
+        return ComparedGrid(model, _spread(MARGIN, n, length), "margin")
     if parameter_of(model) == "kappa":
         # dense towards the end, where MM-FDA becomes Fisher's discriminant
-        return Grid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
+        return ComparedGrid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
     if parameter_of(model) == "nu":
-        return Grid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
+        return ComparedGrid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
     if model.startswith("l1-"):
         least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
-        return Grid(model, _spread(SPARSE_COST, n, least), "value")
-    return Grid(model, _spread(COST, n, 1.0 / length**2), "value")
+        return ComparedGrid(model, _spread(SPARSE_COST, n, least), "value")
+    return ComparedGrid(model, _spread(COST, n, 1.0 / length**2), "value")
 
 
-def on_rows(grid: Grid, features: FloatArray, signs: Sequence[FloatArray]) -> Grid:
+def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray]) -> ComparedGrid:
     """The same places in the ranges of other rows: a nu above nu_min for a sample may lie below that of all rows.
 
     features, signs : as of make_grid
@@ -784,7 +780,7 @@ class PathItem:
 
     part: int
     n_rows: int
-    grid: Grid
+    grid: ComparedGrid
     chosen: tuple[int, ...]
     method: Fapg
     n_classes: int
@@ -878,7 +874,7 @@ class OnlineItem:
 def learn(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
     """Settle the solver on the first of the rows, and learn all of them in their order, which is mixed already."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
-    situation = Situation(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
+    situation = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
     learner = make_recipe(settings, schema).settle(situation).learner
     return learner.predictor(learner.learn(learner.start(), rows))
 
@@ -926,10 +922,10 @@ def exact_mcnemar(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
 
 LEAST_ROWS = 1000  # of the first rung
 ROUGH = 10.0  # times the tolerance, before the last rung: ranks of values need no more
-SINGLE = Grid("", (0.0,), "value")
+SINGLE = ComparedGrid("", (0.0,), "value")
 
 
-class Item(Protocol):
+class ComparedItem(Protocol):
     """A frozen, picklable piece of work: one entrant, one part, some places of its grid."""
 
     @property
@@ -951,12 +947,12 @@ class Item(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class CompareWork:
     """Runs items wherever it is called."""
 
     sample: Sample
 
-    def __call__(self, item: Item) -> list[Trial]:
+    def __call__(self, item: ComparedItem) -> list[Trial]:
         """The trials of an item."""
         return item.run(self.sample)
 
@@ -971,7 +967,7 @@ class Entrant:
     """
 
     name: str
-    grid: Grid
+    grid: ComparedGrid
     alive: tuple[int, ...]
     trials: dict[int, list[Trial]] = field(default_factory=dict)
     tried_rows: dict[int, int] = field(default_factory=dict)
@@ -1022,7 +1018,7 @@ def rungs(train_rows: int, grid: int, halving: bool) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Search:
+class ModelSearch:
     """Who is tried on what.
 
     grids : of the nine models that take part, by name; names : of all entrants, in their order
@@ -1031,7 +1027,7 @@ class Search:
     settings: CompareSettings
     sample: Sample
     names: tuple[str, ...]
-    grids: dict[str, Grid]
+    grids: dict[str, ComparedGrid]
     n_classes: int
 
     def entrants(self) -> list[Entrant]:
@@ -1082,10 +1078,10 @@ class Search:
         """Whether it starts on few rows: not a minimax model, whose fits cost the same, nor an online solver."""
         return name in self.grids and self.grids[name].parameter != "kappa"
 
-    def _items(self, found: Sequence[Entrant], step: int) -> list[Item]:
+    def _items(self, found: Sequence[Entrant], step: int) -> list[ComparedItem]:
         steps = self.steps()
         last = step == len(steps) - 1
-        items: list[Item] = []
+        items: list[ComparedItem] = []
         for entrant in found:
             if not last and not self._climbs(entrant.name):
                 continue
@@ -1102,11 +1098,11 @@ class Search:
         exact = Fapg(tolerance=settings.tolerance, max_iterations=settings.iterations)
         return exact if last else replace(exact, tolerance=min(ROUGH * settings.tolerance, 0.1))
 
-    def _map(self, items: list[Item], execution: Execution) -> Iterator[tuple[Item, list[Trial]]]:
-        return zip(items, execution.map(Work(self.sample), items), strict=True)
+    def _map(self, items: list[ComparedItem], execution: Execution) -> Iterator[tuple[ComparedItem, list[Trial]]]:
+        return zip(items, execution.map(CompareWork(self.sample), items), strict=True)
 
 
-def _note(entrant: Entrant, item: Item, trials: list[Trial]) -> None:
+def _note(entrant: Entrant, item: ComparedItem, trials: list[Trial]) -> None:
     for place, trial in zip(item.chosen, trials, strict=True):
         if item.part == 0:
             entrant.trials[place] = []
@@ -1299,7 +1295,7 @@ def _check_suited(settings: CompareSettings, data: Dataset) -> None:
 
 
 @dataclass(eq=False)
-class KeptRun(ABC):
+class RecordedRun(ABC):
     """One run: call its stages in order, the last is `report`; then `close`, whatever happened, removes leftovers."""
 
     settings: CompareSettings
@@ -1308,7 +1304,7 @@ class KeptRun(ABC):
     def __post_init__(self) -> None:
         self._place = run_place(folder_of(self.settings))
         self._begun = time.perf_counter()
-        self._running = Opened(lambda: open_for(self.settings))
+        self._running = RunExecution(lambda: open_for(self.settings))
         self._result: dict[str, Any] = {}
 
     @abstractmethod
@@ -1388,7 +1384,7 @@ def fit_winner(
     settings: CompareSettings,
     data: Dataset,
     name: str,
-    grid: Grid,
+    grid: ComparedGrid,
     place: float,
     bias: str,
     feature_map: FeatureMap | None,
@@ -1457,7 +1453,7 @@ def affine_predictor(
     return LinearPredictor(inputs, np.column_stack([weights, -biases]).astype(precision))
 
 
-def _fit(rows: DenseRows, grid: Grid, place: float, class_index: int, method: Fapg) -> tuple[float, Fitted]:
+def _fit(rows: DenseRows, grid: ComparedGrid, place: float, class_index: int, method: Fapg) -> tuple[float, Fitted]:
     if grid.parameter == "kappa":
         (point,) = path_of_moments(grid.model, class_moments(rows), [place], method)
         return point.parameter, point.solution

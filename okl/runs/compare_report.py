@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from okl.foundation.locations import typed_model
 from okl.report import page as report_page
 from okl.report.figures import Theme, add_axes, empty_figure, png
-from okl.report.format import aligned, flat, number, seconds
-from okl.report.page import Block, Grid, Picture, Section, Warned, Words
+from okl.report.format import aligned, duration, flatten, number
+from okl.report.page import Block, FigureBlock, Paragraph, Section, TableBlock, WarningBlock
 
 # Table and summary, made from the result only
 
@@ -34,14 +34,14 @@ def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
 
 def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
     if row["mean"] is None:
-        return [row["model"], "failed", *["-"] * 3, seconds(row["seconds"]), "-", "-"]
+        return [row["model"], "failed", *["-"] * 3, duration(row["seconds"]), "-", "-"]
     return [
         row["model"],
         percent(row["mean"], row["spread"]),
         parameter_words(row),
         row["bias"] if row["kind"] == "certified" else "-",
         "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
-        seconds(row["seconds"]),
+        duration(row["seconds"]),
         "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
         "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
     ]
@@ -92,7 +92,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     said = [
         f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
         f"judged by {how} on {_rows_of(result)} training rows, in "
-        f"{seconds(result['search_seconds'])}; everything together took {seconds(result['total_seconds'])}.",
+        f"{duration(result['search_seconds'])}; everything together took {duration(result['total_seconds'])}.",
         winner_sentence(result),
         f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
         f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
@@ -317,20 +317,20 @@ def markdown_page(page: Page) -> str:
 
 def html_page(page: Page) -> str:
     """Return a page without external references, in light or dark colours by the preference of the reader's system."""
-    facts = Grid("All of it", (), [list(pair) for pair in flat(page.facts)], folded=True)
+    facts = TableBlock("All of it", (), [list(pair) for pair in flatten(page.facts)], folded=True)
     sections = [*_sections(page), Section("run", "Settings, data and the run", [facts])]
     return report_page.html_page(page.title, _lead(page), sections)
 
 
 def _lead(page: Page) -> list[Block]:
-    return [*map(Words, page.sentences), *map(Warned, page.warnings)]
+    return [*map(Paragraph, page.sentences), *map(WarningBlock, page.warnings)]
 
 
 def _sections(page: Page) -> list[Section]:
     """Return the sections: figures, tables, then those of the page only."""
-    tables = [Grid(title, header, rows, wide=True) for title, header, rows in page.tables]
+    tables = [TableBlock(title, header, rows, wide=True) for title, header, rows in page.tables]
     found = [
-        Section("pictures", "In pictures", [Picture(one.title, one.draw, wide=True) for one in page.pictures]),
+        Section("pictures", "In pictures", [FigureBlock(one.title, one.draw, wide=True) for one in page.pictures]),
         Section("tables", "In figures", tables),
     ]
     return [section for section in found if section.blocks]

@@ -20,15 +20,15 @@ from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.models.file import Model, save_model
-from okl.report.format import scalars
+from okl.report.format import scalar_metrics
 from okl.runs import compare_report, price
 from okl.runs.compare import (
     Asked,
+    ComparedGrid,
     Entrant,
-    Grid,
-    KeptRun,
+    ModelSearch,
+    RecordedRun,
     Sample,
-    Search,
     Winner,
     asked_of,
     check_data,
@@ -51,7 +51,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
 from okl.runs.plan import check_workers
 from okl.runs.precompile import compile_ahead as compile_solver
-from okl.runs.precompile import made_up_rows
+from okl.runs.precompile import synthetic_rows
 from okl.runs.price import PRICE_STAGES, PriceRun, best_trial, make_learner, measure
 from okl.runs.results import describe_data
 from okl.solvers.accelerated.fitting import path
@@ -77,12 +77,12 @@ def compile_ahead(settings: CompareSettings) -> None:
     with suppress(OklError):  # of rows that nobody has; the run finds what is wrong with its own
         schema = open_dataset(settings.data).schema
         if settings.constraints:
-            _learn_briefly(made_up_rows(schema, train_settings(settings, "fogd")), settings.precision)
+            _learn_briefly(synthetic_rows(schema, train_settings(settings, "fogd")), settings.precision)
             return
         for name in entrants(settings):
             if not is_certified(name):
                 compile_solver(train_settings(settings, name))
-        rows = made_up_rows(schema, train_settings(settings, "fogd"))
+        rows = synthetic_rows(schema, train_settings(settings, "fogd"))
         features = np.ascontiguousarray(rows.inputs[:ROWS, :COLUMNS])
         _fit_briefly([name for name in entrants(settings) if is_certified(name)], features)
 
@@ -118,7 +118,7 @@ COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 
 @dataclass(eq=False)
-class ComparisonRun(KeptRun):
+class ComparisonRun(RecordedRun):
     """Comparison run: call the stages of COMPARE_STAGES in order, then always `close`, which removes leftovers."""
 
     def plan(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class ComparisonRun(KeptRun):
         rows = self.sample.all()
         features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
         grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_certified(name)}
-        self._search = Search(settings, self.sample, self.names, grids, n_classes)
+        self._search = ModelSearch(settings, self.sample, self.names, grids, n_classes)
         return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
 
     def search(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class ComparisonRun(KeptRun):
     def refit(self) -> dict[str, Any]:
         """Learn the winner again."""
         place, bias = self.best.choice()
-        grid: Grid = self.best.grid
+        grid: ComparedGrid = self.best.grid
         self.winner: Winner = fit_winner(
             self.settings,
             self.data,
@@ -175,7 +175,7 @@ class ComparisonRun(KeptRun):
             if shards:
                 precision = self.settings.precision
                 tallies = predictor_tallies(self.data, shards, predictors, precision, self._running())
-                self.metrics[split] = {name: scalars(tally.report()) for name, tally in tallies.items()}
+                self.metrics[split] = {name: scalar_metrics(tally.report()) for name, tally in tallies.items()}
         return {split: figures["winner"] for split, figures in self.metrics.items()}
 
     def save(self) -> dict[str, Any]:

@@ -6,14 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.foundation.settings import (
-    Count,
-    IngestSettings,
-    KernelName,
-    MapName,
-    Positive,
-    WhereSettings,
-)
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Positive
 from okl.foundation.types import Precision
 
 
@@ -52,7 +45,7 @@ Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_t
 Bounds = Annotated[Annotated[tuple[Positive, ...], Field(min_length=1)] | Literal["auto"], BeforeValidator(_bounds)]
 
 
-class CompareSettings(WhereSettings):
+class CompareSettings(ExecutionSettings):
     """Everything that decides a comparison, and where its work runs."""
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")

@@ -19,7 +19,7 @@ from okl.data.reading import load_window
 from okl.distributed import open_for
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DataError
-from okl.foundation.settings import WhereSettings
+from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.metrics.counts import Tally, measure, merge, merge_named
@@ -48,14 +48,14 @@ class MeasureShard:
         tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
         for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
             rows = load_window(self.data, window, self.precision)
-            targets = in_own_unit(schema, rows.targets)
+            targets = in_target_unit(schema, rows.targets)
             for name, predictor in self.predictors.items():
-                scores = in_own_unit(schema, predictor.scores(rows.inputs))
+                scores = in_target_unit(schema, predictor.scores(rows.inputs))
                 tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
         return {name: merge(parts) for name, parts in tallies.items()}
 
 
-def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
+def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
     """Return regression scores or targets in the unit of the target; other values unchanged."""
     shift, factor = schema.target_shift_and_factor
     if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
@@ -80,7 +80,7 @@ def predictor_tallies(
     return merge_named(execution.map(MeasureShard(data, predictors, precision), shards))
 
 
-def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
+def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     """Return a report with squared_loss in units of the scaled target, as during training.
 
     mse, mae and r2 remain in the unit of the target.
@@ -153,7 +153,7 @@ class ConstantPredictor:
 # Evaluation of a saved model on labelled rows
 
 
-class EvaluateSettings(WhereSettings):
+class EvaluateSettings(ExecutionSettings):
     """Settings of an evaluation: model and labelled rows."""
 
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
@@ -177,8 +177,8 @@ class MeasurePiece:
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
             assert raw.targets is not None
             kept = slice(None) if raw.complete is None else raw.complete
-            scores = in_own_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
-            targets = in_own_unit(schema, raw.targets[kept])
+            scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
+            targets = in_target_unit(schema, raw.targets[kept])
             tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
         return [merge(tallies)] if tallies else []
 
@@ -217,7 +217,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "split": split,
         "rows": tally.rows,
         "seconds": time.perf_counter() - begun,
-        "metrics": learnt_unit(model.schema, tally.report()),
+        "metrics": in_scaled_unit(model.schema, tally.report()),
         "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
     }
 

@@ -19,7 +19,7 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
-from okl.foundation.settings import TrainSettings, WhereSettings
+from okl.foundation.settings import ExecutionSettings, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.metrics.counts import predicted_classes
@@ -29,7 +29,7 @@ from okl.models.pieces import check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
-from okl.runs.evaluate import in_own_unit
+from okl.runs.evaluate import in_target_unit
 
 # Sample of labelled rows
 
@@ -155,7 +155,7 @@ def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int
 
 def _mistakes(schema: Schema, scores: FloatArray, targets: FloatArray) -> NDArray[Any]:
     if schema.task == "regression":
-        squares: NDArray[Any] = (in_own_unit(schema, scores) - in_own_unit(schema, targets)) ** 2
+        squares: NDArray[Any] = (in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2
         return squares
     true = targets.astype(np.int64) if schema.task == "multiclass" else (targets > 0).astype(np.int64)
     mistakes: NDArray[Any] = predicted_classes(scores) != true
@@ -181,7 +181,7 @@ class ExplainSettings(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ModelFacts:
     """Model with its location, the lineage of its version and the result of its run; {} if there is none."""
 
     model: Model
@@ -239,7 +239,7 @@ def describe_predictor(model: Model) -> dict[str, Any]:
     }
 
 
-def _known(settings: ExplainSettings) -> Known:
+def _known(settings: ExplainSettings) -> ModelFacts:
     named = meant(settings.model, settings.registry)
     if is_reference(named):
         version = find_version(named, settings.registry)
@@ -247,9 +247,9 @@ def _known(settings: ExplainSettings) -> Known:
         learnt = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
         lineage = {"version": version.number, **learnt, **version.lineage.as_json()}
         folder = version.model_folder
-        return Known(version.load(), str(version), folder, lineage, _result_beside(folder))
+        return ModelFacts(version.load(), str(version), folder, lineage, _result_beside(folder))
     folder = place_of(named)
-    return Known(load_model(named), named, folder, {}, _result_beside(folder.absolute()))
+    return ModelFacts(load_model(named), named, folder, {}, _result_beside(folder.absolute()))
 
 
 def _result_beside(folder: Place) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(TOLD) | told
 
 
-def _importances(settings: ExplainSettings, known: Known, observer: Observer) -> tuple[Importances | None, str]:
+def _importances(settings: ExplainSettings, known: ModelFacts, observer: Observer) -> tuple[Importances | None, str]:
     """Return importances and a description of their rows, or None and the reason."""
     source = settings.source
     if source is None:
@@ -306,7 +306,7 @@ def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, s
 
 MOST_COLUMNS = 20
 BAR = 30  # characters of the longest bar
-PLACES = {*WhereSettings.model_fields, "data", "out", "name"}
+PLACES = {*ExecutionSettings.model_fields, "data", "out", "name"}
 
 
 def explanation_text(told: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from okl.foundation.locations import okl_home
-from okl.report.assessment import MEASURED, judge
-from okl.report.format import aligned, metric_name, number, rate, seconds
+from okl.report.assessment import MEASURED_ON, assess
+from okl.report.format import aligned, duration, metric_name, mistake_rate_text, number
 
 RESULT = "result.json"
 
@@ -42,14 +42,14 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
     for one in runs:
         errors = [_error(one, one["error"]), _error(one, one["constant"])]
-        measured = f"{metric_name(one['metric']).lower()} {MEASURED[one['split']]}"
-        learnt = [number(one["rows"]), errors[0], measured, errors[1], seconds(one["seconds"])]
+        measured = f"{metric_name(one['metric']).lower()} {MEASURED_ON[one['split']]}"
+        learnt = [number(one["rows"]), errors[0], measured, errors[1], duration(one["seconds"])]
         rows.append([one["name"], one["solver"] or "-", Path(one["data"]).name or "-", *learnt])
     return "\n".join([str(okl_home() / "runs"), *aligned(rows)])
 
 
 def _told(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, judge(result)
+    settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, assess(result)
     return {
         "name": folder.name,
         "folder": str(folder),
@@ -68,4 +68,4 @@ def _told(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _error(one: Mapping[str, Any], error: float | None) -> str:
     if error is None:
         return "-"
-    return rate(error) if one["metric"] == "mistake_rate" else number(error)
+    return mistake_rate_text(error) if one["metric"] == "mistake_rate" else number(error)

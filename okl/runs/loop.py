@@ -14,8 +14,8 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
-from okl.runs.checkpoint import LoopKeeper, NoKeeper, Position, RunKeeper
-from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, Standing
+from okl.runs.checkpoint import LoopCheckpoints, NoCheckpoints, Position, RunCheckpoints
+from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
 from okl.solvers.factory import Certified, linear_alternative, linear_baseline
 from okl.solvers.online.solver import OnlineSolver, OnlineState, with_model_kept
 
@@ -23,7 +23,7 @@ LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 
 @dataclass(eq=False)
-class Learnt:
+class TrainedSolver:
     """Finished solver with its state, the seconds of the loop, and its learning or convergence curve.
 
     watch : drift windows of a single pass in stored order; None for other runs
@@ -41,20 +41,20 @@ class Learnt:
         return self.solver.predictor(self.state)
 
     @property
-    def standing(self) -> Standing | Convergence:
+    def standing(self) -> SolverProgress | Convergence:
         """Return the final progress."""
         return self.solver.standing(self.state)
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def learn(
+def run_loop(
     solver: Solver[Any],
     begin: Any,
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
-    keeper: LoopKeeper | None = None,
-) -> Learnt:
+    keeper: LoopCheckpoints | None = None,
+) -> TrainedSolver:
     """Advance until the solver has finished.
 
     Parameters
@@ -66,7 +66,7 @@ def learn(
     ------
     DivergedError : the weights are no longer finite
     """
-    observer, keeper = observer or NullObserver(), keeper or NoKeeper()
+    observer, keeper = observer or NullObserver(), keeper or NoCheckpoints()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
     begun = time.perf_counter() - at.seconds
     while (outcome := solver.finished(at.state)) is None:
@@ -80,10 +80,10 @@ def learn(
             "or regularise more (a smaller C, a larger penalty)."
         )
     seconds = time.perf_counter() - begun
-    return Learnt(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
+    return TrainedSolver(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
 
 
-def _note(at: Position, standing: Standing | Convergence, task: Task, observer: Observer) -> None:
+def _note(at: Position, standing: SolverProgress | Convergence, task: Task, observer: Observer) -> None:
     """Add a step to the curves, and report it to the observer."""
     if isinstance(standing, Convergence):
         at.converging.add(standing)
@@ -113,13 +113,13 @@ def progressive_metric(task: Task) -> str:
     return "squared_loss" if task == "regression" else "mistake_rate"
 
 
-def learn_linear(
+def train_linear_baseline(
     settings: TrainSettings,
     solver: Solver[Any],
     data: Dataset,
     execution: Execution,
-    keeper: RunKeeper | None = None,
-) -> Learnt | None:
+    keeper: RunCheckpoints | None = None,
+) -> TrainedSolver | None:
     """Return the linear baseline, trained in the same way; None if there is none."""
     if isinstance(solver, OnlineSolver):
         other_recipe = linear_baseline(settings, data.schema)
@@ -130,24 +130,24 @@ def learn_linear(
     other = linear_alternative(solver) if isinstance(solver, Certified) else None
     if other is None:
         return None
-    loop = keeper.of("linear") if keeper else NoKeeper()
+    loop = keeper.of("linear") if keeper else NoCheckpoints()
     try:
-        return learn(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
+        return run_loop(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
     except (ConfigError, DivergedError):  # kappa may be invalid for the plain inputs
         return None
 
 
 def _learn_linear_online(
-    solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunKeeper | None
-) -> Learnt | None:
+    solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunCheckpoints | None
+) -> TrainedSolver | None:
     """Train the linear baseline with decreasing step sizes, since rows of large norm may need smaller ones."""
     start = solver.start(data, execution)
     for number, factor in enumerate(LINEAR_STEP_FACTORS):
         learner = replace(start.learner, step_size=start.learner.step_size * factor)
-        loop = keeper.of(f"linear{number}") if keeper else NoKeeper()
+        loop = keeper.of(f"linear{number}") if keeper else NoCheckpoints()
         try:
             begin = loop.kept() or replace(start, learner=learner)
-            return learn(solver, begin, data, execution, keeper=loop)
+            return run_loop(solver, begin, data, execution, keeper=loop)
         except DivergedError:
             continue
     return None

@@ -41,7 +41,7 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, DivergedError, ExecutionError
 from okl.foundation.folders import check_published, write_whole
 from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.foundation.settings import IngestSettings, SolverName, TrainSettings, WhereSettings
+from okl.foundation.settings import ExecutionSettings, IngestSettings, SolverName, TrainSettings
 from okl.foundation.types import Task
 from okl.report.format import aligned
 from okl.runs.select import choose
@@ -1476,7 +1476,7 @@ def run_folder(settings: TrainSettings) -> Place:
     return next(runs / folder for folder in folders if not (runs / folder).exists())
 
 
-def check_workers(where: WhereSettings) -> None:
+def check_workers(where: ExecutionSettings) -> None:
     """Raise ConfigError or ExecutionError if it can be known, without starting anything, that work cannot run there."""
     scheduler = where.scheduler
     if where.workers and scheduler:

@@ -13,7 +13,7 @@ from okl.foundation.errors import OklError
 from okl.foundation.settings import TrainSettings
 from okl.runs.plan import mode_of
 from okl.solvers.factory import linear_baseline, make_recipe
-from okl.solvers.online.factory import Situation
+from okl.solvers.online.factory import BuildContext
 
 ROWS = 600  # experts then go through all of their rounds, and a learner with a budget through all of its branches
 MOST_BUDGET = 100
@@ -30,15 +30,15 @@ def compile_ahead(settings: TrainSettings) -> None:
         return
     with suppress(OklError):  # an error on synthetic rows is ignored; the run reports those of its own data
         schema = open_dataset(settings.data).schema
-        rows = made_up_rows(schema, settings)
+        rows = synthetic_rows(schema, settings)
         small = settings.model_copy(update={"budget": min(settings.budget, MOST_BUDGET), "rank": "auto"})
         for recipe in (make_recipe(small, schema), linear_baseline(small, schema)):
-            situation = Situation(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
+            situation = BuildContext(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
             learner = recipe.settle(situation).learner
             learner.predictor(learner.learn(learner.start(), rows)).scores(rows.inputs)
 
 
-def made_up_rows(schema: Schema, settings: TrainSettings) -> Rows:
+def synthetic_rows(schema: Schema, settings: TrainSettings) -> Rows:
     """Return normal inputs (ROWS, n_features) with the columns' means and deviations, and targets of all classes."""
     rng = np.random.default_rng(0)
     means = [column.mean for column in schema.feature_statistics]

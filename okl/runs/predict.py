@@ -21,7 +21,7 @@ from okl.distributed import open_for
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, check_published, run_place
 from okl.foundation.locations import place_of
-from okl.foundation.settings import WhereSettings
+from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
@@ -33,7 +33,7 @@ from okl.runs.plan import check_workers
 SCORE_STAGES = ("check", "score", "report")
 
 
-class ScoreSettings(WhereSettings):
+class ScoreSettings(ExecutionSettings):
     """Settings of scoring: model, rows and destination, and where the work runs."""
 
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")

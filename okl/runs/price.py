@@ -21,12 +21,12 @@ from okl.features.predictors import LinearPredictor
 from okl.foundation.types import FloatArray
 from okl.losses import Hinge
 from okl.report.figures import Theme, add_axes, empty_figure, png
-from okl.report.format import aligned, number, seconds
+from okl.report.format import aligned, duration, number
 from okl.report.text import RATES
 from okl.runs.compare import (
     FREQUENCIES,
     Asked,
-    KeptRun,
+    RecordedRun,
     Sample,
     Trial,
     asked_of,
@@ -439,7 +439,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     said = [
         f"FOGD learnt to predict {data['target']} from {number(data['features'])} columns, row after row, with "
         f"{' and '.join(result['swept'])} bounded ever more loosely; judged by {how} on "
-        f"{number(result['search_rows'])} training rows, in {seconds(result['search_seconds'])}.",
+        f"{number(result['search_rows'])} training rows, in {duration(result['search_seconds'])}.",
         f"Without a bound it is right in {percent(free['mean'], free['spread'])} of cases (the majority class in "
         f"{percent(result['majority'], None)}) and comes to {number(result['without'])}. The bound "
         f"{tightest['bound']:g} costs {100 * tightest['price']:.2f} points, which is {clear} "
@@ -495,7 +495,7 @@ PRICE_STAGES = ("plan", "search", "report")
 
 
 @dataclass(eq=False)
-class PriceRun(KeptRun):
+class PriceRun(RecordedRun):
     """One run: call the stages of PRICE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
 
     def plan(self) -> dict[str, Any]:

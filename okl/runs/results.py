@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from okl.certificates.certify import Proof, excess_proof, gap_proof, regret_proof, tracking_proof
+from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution, Traffic
 from okl.data.manifest import peak_memory_bytes, provenance
@@ -19,12 +19,12 @@ from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
 from okl.metrics.counts import Tally
 from okl.models.file import Model
-from okl.report.format import scalars
-from okl.runs.checkpoint import RunKeeper
-from okl.runs.evaluate import ConstantPredictor, learnt_unit, predictor_tallies
-from okl.runs.loop import Learnt, progressive_metric
+from okl.report.format import scalar_metrics
+from okl.runs.checkpoint import RunCheckpoints
+from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
+from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.runs.plan import MemoryPlan, mode_of
-from okl.solvers.base import LearningCurve, Standing
+from okl.solvers.base import LearningCurve, SolverProgress
 from okl.solvers.factory import Certified
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
@@ -48,7 +48,7 @@ NO_THEOREM = "No theorem applies: shards were trained separately, rows were repe
 
 
 def constraint_figures(
-    learnt: Learnt, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
+    learnt: TrainedSolver, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
 ) -> dict[str, Any]:
     """Return constraint values and violations of a run as JSON values; empty without constraints.
 
@@ -106,27 +106,27 @@ def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> di
     of_split = tallies[split]
     if of_split is None or name not in of_split:
         return None
-    report = learnt_unit(schema, of_split[name].report())
+    report = in_scaled_unit(schema, of_split[name].report())
     # matrices and histograms are drawn of the model only
-    return report if name == "model" else scalars(report)
+    return report if name == "model" else scalar_metrics(report)
 
 
-def figures(
-    schema: Schema, tallies: Tallies, name: str, learnt: Learnt, of_baseline: bool = False
+def predictor_metrics(
+    schema: Schema, tallies: Tallies, name: str, learnt: TrainedSolver, of_baseline: bool = False
 ) -> dict[str, dict[str, Any] | None]:
     """Return the metrics of a predictor during training, on training rows and on test rows.
 
     of_baseline : return those of the constant baseline during training, which `learnt` also counts
     """
     standing, progressive = learnt.standing, None
-    if isinstance(standing, Standing):
+    if isinstance(standing, SolverProgress):
         error = standing.baseline_error if of_baseline else standing.error
         progressive = {progressive_metric(schema.task): error}
     measured = {split: split_metrics(schema, tallies, split, name) for split in ("train", "test")}
     return {"progressive": progressive, **measured}
 
 
-def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
+def convergence_entries(learnt: TrainedSolver, regret: Certification | None) -> dict[str, Any]:
     """Return learning curve and windows of an online run or convergence of another, and the certificate if any."""
     points = learnt.curve.points()
     if isinstance(learnt.solver, Certified):
@@ -153,7 +153,7 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
     }
 
 
-def flat_figures(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def flat_metrics(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each metric of a result: predictor, split, metric, value."""
     sources = {"model": result, **result["baselines"]}
     return [
@@ -167,11 +167,11 @@ def flat_figures(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 # The result, as printed by `okl train --json`
 
-GIVEN, RACED = "as given", "by the automatic choice"
+GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
 
 
 @dataclass(eq=False)
-class Account:
+class RunRecord:
     """Results of a run, filled in stage by stage.
 
     Parameters
@@ -188,11 +188,11 @@ class Account:
 
     place: RunFolder | PublishedFolder
     choice: dict[str, Any] = field(default_factory=dict)
-    proof: Proof | None = None
+    proof: Certification | None = None
     data: Dataset = field(init=False)
     memory: MemoryPlan = field(init=False)
-    learnt: Learnt = field(init=False)
-    linear: Learnt | None = field(init=False)
+    learnt: TrainedSolver = field(init=False)
+    linear: TrainedSolver | None = field(init=False)
     tallies: Tallies = field(init=False)
     kept_to: Mapping[str, list[dict[str, Any]] | None] = field(init=False)
     traffic: Traffic = field(init=False)
@@ -202,7 +202,11 @@ class Account:
     def chosen(self) -> dict[str, Any]:
         """Return the values that the solver used, with reasons; values of the automatic choice are not "as given"."""
         used = self.learnt.solver.chosen(self.learnt.state)
-        return used if not self.choice else {name: RACED if why == GIVEN else why for name, why in used.items()}
+        return (
+            used
+            if not self.choice
+            else {name: CHOSEN_AUTOMATICALLY if why == GIVEN else why for name, why in used.items()}
+        )
 
     @property
     def constant(self) -> str:
@@ -227,7 +231,7 @@ class Account:
             for split, shards in splits.items()
         }
 
-    def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Proof:
+    def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:
         """Compute the certificate: regret of an online run, or the gap of Pegasos."""
         learnt, data = self.learnt, self.data
         assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
@@ -248,12 +252,14 @@ class Account:
             origin["extensions"] = used
         return Model(self.data.schema, self.learnt.predictor, settings.model_dump(mode="json"), origin)
 
-    def as_json(self, settings: TrainSettings, keeper: RunKeeper, execution: Execution) -> dict[str, Any]:
+    def as_json(self, settings: TrainSettings, keeper: RunCheckpoints, execution: Execution) -> dict[str, Any]:
         """Return the result; settings : settings of the run after the automatic choice."""
         learnt, linear, schema, folder = self.learnt, self.linear, self.data.schema, self.place.folder
         rows = self.data.rows("train")
-        baselines: dict[str, Any] = {self.constant: figures(schema, self.tallies, self.constant, learnt, True)}
-        baselines["linear"] = linear and figures(schema, self.tallies, "linear", linear)
+        baselines: dict[str, Any] = {
+            self.constant: predictor_metrics(schema, self.tallies, self.constant, learnt, True)
+        }
+        baselines["linear"] = linear and predictor_metrics(schema, self.tallies, "linear", linear)
         here = self.data.folder.parent == self.place.beside  # and moves with it
         return {
             "model": str(folder / "model"),
@@ -265,7 +271,7 @@ class Account:
             "rows_per_second": self.rows_per_second(settings),
             "peak_memory_bytes": peak_memory_bytes(),
             "memory_plan": self.memory.as_json(),
-            **figures(schema, self.tallies, "model", learnt),
+            **predictor_metrics(schema, self.tallies, "model", learnt),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
             "mode": mode_of(settings),
@@ -275,7 +281,7 @@ class Account:
             "bytes_sent": self.traffic.bytes_sent,
             "bytes_received": self.traffic.bytes_received,
             "chosen": self.chosen,
-            **how_it_went(learnt, self.proof),
+            **convergence_entries(learnt, self.proof),
             **constraint_figures(learnt, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),
             "settings": settings.model_dump(mode="json"),

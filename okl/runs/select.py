@@ -66,7 +66,7 @@ class Candidate:
         return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
 
 
-def field(scales: tuple[Scale, ...]) -> list[Candidate]:
+def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
     """Return all candidates of the first round; linear ones come first, because the first of equals is kept."""
     linear = [Candidate(scale, "linear") for scale in scales]
     curved = [
@@ -80,7 +80,7 @@ def field(scales: tuple[Scale, ...]) -> list[Candidate]:
 
 # Cost of training on a nominal machine: the choice depends on data and budget, never on the clock
 
-RACE_SHARE = 0.35  # of the budget; the rest is for training
+SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 FEW_LANDMARKS = 2048
 _TIMES = 3  # as many frequencies as landmarks, to be worth it
@@ -106,7 +106,7 @@ class Shape:
     outputs: int
 
 
-def rounds_of_race(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
+def selection_rounds(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
     """Return sampled rows and landmarks of each round; rounds are fewer and smaller with little time or few rows."""
     share = min(1.0, budget_seconds / _BASE_SECONDS) ** 0.5
     rounds: list[tuple[int, int]] = []
@@ -156,7 +156,7 @@ def better_online(shape: Shape, landmarks: int, frequencies: int) -> bool:
 
 # Successive halving: rounds on more and more sampled rows, with fewer and fewer candidates
 
-Left = Literal["rows", "blocks", "fifths"]
+Validation = Literal["rows", "blocks", "fifths"]
 """Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
 
 KEPT = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
@@ -164,7 +164,7 @@ _TELL = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
-class Ran:
+class CandidateResult:
     """Result of a candidate in its last round.
 
     Parameters
@@ -203,7 +203,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Race:
+class Selection:
     """Results of all candidates, best first.
 
     Parameters
@@ -212,21 +212,21 @@ class Race:
     coarse : error of the best candidate before the last round with half of the landmarks; None if not computed
     """
 
-    ran: tuple[Ran, ...]
+    ran: tuple[CandidateResult, ...]
     coarse: float | None
 
     @property
-    def winner(self) -> Ran:
+    def winner(self) -> CandidateResult:
         """Return the best result of the last round."""
         return self.ran[0]
 
     @property
-    def best_linear(self) -> Ran:
+    def best_linear(self) -> CandidateResult:
         """Return the best linear result, on the same rows as the winner."""
         return next(one for one in self.ran if one.candidate.kernel == "linear")
 
 
-class Track:
+class ValidationSample:
     """Shuffled sample of raw rows on which candidates are validated.
 
     Parameters
@@ -237,21 +237,21 @@ class Track:
     """
 
     def __init__(
-        self, schema: Schema, sample: Rows, places: IntArray, outputs: Outputs, n_threads: int, by: Left = "rows"
+        self, schema: Schema, sample: Rows, places: IntArray, outputs: Outputs, n_threads: int, by: Validation = "rows"
     ) -> None:
         self._schema, self._sample, self._places, self._threads = schema, sample, places, n_threads
         self.outputs, self.by = outputs, by
 
-    def judging(self, by: Left) -> Track:
+    def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
-        return Track(self._schema, self._sample, self._places, self.outputs, self._threads, by)
+        return ValidationSample(self._schema, self._sample, self._places, self.outputs, self._threads, by)
 
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""
         targets = self._sample.targets[:rows]
         return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
-    def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
+    def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         begun = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
@@ -264,7 +264,7 @@ class Track:
             places = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
             folds = folds_of(sample.targets, places, self.outputs.task)
             best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
-        return Ran(
+        return CandidateResult(
             candidate,
             best.error,
             best.squared_error,
@@ -294,7 +294,9 @@ def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[
     return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
 
 
-def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL) -> Race:
+def successive_halving(
+    track: ValidationSample, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL
+) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
     Parameters
@@ -304,10 +306,10 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
     rounds : sampled rows and landmarks of each round
     tell : called with the number of finished fits, their total, and the best score
     """
-    running, out, outputs = list(starters), list[Ran](), track.outputs
+    running, out, outputs = list(starters), list[CandidateResult](), track.outputs
     total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
     done, coarse = 0, None
-    ran: list[Ran] = []
+    ran: list[CandidateResult] = []
     for number, (rows, landmarks) in enumerate(rounds):
         last = number == len(rounds) - 1
         if last and ran:
@@ -329,17 +331,17 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
             out += [one for one in ran if one.candidate not in going]
             running = going
     out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))
-    return Race((*ran, *out), coarse)
+    return Selection((*ran, *out), coarse)
 
 
-def ranked(ran: list[Ran], task: Task) -> list[Ran]:
+def ranked(ran: list[CandidateResult], task: Task) -> list[CandidateResult]:
     """Sort results, best first; mistake rates within chance of the best are sorted by squared error."""
     least = min(one.error for one in ran)
     alike = least if task == "regression" else least + apart(least, ran[0].rows)
     return sorted(ran, key=lambda one: (one.error > alike, one.squared_error if one.error <= alike else one.error))
 
 
-def surviving(best_first: list[Ran], number: int) -> list[Ran]:
+def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateResult]:
     """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
     first = best_first[: -(-number // 2)]
     others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
@@ -354,7 +356,7 @@ _DEVIATIONS = 4.0
 
 
 @dataclass(frozen=True)
-class Likeness:
+class NeighbourSimilarity:
     """Errors of a candidate with contiguous and with shuffled folds, which show whether neighbouring rows are similar.
 
     Parameters
@@ -401,11 +403,13 @@ class Likeness:
         return f"{text} Expect about {self.together:.0%} on data from a new period; --validation blocks selects for it."
 
 
-def likeness(track: Track, candidate: Ran, size: tuple[int, int]) -> Likeness:
+def measure_similarity(
+    track: ValidationSample, candidate: CandidateResult, size: tuple[int, int]
+) -> NeighbourSimilarity:
     """Return the errors of the best candidate with contiguous and shuffled folds, for the size of a round."""
     together = track.judging("blocks").run(candidate.candidate, *size, kept=False)
     apart = track.judging("fifths").run(candidate.candidate, *size, kept=False)
-    return Likeness(together.error, apart.error, size[0], track.outputs.task != "regression")
+    return NeighbourSimilarity(together.error, apart.error, size[0], track.outputs.task != "regression")
 
 
 def are_test_rows_given(data: Dataset) -> bool:
@@ -417,7 +421,7 @@ def are_test_rows_given(data: Dataset) -> bool:
 
 ENOUGH_LANDMARKS = 2048  # maximum if doubling the landmarks did not reduce the error on the sample
 WORTH = 0.02  # relative reduction of the error by doubling the landmarks that justifies more
-_LEFT_OUT: dict[Left, str] = {
+_LEFT_OUT: dict[Validation, str] = {
     "rows": "leave-one-out",
     "blocks": "5 contiguous folds",
 }
@@ -468,28 +472,28 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
     return Choice(settings.model_copy(update=update), record)
 
 
-def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Race, Left, list[str]]:
+def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Selection, Validation, list[str]]:
     """Return the results that decide, their validation, and sentences on similar neighbouring rows."""
-    rounds = rounds_of_race(settings.budget_seconds, data.rows("train"))
+    rounds = selection_rounds(settings.budget_seconds, data.rows("train"))
     sample, places = _sample(data, rounds[-1][0], settings.seed)
-    by: Left = "blocks" if settings.validation == "blocks" else "rows"
+    by: Validation = "blocks" if settings.validation == "blocks" else "rows"
     outputs = Outputs(data.schema.task, data.schema.n_outputs)
-    track = Track(data.schema, sample, places, outputs, _threads(settings), by)
-    starters = field(_scales(settings, data.schema))
+    track = ValidationSample(data.schema, sample, places, outputs, _threads(settings), by)
+    starters = initial_candidates(_scales(settings, data.schema))
 
     def tell(done: int, total: int, best: float) -> None:
         observer.advance(done, total, {"score": best})
 
-    result = race(track, starters, rounds, tell)
+    result = successive_halving(track, starters, rounds, tell)
     size = rounds[min(1, len(rounds) - 1)]
     if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, []
-    found = likeness(track, result.winner, size)
+    found = measure_similarity(track, result.winner, size)
     if not found.told:
         return result, by, []
     if not (found.decides and are_test_rows_given(data)):
         return result, by, [found.words(blocks=False)]
-    return race(track.judging("blocks"), starters, rounds, tell), "blocks", [found.words(blocks=True)]
+    return successive_halving(track.judging("blocks"), starters, rounds, tell), "blocks", [found.words(blocks=True)]
 
 
 def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
@@ -512,7 +516,7 @@ def _threads(settings: TrainSettings) -> int:
 
 
 def _sized(
-    result: Race, by: Left, shape: Shape, budget_seconds: float, schema: Schema
+    result: Selection, by: Validation, shape: Shape, budget_seconds: float, schema: Schema
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the chosen settings, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
@@ -530,7 +534,7 @@ def _sized(
         )
     assert winner.bandwidth is not None
     kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
-    seconds = (1.0 - RACE_SHARE) * budget_seconds
+    seconds = (1.0 - SELECTION_SHARE) * budget_seconds
     small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
     landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
     frequencies, passes = fogd_size(shape, seconds)
@@ -548,7 +552,7 @@ def _sized(
     return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
 
 
-def _how_good(taken: Ran, of: int, by: Left, schema: Schema) -> str:
+def _how_good(taken: CandidateResult, of: int, by: Validation, schema: Schema) -> str:
     unit = "mistakes" if schema.task != "regression" else "of the variance unexplained"
     return (
         f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
@@ -556,7 +560,7 @@ def _how_good(taken: Ran, of: int, by: Left, schema: Schema) -> str:
     )
 
 
-def _as_good(result: Race, schema: Schema) -> bool:
+def _as_good(result: Selection, schema: Schema) -> bool:
     """Return whether a linear candidate is the best, or not significantly worse."""
     winner, linear = result.winner, result.best_linear
     if winner is linear or schema.task == "regression":

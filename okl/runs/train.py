@@ -17,7 +17,7 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset, open_dataset, verify
 from okl.distributed import open_for
-from okl.distributed.opening import Opened
+from okl.distributed.opening import RunExecution
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import (
     CHECKPOINT,
@@ -33,19 +33,19 @@ from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
 from okl.report.run import markdown_report, text_summary, write_report
-from okl.report.timelines import observe
+from okl.report.timelines import record_timeline
 from okl.runs.checkpoint import (
     MAIN,
     Origin,
-    RunKeeper,
+    RunCheckpoints,
+    check_same_origin,
+    check_same_settings,
     in_mode_of,
     newest_head,
-    refuse_other_origin,
-    refuse_other_settings,
 )
-from okl.runs.loop import learn, learn_linear
+from okl.runs.loop import run_loop, train_linear_baseline
 from okl.runs.plan import check, check_workers, learnt_columns, make_solver, run_folder, settle_memory
-from okl.runs.results import Account, flat_figures, split_metrics
+from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
@@ -83,7 +83,7 @@ def open_folder(
         return None
     place.reopen(resume)
     about = newest_head(resume).about
-    refuse_other_settings(about, settings, str(place.folder))
+    check_same_settings(about, settings, str(place.folder))
     # vectors too: workers of a killed process may live longer and still write to its files
     for left in resume.iterdir():
         if left.name not in (CHECKPOINT, "data"):
@@ -141,9 +141,9 @@ class TrainingRun:
         self._begun = time.perf_counter()
         self._timeline, self._notes = Timeline(), ExitStack()
         self._result: dict[str, Any] = {}
-        self._account = Account(self._place)
-        self._running = Opened(lambda: open_for(self.settings, self.folder.name))
-        self._keeper: RunKeeper | None = None
+        self._account = RunRecord(self._place)
+        self._running = RunExecution(lambda: open_for(self.settings, self.folder.name))
+        self._keeper: RunCheckpoints | None = None
         self._scratch: Path | None = None
         self._begun_with: dict[str, Any] | None = None
 
@@ -170,7 +170,7 @@ class TrainingRun:
         if about is not None:
             self._begun_with = about["settings"]
             self._origin = self._origin.going_on(about)
-            refuse_other_origin(Origin(**about), self._origin, self.data.folder, str(self.folder))
+            check_same_origin(Origin(**about), self._origin, self.data.folder, str(self.folder))
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class TrainingRun:
         self._account.memory = memory = settle_memory(settings, self.data, execution)
         _TRAININGRUN_LOG.info("%s: %s", self.folder.name, memory.sentence(execution.n_workers))
         self.solver = self._make_solver()
-        self._keeper = RunKeeper(
+        self._keeper = RunCheckpoints(
             self._place.beside,
             self._origin,
             settings.checkpoint_seconds,
@@ -200,7 +200,7 @@ class TrainingRun:
         self._timeline.stage("learn")
         keeper, execution = self._keeping(), self._running()
         try:
-            self._account.learnt = learnt = learn(
+            self._account.learnt = learnt = run_loop(
                 self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN)
             )
         except DivergedError:
@@ -215,7 +215,7 @@ class TrainingRun:
         """Evaluate the model, the constant and the linear baseline on both splits."""
         self._timeline.stage("evaluate")
         account, execution, settings = self._account, self._running(), self.settings
-        account.linear = learn_linear(settings, self.solver, self.data, execution, self._keeping())
+        account.linear = train_linear_baseline(settings, self.solver, self.data, execution, self._keeping())
         account.measure(settings, execution)
         return {split: split_metrics(self.data.schema, account.tallies, split, "model") for split in account.tallies}
 
@@ -236,7 +236,7 @@ class TrainingRun:
         """Write result.json and report.html, and rename the run's folder, which is then complete."""
         self._timeline.finish()
         told = self._account.as_json(self.settings, self._keeping(), self._running())
-        self._result = told | observe(self._timeline, self._running(), self._place.beside)
+        self._result = told | record_timeline(self._timeline, self._running(), self._place.beside)
         write_report(self._result, self._place.beside / "report.html")
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -271,7 +271,7 @@ class TrainingRun:
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return a row for each metric: predictor, split, metric, value."""
-        return flat_figures(self._result)
+        return flat_metrics(self._result)
 
     def _settle(self) -> None:
         """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
@@ -294,7 +294,7 @@ class TrainingRun:
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)
 
-    def _keeping(self) -> RunKeeper:
+    def _keeping(self) -> RunCheckpoints:
         assert self._keeper is not None, "plan comes first"
         return self._keeper
 
@@ -330,11 +330,11 @@ def train(settings: TrainSettings, observer: Observer | None = None, resume: Pat
     ------
     OklError : the run failed; no incomplete files remain
     """
-    check_before(settings, resume)
+    check_settings(settings, resume)
     return perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings))
 
 
-def check_before(settings: TrainSettings, resume: Path | None) -> None:
+def check_settings(settings: TrainSettings, resume: Path | None) -> None:
     """Validate settings before anything is started; see `okl.runs.plan.check`.
 
     resume : see `train`; the settings of an interrupted run were checked before, and its source may be gone

@@ -32,7 +32,7 @@ class Outcome:
 
 @stored("solver-progress")
 @dataclass(frozen=True)
-class Standing:
+class SolverProgress:
     """Progress of a state, and the quality of its predictions before it learnt each row.
 
     done_rows, total_rows : rows learnt and to learn, over all passes
@@ -80,7 +80,7 @@ class Solver(Protocol[State]):
 
     def finished(self, state: State) -> Outcome | None: ...
 
-    def standing(self, state: State) -> Standing | Convergence: ...
+    def standing(self, state: State) -> SolverProgress | Convergence: ...
 
     def predictor(self, state: State) -> Predictor: ...
 
@@ -101,11 +101,11 @@ MOST_POINTS = 400
 class LearningCurve:
     """Progressive errors as rows go by; when it is full every other point goes, so that memory stays bounded."""
 
-    standings: list[Standing] = field(default_factory=list)
+    standings: list[SolverProgress] = field(default_factory=list)
     _stride: int = 1
     _seen: int = 0
 
-    def add(self, standing: Standing) -> None:
+    def add(self, standing: SolverProgress) -> None:
         """Note where the solver stands."""
         self._seen += 1
         if self._seen % self._stride == 0:
@@ -115,7 +115,7 @@ class LearningCurve:
             self._stride *= 2
         self._last = standing
 
-    def known(self) -> list[Standing]:
+    def known(self) -> list[SolverProgress]:
         """Return the previous and the current progress, as far as they are kept."""
         if self._seen and self.standings[-1:] != [self._last]:
             return [*self.standings, self._last]
@@ -199,7 +199,7 @@ FEWEST_SPREAD = 8  # windows, for a variance between them
 
 @stored("drift-window")
 @dataclass(frozen=True)
-class Window:
+class DriftWindow:
     """Some hundreds of rows, one after the other, and how they were predicted before they were learnt.
 
     first_row : from 0; rows : how many
@@ -213,7 +213,7 @@ class Window:
     total: float
     baseline_total: float
     kept_wrong: tuple[int, ...] = ()
-    verdict: Verdict | None = None
+    verdict: DriftTest | None = None
 
     @property
     def error(self) -> float:
@@ -228,7 +228,7 @@ class Window:
 
 @stored("drift-assessment")
 @dataclass(frozen=True)
-class Verdict:
+class DriftTest:
     """The chance of so many mistakes if nothing has changed, at most, and whose they are.
 
     rate, past_rate : mistakes a row in the window and before, of the learner, or of the kept model that differs most
@@ -252,20 +252,20 @@ class DriftWatch:
     task: Task
     window_rows: int
     level: float = LEVEL
-    windows: list[Window] = field(default_factory=list)
+    windows: list[DriftWindow] = field(default_factory=list)
     _done: int = 0
     _total: float = 0.0
     _baseline: float = 0.0
     _since: int = 0
 
-    def add(self, standing: Standing) -> bool:
+    def add(self, standing: SolverProgress) -> bool:
         """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
         grown = standing.done_rows - self._done
         last = standing.done_rows == standing.total_rows
         if grown < (self.window_rows / 2 if last else self.window_rows):
             return False
         total, baseline = standing.error * standing.done_rows, standing.baseline_error * standing.done_rows
-        window = Window(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
+        window = DriftWindow(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
         self._judge(window)
         self._done, self._total, self._baseline = standing.done_rows, total, baseline
         return True
@@ -291,7 +291,7 @@ class DriftWatch:
         drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}
         return {"windows": windows, "drift": drift}
 
-    def _judge(self, window: Window) -> None:
+    def _judge(self, window: DriftWindow) -> None:
         verdict = judge(self.task, self.windows[self._since :], window)
         if verdict is not None and verdict.p_value <= self.level:
             # a window right after one that fired tells of the same change
@@ -301,7 +301,7 @@ class DriftWatch:
         self.windows.append(replace(window, verdict=verdict))
 
 
-def judge(task: Task, past: list[Window], window: Window) -> Verdict | None:
+def judge(task: Task, past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
     """Test a window; not yet fired, and None where there is nothing to compare it with.
 
     past : the windows since the last signal, the one that fired the first
@@ -311,7 +311,7 @@ def judge(task: Task, past: list[Window], window: Window) -> Verdict | None:
     return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None
 
 
-def _of_kept(past: list[Window], window: Window) -> Verdict | None:
+def _of_kept(past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
     """Return the drift seen by the kept model that differs most, among those kept since the first window ended."""
     verdicts = []
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
@@ -324,7 +324,7 @@ def _of_kept(past: list[Window], window: Window) -> Verdict | None:
     return replace(clearest, p_value=min(1.0, len(verdicts) * clearest.p_value))  # Bonferroni
 
 
-def _of_learner(late: list[Window], window: Window) -> Verdict:
+def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
     """Return the drift seen by the learner itself over late windows."""
     totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
     verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
@@ -342,7 +342,7 @@ def excess_spread(totals: Doubles, rows: Doubles) -> float:
     return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
 
 
-def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Verdict:
+def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest:
     """Fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
     p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
-    return Verdict(float(p_value), wrong / rows, past_wrong / past_rows)
+    return DriftTest(float(p_value), wrong / rows, past_wrong / past_rows)

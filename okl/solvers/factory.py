@@ -16,24 +16,24 @@ from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
 from okl.solvers.accelerated.catalogue import parameter_of
 from okl.solvers.accelerated.method import Fapg, StochasticStart
-from okl.solvers.accelerated.shards import Task
-from okl.solvers.accelerated.solver import AcceleratedSolver, MapChoice
-from okl.solvers.online.constrained import ConstrainedRecipe
+from okl.solvers.accelerated.shards import ModelTask
+from okl.solvers.accelerated.solver import AcceleratedSolver, SolverMap
+from okl.solvers.online.constrained import ConstrainedFactory
 from okl.solvers.online.constraints import parse_constraints
-from okl.solvers.online.drift import TrackingRecipe
-from okl.solvers.online.experts import ExpertRecipe
-from okl.solvers.online.factory import LinearRecipe, Recipe, Situation, balanced_class_weights, check_loss
+from okl.solvers.online.drift import TrackingFactory
+from okl.solvers.online.experts import ExpertFactory
+from okl.solvers.online.factory import BuildContext, LearnerFactory, LinearFactory, balanced_class_weights, check_loss
 from okl.solvers.online.linear import check_ball
 from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
-from okl.solvers.online.nystrom import NOGDRecipe
+from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS
-from okl.solvers.online.strategies import STRATEGIES, BudgetRecipe
+from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import check_constraints, check_options
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.solvers.subgradient.catalogue import make_piecewise
 from okl.solvers.subgradient.losses import weigh
-from okl.solvers.subgradient.pegasos import PegasosRecipe
+from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice
 
@@ -64,14 +64,14 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
     return tuple(float(given.get(name, 1.0)) for name in names)
 
 
-def map_of(settings: TrainSettings) -> MapChoice:
+def map_of(settings: TrainSettings) -> SolverMap:
     """The map that the settings mean: of a linear kernel the inputs themselves."""
     if settings.kernel == "linear":
         return InputsChoice()
     return drawn_map(settings)
 
 
-def drawn_map(settings: TrainSettings) -> MapChoice:
+def drawn_map(settings: TrainSettings) -> SolverMap:
     """The map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
     shape = settings.kernel, number_of(settings.bandwidth), settings.frequencies
     if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
@@ -99,7 +99,7 @@ RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
 
 
-def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
+def make_recipe(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     """The recipe that the settings mean for data of a schema.
 
     Raises
@@ -117,7 +117,7 @@ def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
     return _budget(settings, schema)
 
 
-def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
+def check_recipe(recipe: LearnerFactory, schema: Schema, rows: int | None) -> None:
     """Refuse what a recipe would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
 
     rows : training rows, None if nobody knows
@@ -126,28 +126,28 @@ def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
     ------
     ConfigError : what the recipe says
     """
-    if isinstance(recipe, LinearRecipe) and isinstance(recipe.maps, NystromChoice) and rows is not None:
+    if isinstance(recipe, LinearFactory) and isinstance(recipe.maps, NystromChoice) and rows is not None:
         _check_landmarks(recipe.maps, min(rows, SAMPLE_ROWS))
-    if isinstance(recipe, BudgetRecipe):
+    if isinstance(recipe, BudgetFactory):
         recipe = replace(recipe, race=False)
-    elif isinstance(recipe, NOGDRecipe):
+    elif isinstance(recipe, NOGDFactory):
         recipe = replace(recipe, step_size=recipe.step_size or 1.0)
     else:
         return
     made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
-    recipe.settle(Situation(schema, made_up, rows, 1, "stream", 0, "float32"))
+    recipe.settle(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
-def linear_baseline(settings: TrainSettings, schema: Schema) -> Recipe:
+def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     """A linear model of standardised inputs, learnt the same way, within the same limits: what a kernel must beat."""
     learning = _linear(settings, schema)
     constraints, _ = parse_constraints(settings.constraints)
     if not constraints:
-        return LinearRecipe(LinearChoice(), name="linear", **learning)
+        return LinearFactory(LinearChoice(), name="linear", **learning)
     del learning["adaptive"]
     radius = check_constraints(settings)
     assert radius is not None, "options were checked"
-    return ConstrainedRecipe(
+    return ConstrainedFactory(
         LinearChoice(),
         constraints=constraints,
         radius=radius,
@@ -159,19 +159,19 @@ def linear_baseline(settings: TrainSettings, schema: Schema) -> Recipe:
     )
 
 
-def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
+def _fogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     maps = drawn_map(settings)
     learning = _linear(settings, schema)
     if settings.track:
         _check_own(settings, learning["loss"])
         check_ball(settings.radius, False, learning["loss"])
-        return TrackingRecipe(maps, learning["loss"], learning["class_weights"], settings.radius)
+        return TrackingFactory(maps, learning["loss"], learning["class_weights"], settings.radius)
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
     radius = check_constraints(settings)
     untold = settings.bandwidth == settings.step_size == "auto" and settings.average and radius is None
     # and they weigh the losses of the table
     if untold and settings.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
-        return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
+        return ExpertFactory(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
     check_ball(radius, settings.step_rule == "sqrt", learning["loss"])
     ball: dict[str, Any] = {"radius": radius, "decaying": settings.step_rule == "sqrt"}
     constraints, _ = parse_constraints(settings.constraints)
@@ -182,12 +182,12 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
             "margin": settings.constraint_margin,
             "gain": number_of(settings.constraint_gain),
         }
-        return ConstrainedRecipe(maps, step_size=number_of(settings.step_size), **kept, **ball, **learning)
-    return LinearRecipe(maps, step_size=number_of(settings.step_size), **ball, **learning)
+        return ConstrainedFactory(maps, step_size=number_of(settings.step_size), **kept, **ball, **learning)
+    return LinearFactory(maps, step_size=number_of(settings.step_size), **ball, **learning)
 
 
-def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosRecipe:
-    return PegasosRecipe(
+def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosFactory:
+    return PegasosFactory(
         map_of(settings),
         loss_of(settings, schema),
         lam=settings.lam,
@@ -205,7 +205,7 @@ def _check_own(settings: TrainSettings, loss: Loss) -> None:
         )
 
 
-def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:
+def _nogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     rank = max(1, round(RANK_SHARE * settings.budget)) if settings.rank == "auto" else settings.rank
     kernel: dict[str, Any] = {
         "kernel": settings.kernel,
@@ -215,18 +215,18 @@ def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:
     }
     learning = _linear(settings, schema) | {"step_size": number_of(settings.step_size), "name": "nogd"}
     if settings.landmarks == "supports":
-        return NOGDRecipe(budget=settings.budget, rank=rank, **kernel, **learning)
+        return NOGDFactory(budget=settings.budget, rank=rank, **kernel, **learning)
     maps = NystromChoice(n_landmarks=settings.budget, rank=rank, landmarks=settings.landmarks, **kernel)
-    return LinearRecipe(maps, **learning)
+    return LinearFactory(maps, **learning)
 
 
-def _budget(settings: TrainSettings, schema: Schema) -> BudgetRecipe:
+def _budget(settings: TrainSettings, schema: Schema) -> BudgetFactory:
     strategy: Any = STRATEGIES[settings.solver]()
     has = {field.name for field in fields(strategy)}
     given = {name: number_of(getattr(settings, name)) for name in ("step_size", "regularisation", "aggressiveness")}
     strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
     size_free = settings.solver in SIZE_FREE and schema.task != "regression"
-    return BudgetRecipe(
+    return BudgetFactory(
         strategy,
         loss_of(settings, schema),
         settings.kernel,
@@ -273,7 +273,9 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
     assert settings.bias != "regularised", "options were checked"
     assert settings.bias != "free", "options were checked"
     return AcceleratedSolver(
-        task=Task(settings.solver, number_of(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept),
+        task=ModelTask(
+            settings.solver, number_of(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept
+        ),
         maps=map_of(settings),
         class_weights=class_weights(settings, schema),
         bias=settings.bias,

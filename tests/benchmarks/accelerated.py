@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from okl.compiled.products import add_listed_rows, multiply_rows
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
@@ -35,7 +35,7 @@ def seconds_of(work: Callable[[], object]) -> float:
     return perf_counter() - began
 
 
-def until(problem: Problem, objective: float, method: Fapg | None = None) -> FapgState:
+def until(problem: CompositeProblem, objective: float, method: Fapg | None = None) -> FapgState:
     """Advance until the primal objective of the best point is at most that high."""
     method = method or Fapg(tolerance=1e-12)
     state = method.start(problem)
@@ -174,7 +174,7 @@ def exponent(sizes: list[float], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def grow(title: str, sizes: list[float], problem_of: Callable[[float], Problem]) -> None:
+def grow(title: str, sizes: list[float], problem_of: Callable[[float], CompositeProblem]) -> None:
     """Print seconds and iterations to a gap of 1e-4 of one problem for each size, and the exponent."""
     seconds, steps = [], []
     for size in sizes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg, Switches, solve
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM
@@ -39,7 +39,7 @@ def rows_of(name: str) -> DenseRows:
     return dense((inputs - inputs.min(axis=0))[:, kept] / spread[kept], labels)
 
 
-def show(title: str, problem: Problem, method: Fapg) -> None:
+def show(title: str, problem: CompositeProblem, method: Fapg) -> None:
     """Print a line: iterations and seconds to each gap, the least gap, restarts, the range of Lipschitz estimates."""
     began, reached = perf_counter(), dict.fromkeys(GAPS, "-")
     state = method.start(problem)
@@ -60,7 +60,7 @@ def show(title: str, problem: Problem, method: Fapg) -> None:
     )
 
 
-def compare(title: str, problem: Problem) -> None:
+def compare(title: str, problem: CompositeProblem) -> None:
     """Print a line for each set of switches."""
     print(f"{title}; iterations / seconds to a gap of " + ", ".join(f"{gap:g}" for gap in GAPS))
     solve(problem, Fapg(max_iterations=20))  # compiled before it is timed

@@ -33,7 +33,7 @@ from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.runs.loop import Learnt, learn
+from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import learnt_columns, make_online_solver
 from okl.runs.train import train
 from okl.solvers.online.constrained import ConstrainedLearner
@@ -103,13 +103,13 @@ def optimum(settings: TrainSettings) -> tuple[float, float]:
         return accuracy(predictor, data, "train"), accuracy(predictor, data, "test")
 
 
-def run(settings: TrainSettings) -> tuple[Learnt, Dataset, LocalExecution]:
+def run(settings: TrainSettings) -> tuple[TrainedSolver, Dataset, LocalExecution]:
     """Learn without the rest of a run."""
     from okl.data.manifest import open_dataset
 
     data = learnt_columns(settings, open_dataset(settings.data))
     solver, execution = make_online_solver(settings, data), LocalExecution(2)
-    return learn(solver, solver.start(data, execution), data, execution), data, execution
+    return run_loop(solver, solver.start(data, execution), data, execution), data, execution
 
 
 def accuracy(predictor: LinearPredictor, data: Dataset, split: Any) -> float:

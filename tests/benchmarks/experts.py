@@ -27,8 +27,8 @@ from okl.foundation.errors import DivergedError
 from okl.foundation.types import FloatArray, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
-from okl.papers.base import Folder, read_printed
-from okl.papers.lu2016.algorithms import PACKAGE, Case, Sizes, cases_of
+from okl.papers.base import DataFolder, read_printed
+from okl.papers.lu2016.algorithms import PACKAGE, LuCase, Sizes, cases_of
 from okl.solvers.online.experts import ExpertLearner, Experts, draw_candidates, race_schedule
 from okl.solvers.online.linear import LinearLearner, Weights
 
@@ -64,7 +64,7 @@ def best_row(name: str, task: Task) -> tuple[float, str]:
 class Bench:
     """Rows of a case under one scaling, and the two learners."""
 
-    def __init__(self, case: Case, rows: Rows, n_threads: int) -> None:
+    def __init__(self, case: LuCase, rows: Rows, n_threads: int) -> None:
         self.case, self.rows, self.n_threads = case, rows, n_threads
         self.n_frequencies = LARGE_BUDGETS.get(case.printed, BUDGETS[case.task]).n_frequencies
         self.n_rows, self.n_inputs = rows.inputs.shape
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--no-grid", action="store_true", help="leave out the best pair in hindsight")
     parser.add_argument("--no-cost", action="store_true", help="leave out the timings")
     options = parser.parse_args()
-    folder = Folder(str(options.data))
+    folder = DataFolder(str(options.data))
     print("Mistake rate, or squared loss of the scaled target; cost in passes of FOGD, on 1 and 2 threads.")
     head = f"{'data set':<11}{'inputs':<13}{'rows':>8}{'paper':>9} {'best row':<13}{'auto':>9} {'below':<6}"
     head += "" if options.no_grid else f"{'hindsight':>9} {'median x step':<14}{'ratio':>6}"

@@ -23,7 +23,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 from okl.losses import Hinge
-from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.benchmarks.fogd_data import Problem, in_precision, read_problem
@@ -48,7 +48,7 @@ def from_parquet(problem: Problem, arguments: argparse.Namespace) -> list[dict[s
             data = _write(Path(folder), rows, compression)
             for order in ("stored", "shuffle"):
                 choice = FourierChoice("gaussian", bandwidth, problem.n_frequencies)
-                solver = OnlineSolver(LinearRecipe(choice, Hinge(), STEP_SIZE), order=order)
+                solver = OnlineSolver(LinearFactory(choice, Hinge(), STEP_SIZE), order=order)
                 runs[f"{compression}, {order}"] = partial(_learn, solver, data, execution)
         for run in runs.values():
             run()  # compiles, and brings files into the page cache

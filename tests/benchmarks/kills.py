@@ -32,7 +32,7 @@ from okl.data.executor import Execution
 from okl.distributed.dask import DaskExecution
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests import solver_cases
@@ -50,7 +50,7 @@ Run = Callable[[Execution, Begun], bytes]
 
 def by_mix(data: Dataset) -> Run:
     """FOGD in 240 rounds; its bits."""
-    recipe = LinearRecipe(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
+    recipe = LinearFactory(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
     solver = OnlineSolver(recipe, mode="mix", rounds=60, passes=4, seed=3)
 
     def run(execution: Execution, begun: Begun) -> bytes:

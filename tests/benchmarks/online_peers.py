@@ -9,7 +9,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from okl.compiled.budget import COUNT, Kept, used_width
+from okl.compiled.budget import COUNT, SupportArrays, used_width
 from okl.compiled.jit import compiled
 from okl.compiled.kernels import KernelRule, kernel_row
 from okl.data.executor import Rows
@@ -65,7 +65,7 @@ def nystroem_peer(bandwidth: float, n_landmarks: int) -> Peer:
 
 
 @compiled
-def rows_alone(kept: Kept, inputs: FloatArray, kernel: KernelRule) -> float:
+def rows_alone(kept: SupportArrays, inputs: FloatArray, kernel: KernelRule) -> float:
     """Kernel rows of all inputs against the supports; returns something that depends on all of them."""
     row, supports = kept.row[: used_width(kept.integers[COUNT])], kept.supports
     total = 0.0

@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression as Liblinear
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
-from okl.papers.base import Folder
-from okl.papers.ito2017.cases import Case, cases
+from okl.papers.base import DataFolder
+from okl.papers.ito2017.cases import ItoCase, cases
 from okl.solvers.accelerated.catalogue import valid_range
 from okl.solvers.accelerated.fitting import fit_one, with_parameter
 from okl.solvers.accelerated.method import Fapg
@@ -40,7 +40,7 @@ Losses = Callable[[Doubles], Doubles]
 
 def main(data: str, *names: str) -> None:
     """Print a line a set and model, then on how many sets a model agrees."""
-    folder = Folder(data)
+    folder = DataFolder(data)
     folder.check()
     print(
         f"{'set':16}{'model':16}{'parameter':>10}{'ours':>18}{'independent':>18}  difference      gap iterations  time"
@@ -55,7 +55,7 @@ def main(data: str, *names: str) -> None:
         print(f"{model:16} within 1e-6 on {len(agreed)} of {len(found)}, at most {max(agreed, default=0.0):.1e} there")
 
 
-def drawn(case: Case, folder: Folder) -> DenseRows:
+def drawn(case: ItoCase, folder: DataFolder) -> DenseRows:
     """Rows of a set, at most 1,000 of them."""
     stored = case.rows(folder, "float64")
     chosen = np.random.default_rng(0).permutation(len(stored.targets))[:_MOST_ROWS]

@@ -18,8 +18,8 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from okl.foundation.types import FloatArray
-from okl.papers.base import Folder, read_records
-from okl.papers.ito2017.cases import PACKAGE, Case, cases
+from okl.papers.base import DataFolder, read_records
+from okl.papers.ito2017.cases import PACKAGE, ItoCase, cases
 from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
 from okl.solvers.accelerated.operators import DenseRows
@@ -30,7 +30,7 @@ _MOST_ENTRIES = 3e6  # of a set whose linear programs are solved: minutes beyond
 
 def main(data: str) -> None:
     """Print a line a set at hand."""
-    folder = Folder(data)
+    folder = DataFolder(data)
     folder.check()
     printed_kappa = {row["data"]: row for row in read_records(PACKAGE, "table10.csv") if row["solver"] == "FAPG"}
     printed_lipschitz = {row["data"]: row for row in read_records(PACKAGE, "table5.csv") if row["kernel"] == "linear"}
@@ -58,7 +58,7 @@ def main(data: str) -> None:
         nu_line(case, folder)
 
 
-def nu_line(case: Case, folder: Folder) -> None:
+def nu_line(case: ItoCase, folder: DataFolder) -> None:
     """Print the range of nu of a set, and its linear programs."""
     stored = case.rows(folder, "float64")
     rows = DenseRows(stored.inputs, np.where(stored.targets > 0, 1.0, -1.0))
@@ -77,7 +77,7 @@ def nu_line(case: Case, folder: Folder) -> None:
     )
 
 
-def signed_norm(case: Case, inputs: FloatArray, targets: NDArray[np.float64]) -> float:
+def signed_norm(case: ItoCase, inputs: FloatArray, targets: NDArray[np.float64]) -> float:
     """||A||^2 under the labels that the paper computed with, from the eigenvalues of A A'."""
     signed = inputs * case.coded(targets)[:, np.newaxis]
     return float(np.linalg.eigvalsh(signed.T @ signed)[-1])

@@ -16,9 +16,9 @@ from okl.features.bandwidth import suit_kernel
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import transform_rows
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.coordinate import Descended, DualDescent
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.method import Scs, solve_sample
-from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, Space
+from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 from tests.benchmarks.accelerated_data import shared_rows
 
 SETS = ("wdbc", "australian", "magic", "a9a", "svmguide3", "diabetes")
@@ -43,7 +43,7 @@ def main() -> None:
                 report(name, "kernel", lam, exact, KernelRows(KernelValues(kernel, rows), len(rows)), targets)
 
 
-def report(name: str, where: str, lam: float, exact: Descended, space: Space, targets: FloatArray) -> None:
+def report(name: str, where: str, lam: float, exact: CoordinateResult, space: SampleSpace, targets: FloatArray) -> None:
     """Solve to 1e-4 of the optimum, and say how near it is and how tight its own bound."""
     begun = time.perf_counter()
     solved = solve_sample(space, targets, Scs(lam=lam, gap=RELATIVE * exact.objective))

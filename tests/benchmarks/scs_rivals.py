@@ -22,11 +22,11 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.coordinate import Descended, DualDescent
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.fitting import GeometricGrowth
 from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.pegasos import Pegasos
-from okl.solvers.subgradient.spaces import Apart, ExplicitRows, Vector
+from okl.solvers.subgradient.spaces import ExplicitRows, SeparateRows, Vector
 from tests.benchmarks.scs_data import SETS, SMALL, Doubles, Mapped, mapped, objective
 
 LAM = 1e-3
@@ -83,10 +83,10 @@ class InMemory:
         """The first ones."""
         return ExplicitRows(self.rows[:n_rows], 1, self.n_threads)
 
-    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
         """Others, and their scores."""
         space = ExplicitRows(self.rows[first:last], 1, self.n_threads)
-        return Apart(space, space.scores(vector), vector)
+        return SeparateRows(space, space.scores(vector), vector)
 
 
 def pegasos(data: Mapped, clock: Clock, **setting: Any) -> None:
@@ -139,7 +139,7 @@ def runs_of(data: Mapped, last: float) -> dict[str, list[list[Moment]]]:
 
 
 def compare(
-    data: Mapped, times: tuple[float, ...], runs: dict[str, list[list[Moment]]], solved: Descended, a_row: float
+    data: Mapped, times: tuple[float, ...], runs: dict[str, list[list[Moment]]], solved: CoordinateResult, a_row: float
 ) -> dict[str, list[float]]:
     """Print the curves of a set; the least excess of each method at each time."""
     best, found = solved.objective, {}

@@ -27,7 +27,7 @@ from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.solvers.base import DriftWatch, Standing
+from okl.solvers.base import DriftWatch, SolverProgress
 from okl.solvers.online.drift import STEP_SIZES, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 
@@ -114,7 +114,7 @@ def tracked(stream: Stream, feature_map: FourierFeatures) -> tuple[float, DriftW
         part = slice(first, first + WINDOW_ROWS)
         state = learner.learn(state, Rows(stream.rows.inputs[part], stream.rows.targets[part]))
         progress, wrong = state.progress, tuple(state.kept.wrong.tolist())
-        if watch.add(Standing(progress.rows, n_rows, progress.error, progress.baseline_error, kept_wrong=wrong)):
+        if watch.add(SolverProgress(progress.rows, n_rows, progress.error, progress.baseline_error, kept_wrong=wrong)):
             state = learner.keep(state)
     return state.progress.error, watch
 

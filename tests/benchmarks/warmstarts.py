@@ -28,7 +28,7 @@ from okl.distributed import open_execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, TrainSettings
-from okl.runs.loop import learn
+from okl.runs.loop import run_loop
 from okl.runs.plan import make_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.subgradient.solver import SubgradientSolver
@@ -72,13 +72,13 @@ def _compared(name: str, data: list[Any], execution: Any) -> str:
     given = {"data": "none", "solver": name, "frequencies": COLUMNS, "seed": 1} | stop
     first, second = (make_solver(TrainSettings.model_validate(given), one) for one in data)
     assert isinstance(second, AcceleratedSolver | SubgradientSolver)
-    before = learn(first, first.start(data[0], execution), data[0], execution).predictor
+    before = run_loop(first, first.start(data[0], execution), data[0], execution).predictor
     assert isinstance(before, LinearPredictor)
     told, objectives = [], []
     for solver, warm in ((replace(second, maps=Kept(before.feature_map)), None), (second, before)):
         begun = time.perf_counter()
         state: Any = solver.start(data[1], execution, warm)
-        done: Any = learn(solver, state, data[1], execution)
+        done: Any = run_loop(solver, state, data[1], execution)
         seconds, proof = time.perf_counter() - begun, solver.certificate(done.state)
         objectives.append(proof["objective"])
         accelerated = isinstance(solver, AcceleratedSolver)

@@ -7,7 +7,7 @@ from typing import Any
 
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.solvers.accelerated import sharded_cases
@@ -35,7 +35,7 @@ class Case:
         """That learns."""
         if self.verb == "mix":
             maps = FourierChoice(n_frequencies=self.frequencies, bandwidth=3.0)
-            recipe = LinearRecipe(maps, make_loss("hinge"), step_size=0.1)
+            recipe = LinearFactory(maps, make_loss("hinge"), step_size=0.1)
             return OnlineSolver(recipe, mode="mix", rounds=ROUNDS, seed=3)
         summed = sharded_cases.solver("c-svm", 1e-14, iterations=ITERATIONS)
         return replace(summed, maps=FourierChoice(n_frequencies=self.frequencies))

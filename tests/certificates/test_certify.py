@@ -13,7 +13,14 @@ import pytest
 from scipy.optimize import minimize
 
 from okl.certificates.hindsight import solve_in_ball
-from okl.certificates.regret import KernelSetting, Played, Steps, growth_exponent, kernel_space_bound, map_space_bound
+from okl.certificates.regret import (
+    KernelSetting,
+    LearnerLosses,
+    StepSizes,
+    growth_exponent,
+    kernel_space_bound,
+    map_space_bound,
+)
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings, settings_from
@@ -111,7 +118,7 @@ def test_regret_against_any_weights_of_the_ball_obeys_the_bound(loss: Any, decay
         features, labels = noisy_rows(seed)
         labels *= np.where(rng.random(len(labels)) < 0.2, -1.0, 1.0)
         radius = float(np.exp(rng.uniform(-1.0, 2.0)))
-        steps = Steps(radius * float(np.exp(rng.uniform(-3.0, 1.0))), decaying)
+        steps = StepSizes(radius * float(np.exp(rng.uniform(-3.0, 1.0))), decaying)
         played = play(LOSSES[loss], features, labels, radius, steps)
         best = solve_in_ball(DenseRows(features, labels), loss, radius).weights
         drawn = rng.standard_normal((20, features.shape[1]))
@@ -124,7 +131,7 @@ def test_regret_against_any_weights_of_the_ball_obeys_the_bound(loss: Any, decay
     assert least < 4.0  # the bound is not idle
 
 
-def play(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, steps: Steps) -> Played:
+def play(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, steps: StepSizes) -> LearnerLosses:
     w, total, squares, stepped = np.zeros(features.shape[1]), 0.0, 0.0, 0.0
     for t, (z, y) in enumerate(zip(features, labels, strict=True), start=1):
         score, target = np.array([z @ w]), np.array([y])
@@ -134,7 +141,7 @@ def play(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, st
         stepped += steps.at(t) * float(gradient @ gradient)
         w = w - steps.at(t) * gradient
         w *= min(1.0, radius / max(float(np.linalg.norm(w)), 1e-300))
-    return Played(len(labels), total, squares, stepped)
+    return LearnerLosses(len(labels), total, squares, stepped)
 
 
 def test_growth_is_the_slope_of_the_logarithms() -> None:
@@ -145,7 +152,7 @@ def test_growth_is_the_slope_of_the_logarithms() -> None:
 
 
 def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() -> None:
-    played = Played(100_000, 30_000.0, 50_000.0, 500.0)
+    played = LearnerLosses(100_000, 30_000.0, 50_000.0, 500.0)
     setting = KernelSetting(5, 400, 10.0, 5.0, 1.0, 4.0)
     few = kernel_space_bound(played, 0.01, setting)
     many = kernel_space_bound(played, 0.01, replace(setting, n_frequencies=10_000_000))

@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.certificates.hindsight import HeldRows
-from okl.certificates.regret import Runs, chosen_borders, compare, solve_runs
+from okl.certificates.hindsight import MemoryRows
+from okl.certificates.regret import WindowRuns, chosen_borders, compare, solve_runs
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import transform_rows
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.solvers.base import Standing
+from okl.solvers.base import SolverProgress
 from okl.solvers.online.linear import LinearLearner
 
 N, RADIUS = 6, 3.0
 
 
-def made_up_runs(n: int = N) -> Runs:
+def made_up_runs(n: int = N) -> WindowRuns:
     """Losses of runs that grow with their length."""
     rng = np.random.default_rng(5)
     losses = np.zeros((n + 1, n + 1))
     for i in range(n):
         for j in range(i + 1, n + 1):
             losses[i, j] = (j - i) ** 1.5 + 0.5 * rng.random()
-    return Runs(np.arange(n + 1) * 100, losses, 0.9 * losses, np.ones(n))
+    return WindowRuns(np.arange(n + 1) * 100, losses, 0.9 * losses, np.ones(n))
 
 
 def partitions(n: int, most: int) -> list[tuple[int, ...]]:
@@ -64,7 +64,7 @@ def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
 def test_windows_of_one_class_are_joined_with_others() -> None:
     labels = np.where(np.arange(600) < 200, 1.0, -1.0)
     labels[[450, 599]] = 1.0
-    standings = [Standing(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
+    standings = [SolverProgress(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
     assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 500, 600]
     labels[599] = -1.0
     assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 600]
@@ -77,8 +77,8 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     inputs = rng.standard_normal((600, 2))
     labels = np.where(inputs[:, 0] > 0, 1.0, -1.0) * np.where(np.arange(600) < 360, 1.0, -1.0)
     learner = LinearLearner(feature_map, Hinge(), 0.5, radius=RADIUS)
-    held = HeldRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
-    standings = [Standing(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
+    held = MemoryRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
+    standings = [SolverProgress(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
     borders = chosen_borders(standings, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS)

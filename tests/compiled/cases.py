@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, as_waves
-from okl.compiled.sgd import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Learnt, Rule, Summed
+from okl.compiled.sgd import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, LearnerArrays, SummedGradients, UpdateRule
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray, Precision
 
@@ -21,7 +21,7 @@ class Case(NamedTuple):
     inputs: FloatArray
     targets: NDArray[np.float64]
     waves: Waves
-    rule: Rule
+    rule: UpdateRule
 
 
 def make_case(code: int, precision: Precision, rows: int = 90, n_inputs: int = 5, n_frequencies: int = 23) -> Case:
@@ -41,7 +41,7 @@ def make_case(code: int, precision: Precision, rows: int = 90, n_inputs: int = 5
         inputs.astype(precision),
         targets,
         as_waves(frequencies.astype(precision)),
-        Rule(code, 0.1, 0.7, class_weights, 16),
+        UpdateRule(code, 0.1, 0.7, class_weights, 16),
     )
 
 
@@ -53,16 +53,16 @@ def n_outputs(code: int) -> int:
     return N_CLASSES if code == MULTICLASS_HINGE else 1
 
 
-def fresh_learnt(case: Case) -> Learnt:
+def fresh_learnt(case: Case) -> LearnerArrays:
     shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
     labels = np.zeros(n_labels(case.rule.code), dtype=np.int64)
     weights = np.zeros(shape, dtype=case.inputs.dtype)
-    return Learnt(weights, np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3), labels)
+    return LearnerArrays(weights, np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3), labels)
 
 
-def fresh_summed(case: Case) -> Summed:
+def fresh_summed(case: Case) -> SummedGradients:
     shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
-    return Summed(np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+    return SummedGradients(np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3))
 
 
 def some_weights(case: Case) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.compiled.experts import ExpertRule, Said, Team
+from okl.compiled.experts import ExpertRule, ExpertScores, Team
 from tests.compiled.cases import Case, n_outputs
 
 ROWS, N_FREQUENCIES, PADDED = 90, 23, 32
@@ -15,7 +15,7 @@ STEPS = np.array([0.3, 1.1])
 
 class Fixture(NamedTuple):
     team: Team
-    said: Said
+    said: ExpertScores
 
 
 def fresh(case: Case, adaptive: bool) -> Fixture:
@@ -25,7 +25,7 @@ def fresh(case: Case, adaptive: bool) -> Fixture:
     words = np.zeros((len(case.targets), len(STEPS), 2))
     return Fixture(
         Team(np.zeros(shape, dtype), np.zeros(shape, dtype), squares, STEPS),
-        Said(words, np.zeros(len(words), dtype=np.uint8)),
+        ExpertScores(words, np.zeros(len(words), dtype=np.uint8)),
     )
 
 

@@ -10,7 +10,7 @@ from okl.compiled.sgd import (
     STEPPED_GRADIENTS,
     SURROGATE,
     UPDATES,
-    Learnt,
+    LearnerArrays,
     learn_block,
 )
 from okl.compiled.threads import Block
@@ -22,7 +22,7 @@ from tests.naive.constrained import mapped
 RADIUS = 1.5
 
 
-def in_ball(case: Case) -> Learnt:
+def in_ball(case: Case) -> LearnerArrays:
     return fresh_learnt(case)._replace(sums=np.zeros(6))
 
 

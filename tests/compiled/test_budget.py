@@ -12,7 +12,7 @@ from okl.compiled.budget import (
     NUMBER,
     RANDOM,
     SCALE,
-    Seen,
+    RowResult,
     clip,
     copy_support,
     count_row,
@@ -40,10 +40,10 @@ from tests.naive import budget as naive
 # tests.compiled.test_budget
 
 
-def seen_of(code: int, y: float, f: float, wrong_score: float = 0.0, output: int = 2, wrong: int = 1) -> Seen:
+def seen_of(code: int, y: float, f: float, wrong_score: float = 0.0, output: int = 2, wrong: int = 1) -> RowResult:
     if code == MULTICLASS_HINGE:
-        return Seen(output, wrong, output, y, f, f - wrong_score)
-    return Seen(0, -1, int(y > 0), y, f, y * f if code == HINGE else y - f)
+        return RowResult(output, wrong, output, y, f, f - wrong_score)
+    return RowResult(0, -1, int(y > 0), y, f, y * f if code == HINGE else y - f)
 
 
 def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:

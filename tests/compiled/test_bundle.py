@@ -5,19 +5,19 @@ import pytest
 
 import tests.naive.bundle as naive
 from okl.compiled import bundle
-from okl.compiled.bundle import Box, Doubles
+from okl.compiled.bundle import CoefficientBounds, Doubles
 from okl.compiled.kernels import LANES
 from okl.kernels import Gaussian
 
 ROWS, COLUMNS = 40, 5
 
 
-def a_box(squares: Doubles, epsilon: float) -> Box:
+def a_box(squares: Doubles, epsilon: float) -> CoefficientBounds:
     rng = np.random.default_rng(1)
     targets = rng.choice([-1.0, 1.0], ROWS) if epsilon == 0 else rng.standard_normal(ROWS)
     bound = np.ones(ROWS)
     lower, upper = (np.minimum(targets, 0), np.maximum(targets, 0)) if epsilon == 0 else (-bound, bound)
-    return Box(targets, lower, upper, squares, epsilon, 0.05 * ROWS)
+    return CoefficientBounds(targets, lower, upper, squares, epsilon, 0.05 * ROWS)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])

@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.constrained import (
+    LimitCounters,
     Limits,
-    Small,
-    Watched,
+    StepProblem,
     learn_constrained_block,
     learn_fourier,
     room_for,
@@ -15,7 +15,7 @@ from okl.compiled.constrained import (
     sum_fourier,
 )
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, Learnt, learn_block
+from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, LearnerArrays, learn_block
 from okl.compiled.threads import Block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import Precision
 from tests.compiled.cases import (
@@ -47,7 +47,7 @@ def settled(
     point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, above: Vector, radius: float
 ) -> Vector:
     found = room_for(len(rows))
-    small = Small(rows @ rows.T, low, high, radius, rows @ point, below, above)
+    small = StepProblem(rows @ rows.T, low, high, radius, rows @ point, below, above)
     grown = settle_multipliers(found, small, float(point @ point))
     result: Vector = (point - 0.5 * found.multipliers @ rows) / grown
     return result
@@ -87,7 +87,7 @@ def test_step_is_that_of_a_cone_solver(kind: str) -> None:
     assert in_ball > 10
 
 
-def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[Learnt, Watched, Limits]:
+def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, LimitCounters, Limits]:
     rng = np.random.default_rng(7)
     width = 2 * case.waves.n_frequencies
     matrix = rng.standard_normal((rows, width))
@@ -96,7 +96,7 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[Learnt, Watched
     low[::2] = -np.inf
     high[-1], low[-1] = 0.4, 0.3  # outside at 0, where learning begins
     limits = Limits(matrix.astype(case.inputs.dtype), matrix @ matrix.T, low, high, np.linspace(1.0, 2.0, rows), 0.6)
-    watched = Watched(np.zeros((2, rows)), np.zeros(rows), np.zeros(rows + 1))
+    watched = LimitCounters(np.zeros((2, rows)), np.zeros(rows), np.zeros(rows + 1))
     return fresh_learnt(case)._replace(sums=np.zeros(6)), watched, limits
 
 

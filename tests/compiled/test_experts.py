@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.experts import Mixture, Said, Team, Teams, age_of, double_angles, learn_team, learn_teams
+from okl.compiled.experts import ExpertScores, Mixture, Team, Teams, age_of, double_angles, learn_team, learn_teams
 from okl.compiled.fourier import as_waves
-from okl.compiled.mixing import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
 from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs
@@ -52,8 +52,8 @@ def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
 def make_mixture(case: Case, teams: Teams) -> Mixture:
     """Of the first team's experts; complete if it is the only one."""
     n_experts, n_labels = 2 * len(STEPS), len(case.rule.class_weights)
-    counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
-    hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
+    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
+    hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
     return Mixture(counted, hedge, new_memo(n_experts, n_labels), len(teams.base) == 1)
 
 
@@ -178,7 +178,7 @@ def test_rows_in_parts_give_the_bits_of_all_at_once(code: int) -> None:
     learn_team(heard, whole, block, case.targets, cautions, rule_of(case), 0)
     for first, last in ((0, 40), (40, ROWS)):
         part = Block(block.left[first:last], block.right[first:last])
-        here = Said(said.words[first:last], said.stepped[first:last])
+        here = ExpertScores(said.words[first:last], said.stepped[first:last])
         learn_team(here, team, part, case.targets[first:last], cautions, rule_of(case), first)
     assert said.words.tobytes() == heard.words.tobytes()
     assert team.pulls.tobytes() == whole.pulls.tobytes()

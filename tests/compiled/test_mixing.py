@@ -10,10 +10,10 @@ from okl.compiled.mixing import (
     GAP,
     HIGHEST,
     LOWEST,
-    Counted,
-    Hedge,
+    AdaHedgeState,
+    FixedShareState,
+    MixtureCounters,
     ShareRule,
-    Shares,
     mix_rows,
     mixability_gap,
     new_memo,
@@ -49,10 +49,10 @@ def n_labels(task: Task) -> int:
     return {"binary": 2, "multiclass": N_CLASSES, "regression": 1}[task]
 
 
-def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) -> tuple[Counted, Hedge]:
+def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) -> tuple[MixtureCounters, AdaHedgeState]:
     n_experts = words.shape[1]
-    counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
-    hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
+    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
+    hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
     memo = new_memo(n_experts, n_labels(task))
     for part in (slice(0, 64), slice(64, 72), slice(72, None)):
@@ -154,11 +154,11 @@ def test_gap_is_zero_where_all_lose_the_same() -> None:
 ETA, ALPHA = 0.5, 0.01
 
 
-def share(words: Doubles, targets: Doubles, task: Task) -> tuple[Counted, Shares]:
+def share(words: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters, FixedShareState]:
     n_experts, n_classes = words.shape[1], n_labels(task)
-    counted = Counted(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
+    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
     p: FloatArray = np.full(n_experts, 1.0 / n_experts)
-    shares = Shares(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
+    shares = FixedShareState(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
     rule = ShareRule(ETA, ALPHA, CODES[task], 0.0, class_weights_of(task))
     for part in (slice(0, 64), slice(64, 73), slice(73, None)):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from okl.compiled import projections
 from okl.compiled.projections import (
     BLOCK,
-    Entries,
-    Gathered,
+    BlockSums,
+    ProjectionEntries,
     Windows,
     improve_multiplier,
     improve_multipliers,
@@ -34,22 +34,22 @@ WINDOWS = {
 }
 
 
-def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> Entries:
+def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> ProjectionEntries:
     rng = np.random.default_rng(7)
     point = np.round(rng.standard_normal(size), 2).astype(precision)
     signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
     if not arrays:
-        return Entries(point, signs, 0.0, 0.5)
+        return ProjectionEntries(point, signs, 0.0, 0.5)
     lower = -np.round(rng.random(size), 1)
     upper = lower + rng.choice([0.0, 0.3, math.inf], size)
-    return Entries(point, signs, lower, upper)
+    return ProjectionEntries(point, signs, lower, upper)
 
 
-def fresh_gathered() -> Gathered:
-    return Gathered(np.full((2, 4), np.nan), np.zeros((2, 2), dtype=np.int64), *np.zeros((3, 2 * BLOCK)))
+def fresh_gathered() -> BlockSums:
+    return BlockSums(np.full((2, 4), np.nan), np.zeros((2, 2), dtype=np.int64), *np.zeros((3, 2 * BLOCK)))
 
 
-def sum_both(compiled: Gathered, expected: Gathered, entries: Entries, windows: Windows) -> None:
+def sum_both(compiled: BlockSums, expected: BlockSums, entries: ProjectionEntries, windows: Windows) -> None:
     buffers = np.ones(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
     projections.sum_blocks(compiled, *buffers, entries, windows, 0, 2)
     naive.sum_blocks(expected, *buffers, entries, windows, 0, 2)
@@ -216,17 +216,17 @@ def test_lines_between_candidates_match_naive(precision: Precision, arrays: bool
 # tests.compiled.test_projectionsnewton
 
 
-def entries_of(precision: Precision, arrays: bool, size: int = 500) -> Entries:
+def entries_of(precision: Precision, arrays: bool, size: int = 500) -> ProjectionEntries:
     rng = np.random.default_rng(size)
     point = np.round(rng.standard_normal(size), 2).astype(precision)
     signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
     if not arrays:
-        return Entries(point, signs, 0.0, 0.5)
+        return ProjectionEntries(point, signs, 0.0, 0.5)
     lower = -np.round(rng.random(size), 1)
-    return Entries(point, signs, lower, lower + rng.choice([0.0, 0.3, np.inf], size))
+    return ProjectionEntries(point, signs, lower, lower + rng.choice([0.0, 0.3, np.inf], size))
 
 
-def clipped(entries: Entries, plus: float, minus: float) -> NDArray[np.float64]:
+def clipped(entries: ProjectionEntries, plus: float, minus: float) -> NDArray[np.float64]:
     return np.clip(entries.point - np.where(entries.signs > 0, plus, minus), entries.lower, entries.upper)
 
 

@@ -20,9 +20,9 @@ from okl.compiled.sgd import (
     THRESHOLDED_HALF_SQUARED,
     UNIFORM,
     UPDATES,
-    Filling,
-    Rule,
-    Steps,
+    FillingSupports,
+    PegasosSteps,
+    UpdateRule,
     add_scaled,
     best_wrong,
     fill_budget,
@@ -87,8 +87,8 @@ CODES = [HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED]
 KNOWN, ROWS = 7, 83
 
 
-def fresh(code: int, budget: int, dtype: str) -> Filling:
-    filling = Filling(
+def fresh(code: int, budget: int, dtype: str) -> FillingSupports:
+    filling = FillingSupports(
         np.zeros((n_outputs(code), budget), dtype=dtype),
         np.array([KNOWN]),
         np.full(budget, -1),
@@ -101,7 +101,7 @@ def fresh(code: int, budget: int, dtype: str) -> Filling:
     return filling
 
 
-def values(code: int, precision: Precision) -> tuple[FloatArray, FloatArray, NDArray[np.float64], Rule]:
+def values(code: int, precision: Precision) -> tuple[FloatArray, FloatArray, NDArray[np.float64], UpdateRule]:
     case = make_case(code, precision, KNOWN + ROWS)
     matrix = Gaussian(2.0).matrix(case.inputs[KNOWN:], case.inputs).astype(precision)
     known, among = np.ascontiguousarray(matrix[:, :KNOWN]), np.ascontiguousarray(matrix[:, KNOWN:])
@@ -164,7 +164,7 @@ def test_steps_match_naive(precision: str, n_outputs: int) -> None:
     for batch, project, average in itertools.product((1, 4), (False, True), AVERAGES):
         method = Pegasos(0.02, batch, project, average)  # type: ignore[arg-type]
         after = learnt(method, method.start(COLUMNS, n_outputs, precision), rows, targets, picks)
-        steps = Steps(0.02, batch, project, AVERAGES[average])
+        steps = PegasosSteps(0.02, batch, project, AVERAGES[average])
         last, averaged, updates = naive.step_rows(n_outputs, rows, targets, picks, steps)
         tolerance = {"rtol": 0, "atol": (1e-4 if precision == "float32" else 1e-11) * np.abs(last).max()}
         np.testing.assert_allclose(after.last(0.02), last, **tolerance)

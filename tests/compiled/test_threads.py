@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from okl.compiled import threads
-from okl.compiled.threads import Crew, give_up_turns, new_turns, pass_turn, settle_apart, this_core, wait_turn
+from okl.compiled.threads import ThreadPool, give_up_turns, new_turns, pass_turn, settle_apart, this_core, wait_turn
 
 # tests.compiled.test_cores
 
@@ -55,7 +55,7 @@ def crew_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("okl-crew")]
 
 
-def met(crew: Crew, n_threads: int) -> set[tuple[int, int | None]]:
+def met(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:
     """Who met at a barrier, which lets nobody pass alone: number in the crew, and thread."""
     barrier = threading.Barrier(n_threads)
     here: set[tuple[int, int | None]] = set()
@@ -69,7 +69,7 @@ def met(crew: Crew, n_threads: int) -> set[tuple[int, int | None]]:
 
 
 def test_threads_work_at_once_and_stay_for_the_next_work() -> None:
-    with Crew() as crew:
+    with ThreadPool() as crew:
         seen = [met(crew, n_threads) for n_threads in (3, 1, 3)]
         assert len(crew_threads()) == 2
     assert [len(here) for here in seen] == [3, 1, 3]
@@ -90,7 +90,7 @@ def test_an_error_in_one_thread_releases_the_others_and_is_raised(failing: int) 
         done.add(thread)
 
     done: set[int] = set()
-    with Crew() as crew:
+    with ThreadPool() as crew:
         with pytest.raises(KeyboardInterrupt if failing == 0 else ValueError):
             crew.run(2, work, released.set)
         crew.run(2, fine)

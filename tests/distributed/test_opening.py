@@ -14,7 +14,7 @@ from okl.distributed import open_execution
 from okl.distributed.cluster import PACKAGES, check_versions, start_managed, versions
 from okl.distributed.opening import read_cluster_file
 from okl.foundation.errors import ConfigError, ExecutionError
-from okl.foundation.settings import WhereSettings
+from okl.foundation.settings import ExecutionSettings
 from tests.distributed.works import SampledSum, add_up
 
 GOOD = 'class = "dask_jobqueue.local.LocalCluster"\nworkers = 2\n[options]\ncores = 1\n'
@@ -83,7 +83,7 @@ def test_options_are_kept_to_the_class(tmp_path: Path) -> None:
     assert file.options["api_token"] == "hunter22"
     assert "hunter22" not in repr(file)
     assert file.withheld("hunter22 is no token, sesame no key of 1 GB") == "... is no token, ... no key of 1 GB"
-    settings = WhereSettings(cluster=file.path).model_dump_json()
+    settings = ExecutionSettings(cluster=file.path).model_dump_json()
     assert "hunter22" not in settings
     assert "sesame" not in settings
 

@@ -26,8 +26,8 @@ from okl.foundation.types import Task
 from okl.kernels import Gaussian, Laplacian
 from okl.losses import ExtensionLoss, Logistic, make_loss
 from okl.models.file import Model, load_model, save_model
-from okl.runs.checkpoint import Origin, PutTogether, TakenApart, refuse_other_origin
-from okl.runs.loop import learn
+from okl.runs.checkpoint import DecodedTree, EncodedTree, Origin, check_same_origin
+from okl.runs.loop import run_loop
 from okl.runs.plan import make_solver
 from okl.solvers.accelerated.catalogue import make_model
 from okl.solvers.accelerated.method import Fapg, solve
@@ -69,7 +69,7 @@ def bits(value: Any) -> Any:
 
 def solved(data: Dataset, execution: Execution, **values: Any) -> Any:
     asked = settings(**values)
-    return learn(*_begun(make_solver(asked, data), data, execution), data, execution)
+    return run_loop(*_begun(make_solver(asked, data), data, execution), data, execution)
 
 
 def _begun(solver: Any, data: Dataset, execution: Execution) -> tuple[Any, Any]:
@@ -89,8 +89,8 @@ def test_dask_equals_serial_bit_for_bit_and_what_is_learnt_is_stored(
     data = learnable[task]
     with LocalExecution(2) as here:
         alone = solved(data, here, **values)
-        inside = TakenApart(alone.state, {"data": data})
-        again = TakenApart(PutTogether(inside.tree, inside.arrays, {"data": data}).value, {"data": data})
+        inside = EncodedTree(alone.state, {"data": data})
+        again = EncodedTree(DecodedTree(inside.tree, inside.arrays, {"data": data}).value, {"data": data})
         assert again.tree == inside.tree
         assert bits(again.arrays) == bits(inside.arrays)
     spread = solved(data, two_workers, **values)
@@ -347,4 +347,4 @@ def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset])
     assert "huber" not in Origin.of(settings(), data).versions
     other = replace(used, versions=used.versions | {"huber": "huber.py 0123"})
     with pytest.raises(CheckpointError, match=r"was started with huber huber\.py 0123, but this is huber huber\.py"):
-        refuse_other_origin(other, used, data.folder, "a run")
+        check_same_origin(other, used, data.folder, "a run")

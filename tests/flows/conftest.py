@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.server import OwnServer, own_server, prefect_home
+from flows.server import TemporaryServer, prefect_home, temporary_server
 from okl.foundation.settings import TrainSettings
 from okl.runs.train import train
 from tests.data.sources import parquet, replaced
@@ -32,7 +32,7 @@ os.environ["DO_NOT_TRACK"] = "1"
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
     """A server that stays for all tests, with schedules.
 
     To make a database takes longer than all else of the start: the first process of xdist that needs one makes it, and
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
             if fresh.exists():
                 prefect_home(home).mkdir()
                 shutil.copy(fresh, prefect_home(home))
-            running = stack.enter_context(own_server(home, deployments=True))
+            running = stack.enter_context(temporary_server(home, deployments=True))
             if not fresh.exists():
                 running.wait_ready()
                 query(home, f"vacuum into '{fresh}'")
@@ -57,8 +57,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
 
 @pytest.fixture
 def configured(
-    server: OwnServer, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OwnServer]:
+    server: TemporaryServer, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TemporaryServer]:
     """The server, configured as a user would: by PREFECT_API_URL; okl's home is another folder."""
     from prefect.settings import temporary_settings
 

@@ -9,7 +9,7 @@ from prefect import flow
 
 from flows.artifacts import announce
 from flows.records import wait_for_records
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from flows.stages import Started
 from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
@@ -31,7 +31,7 @@ def tell(results: list[dict[str, Any]]) -> None:
         announce(settings, one, 2)
 
 
-def test_what_others_act_on_is_told_once(configured: OwnServer) -> None:
+def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     in_vain = {"accepted": [], "rejected": [{}], "still_written": [], "released_in_vain": [{"there": True}]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     tell(

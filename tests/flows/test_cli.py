@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from prefect.client.orchestration import get_client
 
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.data.manifest import open_dataset
 from okl.models.file import load_model
 from tests.flows.commandline import Terminal, processes_of, tree
@@ -47,7 +47,7 @@ def test_version_and_usage(terminal: Terminal) -> None:
     assert terminal.okl("trian").code == 2
 
 
-def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_train_prints_what_it_promises(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(2000))
     words = ["--frequencies", "60", "--out", str(tmp_path / "run"), "--name", "curved", "--passes", "3"]
     result = terminal.okl_json("train", tmp_path / "rows.parquet", *words)
@@ -80,7 +80,7 @@ def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, te
     assert processes_of(configured.home) == []
 
 
-def test_regression_without_test_rows(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_regression_without_test_rows(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(800, "regression"))
     (tmp_path / "okl.toml").write_text('frequencies = 30\nout = "run"\n[ingest]\nscale = "minmax"\ndrop = ["split"]\n')
     terminal.patch.chdir(tmp_path)
@@ -130,7 +130,7 @@ def assert_no_secret_is_kept(*folders: Path) -> None:
         assert not [name for name, secret in SECRETS.items() if secret.encode() in content], path
 
 
-def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     for name, secret in SECRETS.items():
         terminal.patch.setenv(name, secret)
     rows = curved(1200, "multiclass", id=np.arange(1200))
@@ -184,7 +184,9 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
     assert not any(secret in refused.err for secret in SECRETS.values())
 
 
-def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_describe_and_evaluate_print_text_and_json(
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+) -> None:
     write(tmp_path, curved(600))
     trained = terminal.okl("train", tmp_path / "rows.parquet", "--frequencies", "20", "--out", tmp_path / "run")
     assert trained.err == ""
@@ -205,7 +207,7 @@ def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_pa
 
 
 def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
-    configured: OwnServer, tmp_path: Path, terminal: Terminal
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     source = write(tmp_path, curved(50))
     absent = terminal.okl("deploy", tmp_path / "absent.parquet")

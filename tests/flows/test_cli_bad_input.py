@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from tests.data.bad_sources import CASES
 from tests.data.sources import parquet, replaced
 from tests.flows.commandline import Terminal, tree
@@ -67,7 +67,7 @@ def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
 
 @pytest.mark.parametrize("name", NEEDS_ROWS)
 def test_what_only_reading_tells_is_one_sentence_too_and_a_failed_run(
-    name: str, configured: OwnServer, tmp_path: Path, terminal: Terminal
+    name: str, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     source, words, message = bad_source(name, tmp_path)
     before = tree(tmp_path)
@@ -132,7 +132,7 @@ def test_rows_without_a_label_cannot_be_measured_but_predicted(
 
 
 def test_a_bad_value_among_the_rows_to_score_is_named(
-    trained: Path, configured: OwnServer, tmp_path: Path, terminal: Terminal
+    trained: Path, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     values = rows_of(trained).column("b").to_numpy().copy()
     values[300:] = np.nan

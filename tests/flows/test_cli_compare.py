@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from tests.flows.commandline import Terminal
@@ -17,7 +17,7 @@ from tests.solvers.online.constraints_cases import sensitive_data
 
 
 def test_models_are_compared_recorded_and_the_best_one_scores(
-    configured: OwnServer, tmp_path: Path, terminal: Terminal
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     data = make_set(tmp_path, "cancer")
     asked = {"models": "mm-fda,mm-mpm", "grid": 3, "folds": 3, "seed": 4}
@@ -39,7 +39,7 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     assert len(list((tmp_path / "scores").glob("*.parquet"))) > 0
 
 
-def test_the_price_of_a_constraint_is_a_curve(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_the_price_of_a_constraint_is_a_curve(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     data = sensitive_data(tmp_path)
     constraints = ["--constraint", "abs(covariance(s)) <= 0.02", "--constraint", "norm <= 8"]
     asked = ["--folds", "2", "--rows", "400", "--frequencies", "15", "--grid", "2", "--no-certify"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows.run import FIRST, SECOND
-from flows.server import OwnServer, prefect_home
+from flows.server import TemporaryServer, prefect_home
 from infra.tls.make import main as make_certificates
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon
 from tests.distributed.test_lifecycle import LOOPBACK
@@ -26,7 +26,7 @@ ENDLESS = ["--passes", "100000", "--frequencies", "400"]
 
 
 @pytest.fixture
-def home(server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(server: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a database, so that a server in it starts soon; no server is configured."""
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     copy_database(server.home, tmp_path / "home")

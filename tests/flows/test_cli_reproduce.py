@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.papers.run import reproduce
 from okl.papers.settings import ReproduceSettings
 from tests.flows.commandline import Terminal
@@ -16,7 +16,7 @@ from tests.papers.sets import write_set
 
 
 def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
-    configured: OwnServer, tmp_path: Path, terminal: Terminal
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     write_set(tmp_path / "data", "german")
     asked = {"datasets": "german,w7a", "algorithms": "FOGD", "repeats": 2}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import okl
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.lifecycle.report import summary_text
 from okl.models.registry import Registry
 from tests.distributed.processes import soon
@@ -23,7 +23,7 @@ WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale
 
 
 def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
-    configured: OwnServer, tmp_path: Path, terminal: Terminal
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     inbox, registry = tmp_path / "inbox", tmp_path / "registry"
     words = ["retrain", "hours", str(inbox), "--registry", str(registry), *WORDS]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import okl
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.foundation.types import Task
 from okl.report.run import text_summary
 from tests.flows.commandline import Terminal
@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
-    name: str, configured: OwnServer, tmp_path: Path, terminal: Terminal
+    name: str, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     case = CASES[name]
     rows = curved(800, case.task)
@@ -121,7 +121,7 @@ def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
 
 
 def test_workers_and_this_process_learn_the_same_budget(
-    configured: OwnServer, tmp_path: Path, terminal: Terminal
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     write(tmp_path, curved(600, "binary"))
     made: list[str | Path] = ["ingest", tmp_path / "rows.parquet", tmp_path / "set", "--rows-per-shard", "150"]
@@ -133,7 +133,7 @@ def test_workers_and_this_process_learn_the_same_budget(
     assert here["weights_sha256"] == there["weights_sha256"]
 
 
-def test_a_class_without_rows_is_no_class(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_a_class_without_rows_is_no_class(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
     rows = curved(400, "multiclass")
     words = np.array(["low", "middle", "high", "never"])[rows.column("y").to_numpy() - 5]
     declared = rows.set_column(3, "y", with_unused_category(words))

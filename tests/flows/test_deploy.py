@@ -31,7 +31,7 @@ from flows.artifacts import announce
 from flows.cli.deploy import deployed_text
 from flows.deploy import deploy, packaged_plan
 from flows.records import wait_for_records
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from flows.service import RetrainService
 from flows.stack.finding import rescoring_at
 from flows.stack.status import deployments_of, schedules_at
@@ -68,7 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(server: OwnServer, place: Path) -> Iterator[SyncPrefectClient]:
+def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
     with pytest.MonkeyPatch.context() as patch, temporary_settings({"api.url": server.url}):
         patch.setenv("PREFECT_API_URL", server.url)
         patch.setenv("OKL_HOME", str(place / "home"))
@@ -92,7 +92,7 @@ def retraining(client: SyncPrefectClient, place: Path, deployed: list[str]) -> l
 
 
 @pytest.fixture(scope="module")
-def worker(server: OwnServer, deployed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def worker(server: TemporaryServer, deployed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A worker of Prefect's, started as in infra/README.md, but in a folder of its own and looking for work often."""
     folder = tmp_path_factory.mktemp("worker")
     environment = child_environment(
@@ -148,14 +148,14 @@ def final_states(client: SyncPrefectClient, runs: list[FlowRun]) -> list[str]:
     return sorted(str(state.name) for state in states if state is not None and state.is_final())
 
 
-def records(server: OwnServer, run: FlowRun) -> tuple[dict[str, str], set[str]]:
+def records(server: TemporaryServer, run: FlowRun) -> tuple[dict[str, str], set[str]]:
     """Return the states of a flow run's task runs and the keys of its artifacts, from the database itself."""
     tasks = query(server.home, f"select name, state_type from task_run where flow_run_id = '{run.id}'")
     keys = query(server.home, f"select key from artifact where flow_run_id = '{run.id}'")
     return dict(tasks), {key for (key,) in keys}
 
 
-def wait_for_stages(server: OwnServer, run: FlowRun, stages: tuple[str, ...], name: str) -> None:
+def wait_for_stages(server: TemporaryServer, run: FlowRun, stages: tuple[str, ...], name: str) -> None:
     """Wait for the states of task runs, which follow the flow run's own within moments, and check everything."""
     wanted = dict.fromkeys(stages, "COMPLETED"), {f"{name}-{what}" for what in ("progress", "metrics", "report")}
     wait_until(lambda: records(server, run) == wanted, 20)
@@ -163,7 +163,7 @@ def wait_for_stages(server: OwnServer, run: FlowRun, stages: tuple[str, ...], na
 
 @pytest.mark.usefixtures("worker")
 def test_a_deployment_runs_one_at_a_time_in_another_directory(
-    server: OwnServer, client: SyncPrefectClient, place: Path
+    server: TemporaryServer, client: SyncPrefectClient, place: Path
 ) -> None:
     deployment = client.read_deployment_by_name("okl-train/default")
     runs = [client.create_flow_run_from_deployment(deployment.id) for _ in range(2)]
@@ -177,7 +177,7 @@ def test_a_deployment_runs_one_at_a_time_in_another_directory(
 
 @pytest.mark.usefixtures("worker", "retraining")
 def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
-    server: OwnServer, client: SyncPrefectClient, place: Path
+    server: TemporaryServer, client: SyncPrefectClient, place: Path
 ) -> None:
     run = client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-retrain/hours").id)
     scoring = client.read_deployment_by_name("okl-score/hours")
@@ -202,7 +202,7 @@ def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
 
 
 @pytest.mark.usefixtures("worker", "retraining")
-def test_a_source_that_stays_empty_is_told(server: OwnServer, client: SyncPrefectClient, place: Path) -> None:
+def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
     nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "still_written": []}
     result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
               "version": None, "parent": None, "shards": nothing}  # fmt: skip
@@ -222,7 +222,7 @@ def test_a_source_that_stays_empty_is_told(server: OwnServer, client: SyncPrefec
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncPrefectClient) -> None:
+def test_a_schedule_fires_and_its_run_completes(server: TemporaryServer, client: SyncPrefectClient) -> None:
     # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires. A minute is long enough
     # for a run to end, as one that finds another still running is cancelled.
     deployment = client.read_deployment_by_name("okl-train/default")
@@ -243,7 +243,7 @@ def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncP
 
 
 def test_deploying_again_changes_nothing_but_what_is_ours(
-    server: OwnServer, client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
+    server: TemporaryServer, client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
         found = client.read_deployment_by_name("okl-retrain/hours").schedules

@@ -12,8 +12,8 @@ import pytest
 import typer
 
 import flows.cli  # noqa: F401  the command's own module
-from flows.cli.commands import FIRST_STEPS, JOURNEY
-from flows.cli.options import SECTIONS, Sectioned
+from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
+from flows.cli.options import SECTIONS, SectionedCommand
 from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
 from tests.flows.commandline import Terminal
@@ -24,13 +24,13 @@ def test_every_command_has_its_place_and_a_sentence(
 ) -> None:
     out = Terminal(capsys, monkeypatch).okl("--help").out
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
-    assert tuple(name for name in listed if name in JOURNEY) == JOURNEY
+    assert tuple(name for name in listed if name in COMMAND_ORDER) == COMMAND_ORDER
     from flows.cli.commands import app
 
     group = typer.main.get_command(app)
-    assert set(group.list_commands(None)) == set(JOURNEY)  # type: ignore[attr-defined]
+    assert set(group.list_commands(None)) == set(COMMAND_ORDER)  # type: ignore[attr-defined]
     steps = [line.split()[1] for line in FIRST_STEPS.splitlines() if line.startswith("  okl")]
-    assert set(steps) <= set(JOURNEY)
+    assert set(steps) <= set(COMMAND_ORDER)
     assert "First steps:" in out
 
 
@@ -54,7 +54,7 @@ def test_options_stand_under_headings_in_the_order_of_need(
     monkeypatch.setenv("COLUMNS", "100")
     known: set[str] = set()
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        if isinstance(command, Sectioned):
+        if isinstance(command, SectionedCommand):
             options = {str(one.name) for one in command.params if one.param_type_name == "option"}
             assert options - {one for _, names in command.sections for one in names} == {"json"}, name
             known |= options

@@ -19,9 +19,9 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.flow_engine import run_flow
 
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from flows.service import ServiceSettings
-from flows.stages import follow_stages, is_passing
+from flows.stages import follow_stages, is_transient
 from okl.foundation.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
 from okl.foundation.locations import explained
 from tests.flows.environment import child_environment
@@ -61,7 +61,7 @@ def works(stage: str, service: ServiceSettings) -> dict[str, Any] | State[Any]:
 
 
 @pytest.fixture
-def client(configured: OwnServer) -> Any:
+def client(configured: TemporaryServer) -> Any:
     ATTEMPTS.clear()
     with get_client(sync_client=True) as opened:
         yield opened
@@ -200,4 +200,4 @@ def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> N
 def test_errors_are_told_apart_by_whether_they_may_pass(error: Exception, passing: bool) -> None:
     told = OklError("in other words")
     told.__cause__ = error
-    assert (is_passing(error), is_passing(told)) == (passing, passing)
+    assert (is_transient(error), is_transient(told)) == (passing, passing)

@@ -6,13 +6,13 @@ import logging
 import threading
 
 from flows.records import wait_for_records
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from flows.stages import Started, in_flow_log
 from okl.foundation.telemetry import naming, run_logger
 from tests.flows.conftest import query
 
 
-def test_warnings_of_any_thread_are_stored_with_the_flow_run(configured: OwnServer) -> None:
+def test_warnings_of_any_thread_are_stored_with_the_flow_run(configured: TemporaryServer) -> None:
     from prefect import flow, runtime
 
     handlers = list(logging.getLogger("okl").handlers)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.progress import watching
+from flows.progress import run_observer
 from flows.records import wait_for_records
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from flows.stages import Started
 from flows.train import okl_train
 from okl.foundation.telemetry import NullObserver
@@ -29,7 +29,7 @@ def _nothing_goes_on() -> Iterator[None]:
 
 
 def test_a_killed_command_is_gone_on_with_by_another(
-    configured: OwnServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    configured: TemporaryServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
     words = ["--passes", "25", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
@@ -65,14 +65,14 @@ class BreaksOnce(NullObserver):
             raise OSError("the network is gone")
 
 
-def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(configured: OwnServer, tmp_path: Path) -> None:
+def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(configured: TemporaryServer, tmp_path: Path) -> None:
     data = write(tmp_path, curved(1000))
     settings = train_settings(data, tmp_path / "run", passes=3, checkpoint_rounds=1)
-    token = watching.set(BreaksOnce())
+    token = run_observer.set(BreaksOnce())
     try:
         result = okl_train.with_options(retries=1, retry_delay_seconds=0)(settings)
     finally:
-        watching.reset(token)
+        run_observer.reset(token)
         wait_for_records(Started(), 20.0)  # forgets the server, as the next test has another one
     assert isinstance(result, dict)
     assert result["resumed"] == 1

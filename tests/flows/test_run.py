@@ -15,8 +15,8 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.states import Running
 
 from flows import run
-from flows.records import note_killed, process_tag
-from flows.server import OwnServer, silence
+from flows.records import mark_killed_runs, process_tag
+from flows.server import TemporaryServer, no_answer_message
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from tests.flows.conftest import query
@@ -45,7 +45,7 @@ def count(observer: Any = None, **settings: Any) -> dict[str, Any]:
     return run.run_recorded(lambda: counting, CountSettings(**settings), observer or NullObserver())
 
 
-def newest(server: OwnServer) -> dict[str, Any]:
+def newest(server: TemporaryServer) -> dict[str, Any]:
     rows = query(
         server.home,
         "select id, state_type, state_name from flow_run where deployment_id is null order by created desc limit 1",
@@ -53,13 +53,13 @@ def newest(server: OwnServer) -> dict[str, Any]:
     return {"id": UUID(rows[0][0]), "type": rows[0][1], "name": rows[0][2]}
 
 
-def task_states(server: OwnServer, flow_run: UUID) -> dict[str, str]:
+def task_states(server: TemporaryServer, flow_run: UUID) -> dict[str, str]:
     rows = query(server.home, f"select name, state_type from task_run where flow_run_id = '{flow_run}'")
     assert len(rows) == len(dict(rows))
     return dict(rows)
 
 
-def test_every_record_is_in_the_database_when_the_call_returns(configured: OwnServer) -> None:
+def test_every_record_is_in_the_database_when_the_call_returns(configured: TemporaryServer) -> None:
     assert count(upto=7) == {"counted": 7}
     flow_run = newest(configured)
     assert flow_run["type"] == "COMPLETED"
@@ -74,7 +74,7 @@ def test_every_record_is_in_the_database_when_the_call_returns(configured: OwnSe
     assert ("count: {'counted': 7}",) in logged
 
 
-def test_every_record_can_be_read_through_the_api(configured: OwnServer) -> None:
+def test_every_record_can_be_read_through_the_api(configured: TemporaryServer) -> None:
     count(upto=5)
     identifier = newest(configured)["id"]
     with get_client(sync_client=True) as client:
@@ -91,7 +91,7 @@ def test_every_record_can_be_read_through_the_api(configured: OwnServer) -> None
     assert table == [{"metric": "count", "value": 5}, {"metric": "nothing", "value": "nan"}]
 
 
-def test_parameters_are_recorded_field_by_field(configured: OwnServer) -> None:
+def test_parameters_are_recorded_field_by_field(configured: TemporaryServer) -> None:
     count(upto=3)
     ((parameters,),) = query(
         configured.home, "select parameters from flow_run where deployment_id is null order by created desc limit 1"
@@ -99,7 +99,9 @@ def test_parameters_are_recorded_field_by_field(configured: OwnServer) -> None:
     assert json.loads(parameters)["settings"]["upto"] == 3
 
 
-def test_an_error_comes_out_as_itself_and_is_recorded(configured: OwnServer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_error_comes_out_as_itself_and_is_recorded(
+    configured: TemporaryServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     watcher = Watcher()
     with pytest.raises(DataError, match=r"^column 'y' cannot be counted\.$"):
         count(watcher, upto=3, end="error")
@@ -110,7 +112,7 @@ def test_an_error_comes_out_as_itself_and_is_recorded(configured: OwnServer, cap
     assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
 
 
-def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: OwnServer) -> None:
+def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: TemporaryServer) -> None:
     with pytest.raises(KeyboardInterrupt):
         count(upto=3, end="interrupt")
     flow_run = newest(configured)
@@ -119,7 +121,9 @@ def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: OwnServer) -> None:
 
 
 @pytest.mark.parametrize("end", ["well", "error", "interrupt"])
-def test_a_run_is_closed_however_it_ends(end: str, configured: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_closed_however_it_ends(
+    end: str, configured: TemporaryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed: list[str] = []
     monkeypatch.setattr("tests.flows.counted.CountingRun.close", lambda self: closed.append(self.settings.end))
     try:
@@ -129,13 +133,13 @@ def test_a_run_is_closed_however_it_ends(end: str, configured: OwnServer, monkey
     assert closed == [end]
 
 
-def test_an_observer_sees_every_stage_and_the_end(configured: OwnServer) -> None:
+def test_an_observer_sees_every_stage_and_the_end(configured: TemporaryServer) -> None:
     watcher = Watcher()
     count(watcher, upto=4)
     assert watcher.calls == ["plan", "count", "4 of 4", "report", "finish"]
 
 
-def test_progress_is_written_while_the_run_goes_on(configured: OwnServer) -> None:
+def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) -> None:
     seen: list[Any] = []
 
     class Reader(Watcher):
@@ -162,7 +166,9 @@ def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.M
         pytest.raises(ExecutionError, match=r"http://127\.0\.0\.1:9/api does not answer \(.*\)\. Start it \(`okl up`"),
     ):
         count()
-    assert "does not answer (busy). Start it, or unset PREFECT_API_URL" in silence("https://elsewhere/api", "busy")
+    assert "does not answer (busy). Start it, or unset PREFECT_API_URL" in no_answer_message(
+        "https://elsewhere/api", "busy"
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +200,7 @@ def test_nothing_imports_prefect_before_the_server_is_on_its_way(in_new_process:
     assert in_new_process(show) == "[]"
 
 
-def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: OwnServer) -> None:
+def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: TemporaryServer) -> None:
     dead = f"okl-process:{platform.node()}:{os.getpid()}:0"
     with get_client(sync_client=True) as client:
         made = {
@@ -204,8 +210,8 @@ def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(
                 "another's": (dead,),
             }.items()
         }  # fmt: skip
-        assert note_killed() == 1
-        assert note_killed() == 0
+        assert mark_killed_runs() == 1
+        assert mark_killed_runs() == 0
         states = {name: client.read_flow_run(one.id).state for name, one in made.items()}
         for one in made.values():
             client.delete_flow_run(one.id)

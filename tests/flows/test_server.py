@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from flows.server import LOOPBACK, OwnServer, own_server, prefect_home
+from flows.server import LOOPBACK, TemporaryServer, prefect_home, temporary_server
 from okl.foundation.errors import ExecutionError
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment
 
 
 @pytest.fixture
-def used_home(server: OwnServer, tmp_path: Path) -> Path:
+def used_home(server: TemporaryServer, tmp_path: Path) -> Path:
     """A home folder whose database is migrated already, as on every start but the first."""
     prefect_home(tmp_path).mkdir()
     with_schema = prefect_home(tmp_path) / "prefect.db"
@@ -64,7 +64,7 @@ def listening(pid: int) -> set[str]:
     return addresses
 
 
-def get_json(server: OwnServer, path: str) -> Any:
+def get_json(server: TemporaryServer, path: str) -> Any:
     connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)
     try:
         connection.request("GET", f"/api{path}")
@@ -73,12 +73,12 @@ def get_json(server: OwnServer, path: str) -> Any:
         connection.close()
 
 
-def test_nothing_listens_beyond_loopback(server: OwnServer) -> None:
+def test_nothing_listens_beyond_loopback(server: TemporaryServer) -> None:
     assert server.process is not None
     assert listening(server.process.pid) == {f"0100007F:{server.port:04X}"}
 
 
-def test_telemetry_is_off(server: OwnServer) -> None:
+def test_telemetry_is_off(server: TemporaryServer) -> None:
     assert server.process is not None
     environment = Path(f"/proc/{server.process.pid}/environ").read_text().split("\0")
     assert {"DO_NOT_TRACK=1", "PREFECT_SERVER_ANALYTICS_ENABLED=false"} <= set(environment)
@@ -87,14 +87,14 @@ def test_telemetry_is_off(server: OwnServer) -> None:
     assert query(server.home, "select value from configuration where key = 'TELEMETRY_SESSION'") == []
 
 
-def test_ctrl_c_in_the_terminal_does_not_reach_the_server(server: OwnServer) -> None:
+def test_ctrl_c_in_the_terminal_does_not_reach_the_server(server: TemporaryServer) -> None:
     assert server.process is not None
     assert os.getsid(server.process.pid) != os.getsid(0)
 
 
 def test_start_returns_at_once_and_connections_are_refused_until_ready(used_home: Path) -> None:
     begun = time.monotonic()
-    with own_server(used_home) as server:
+    with temporary_server(used_home) as server:
         assert time.monotonic() - begun < 1.0
         with pytest.raises(ConnectionRefusedError):
             get_json(server, "/health")
@@ -145,7 +145,7 @@ def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path)
 
 def test_a_server_that_cannot_start_points_to_its_log(tmp_path: Path) -> None:
     (prefect_home(tmp_path) / "prefect.db").mkdir(parents=True)
-    with own_server(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
+    with temporary_server(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
         server.wait_ready()
     assert "unable to open database file" in server.log.read_text()
 
@@ -153,12 +153,12 @@ def test_a_server_that_cannot_start_points_to_its_log(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "prefect").write_text("a file where a folder should be")
     with pytest.raises(ExecutionError, match=r"cannot be written: .* Set OKL_HOME"):
-        OwnServer(tmp_path).start()
+        TemporaryServer(tmp_path).start()
 
 
 def test_a_removed_home_is_made_again(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path)
-    server = OwnServer(tmp_path)
+    server = TemporaryServer(tmp_path)
     server.start()
     server.stop()
     assert server.log.is_file()

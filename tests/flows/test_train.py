@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.run import run_train
-from flows.server import OwnServer
+from flows.server import TemporaryServer
 from okl.foundation.errors import DataError
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings, TrainSettings
@@ -20,7 +20,7 @@ from tests.flows.conftest import query
 
 
 @pytest.fixture
-def home(server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(server: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a database; test_server begins with none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
@@ -48,7 +48,7 @@ def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Pa
     assert "settings" in json.loads(query(home, "select parameters from flow_run")[0][0])
 
 
-def test_a_failed_run_is_recorded_and_leaves_nothing(configured: OwnServer, tmp_path: Path) -> None:
+def test_a_failed_run_is_recorded_and_leaves_nothing(configured: TemporaryServer, tmp_path: Path) -> None:
     write_blobs(tmp_path / "rows.parquet")
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y", task="regression"))
     (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])

@@ -24,7 +24,7 @@ from okl.foundation.locations import RemoteCopy, RemotePath, RemoteReader, place
 from okl.models.file import load_model
 from okl.models.pieces import read_table, table_pieces
 from okl.runs.api import predict
-from okl.runs.checkpoint import Position, RunKeeper, find_unfinished, settings_of
+from okl.runs.checkpoint import Position, RunCheckpoints, find_unfinished, settings_of
 from okl.runs.train import train
 from tests.data.sources import inputs_of, settings, table
 from tests.objectstore import Faulty, bucket_served
@@ -327,14 +327,14 @@ def test_a_run_to_a_url_that_was_broken_off_goes_on_to_the_same_bits(
     ingest(tmp_path / "rows.parquet", bucket / "set", settings(**SHAPE))
     asked: dict[str, Any] = {"mode": "mix", "rounds": 4, "step_size": 0.1, "checkpoint_rounds": 1}
     whole = train(train_settings(bucket / "set", bucket / "whole", **asked))
-    write = RunKeeper.write
+    write = RunCheckpoints.write
 
-    def dying(keeper: RunKeeper, loop: str, position: Position, execution: Execution) -> None:
+    def dying(keeper: RunCheckpoints, loop: str, position: Position, execution: Execution) -> None:
         write(keeper, loop, position, execution)
         raise GoneError
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunKeeper, "write", dying)
+        patch.setattr(RunCheckpoints, "write", dying)
         with pytest.raises(GoneError):
             train(train_settings(bucket / "set", bucket / "run", **asked))
     assert names(bucket / "run") == []

@@ -11,7 +11,7 @@ import pytest
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import TrainSettings, settings_from
-from okl.lifecycle.champion import Known, open_champion
+from okl.lifecycle.champion import ModelHistory, open_champion
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
 from okl.lifecycle.publish import learnt_otherwise
@@ -101,7 +101,7 @@ def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
     assert now is not None
     for name, value in (("budget_seconds", 120.0), ("rescale", "standard"), ("frequencies", 11)):
         configuration = now.model.configuration | {name: value}
-        known = Known(replace(now, model=replace(now.model, configuration=configuration)))
+        known = ModelHistory(replace(now, model=replace(now.model, configuration=configuration)))
         told = "frequencies is 10, and was 11 for m@1" if name == "frequencies" else ""
         assert learnt_otherwise(asked, known) == told
 

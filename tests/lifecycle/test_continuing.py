@@ -15,7 +15,7 @@ from okl.distributed import open_execution
 from okl.foundation.errors import CheckpointError, ConfigError
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.lifecycle.champion import load_state, save_state
-from okl.runs.loop import learn
+from okl.runs.loop import run_loop
 from okl.runs.plan import make_online_solver
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from tests.conftest import learnable_table
@@ -51,7 +51,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Dataset, Da
 
 
 def finished(solver: OnlineSolver, begin: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
-    state: OnlineState = learn(solver, begin, data, execution).state
+    state: OnlineState = run_loop(solver, begin, data, execution).state
     return state
 
 

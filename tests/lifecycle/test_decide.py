@@ -5,17 +5,17 @@ import pytest
 from scipy import stats
 
 from okl.data.values import Mask
-from okl.lifecycle.decide import ALL, BEFORE, NEWEST, Pairs, Rule, decide, verdict_of
-from okl.lifecycle.scoring import Progressive, agreement_of, contradiction
+from okl.lifecycle.decide import ALL, BEFORE, NEWEST, PairedSums, PublishRule, decide, verdict_of
+from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction
 from okl.runs.compare import exact_mcnemar
 
 NOTHING = np.zeros((2, 2))
 RANDOM = np.random.default_rng(8)
 
 
-def of_classes(rows: int, champion: float, challenger: float) -> tuple[Pairs, Mask, Mask]:
+def of_classes(rows: int, champion: float, challenger: float) -> tuple[PairedSums, Mask, Mask]:
     first, second = RANDOM.random(rows) < champion, RANDOM.random(rows) < challenger
-    return Pairs(rows, first.sum(), second.sum(), (first ^ second).sum(), NOTHING), first, second
+    return PairedSums(rows, first.sum(), second.sum(), (first ^ second).sum(), NOTHING), first, second
 
 
 def test_the_test_of_classes_is_mcnemars() -> None:
@@ -30,51 +30,51 @@ def test_the_test_of_classes_is_mcnemars() -> None:
 
 def test_the_test_of_squared_errors_is_the_paired_t_test() -> None:
     first, second = RANDOM.exponential(1.0, 300), RANDOM.exponential(0.9, 300)
-    pairs = Pairs(300, first.sum(), second.sum(), np.square(first - second).sum(), NOTHING)
+    pairs = PairedSums(300, first.sum(), second.sum(), np.square(first - second).sum(), NOTHING)
     verdict = verdict_of("regression", pairs)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second, alternative=side).pvalue))
 
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:
-    same = Pairs(100, 20.0, 20.0, 0.0, NOTHING)
-    assert not decide("binary", {ALL: same}, Rule()).publish
-    assert decide("binary", {ALL: same}, Rule("not worse")).publish
-    assert not decide("regression", {ALL: same}, Rule()).publish
-    assert decide("binary", {}, Rule()).kind == "keep"
+    same = PairedSums(100, 20.0, 20.0, 0.0, NOTHING)
+    assert not decide("binary", {ALL: same}, PublishRule()).publish
+    assert decide("binary", {ALL: same}, PublishRule("not worse")).publish
+    assert not decide("regression", {ALL: same}, PublishRule()).publish
+    assert decide("binary", {}, PublishRule()).kind == "keep"
 
 
 def test_better_takes_a_margin_and_more_than_chance() -> None:
-    clear = Pairs(1000, 200.0, 150.0, 90.0, NOTHING)
-    assert decide("binary", {ALL: clear}, Rule()).publish
-    assert decide("binary", {ALL: clear}, Rule(margin=0.04)).publish
-    kept = decide("binary", {ALL: clear}, Rule(margin=0.06))
+    clear = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
+    assert decide("binary", {ALL: clear}, PublishRule()).publish
+    assert decide("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
+    kept = decide("binary", {ALL: clear}, PublishRule(margin=0.06))
     assert kept.reason == (
         "Kept: the challenger is not better than the champion by the margin of 0.06. On 1,000 reserved rows: 15.00% "
         "wrong, the champion 20.00%."
     )
-    by_chance = decide("binary", {ALL: Pairs(1000, 200.0, 195.0, 105.0, NOTHING)}, Rule())
+    by_chance = decide("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
     assert "may be chance (p = 0.35)" in by_chance.reason
-    worse = {ALL: Pairs(1000, 150.0, 200.0, 90.0, NOTHING)}
-    assert not decide("binary", worse, Rule("not worse")).publish
-    assert decide("binary", worse, Rule("not worse", margin=0.06, slice_margin=0.1)).publish
+    worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
+    assert not decide("binary", worse, PublishRule("not worse")).publish
+    assert decide("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
 
 
 def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chance() -> None:
-    better = Pairs(1000, 200.0, 150.0, 90.0, NOTHING)
-    bad, tiny = Pairs(100, 10.0, 40.0, 34.0, NOTHING), Pairs(20, 0.0, 18.0, 18.0, NOTHING)
-    chance = Pairs(100, 10.0, 14.0, 20.0, NOTHING)
-    kept = decide("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, Rule())
+    better = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
+    bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NOTHING), PairedSums(20, 0.0, 18.0, 18.0, NOTHING)
+    chance = PairedSums(100, 10.0, 14.0, 20.0, NOTHING)
+    kept = decide("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
     assert (kept.kind, kept.worse_slices) == ("keep", ("hour = 3",))
     assert "worse on 1 of 2 slices (hour = 3: 40.00% wrong, the champion 10.00%)" in kept.reason
     yesterday = {ALL: better, "shard day-1": bad}
-    assert decide("binary", yesterday, Rule()).publish
-    assert decide("binary", yesterday, Rule(shards=True)).worse_slices == ("shard day-1",)
-    assert decide("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, Rule()).publish
+    assert decide("binary", yesterday, PublishRule()).publish
+    assert decide("binary", yesterday, PublishRule(shards=True)).worse_slices == ("shard day-1",)
+    assert decide("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
 
 
 def test_labels_without_a_reserved_row_are_told() -> None:
-    decision = decide("binary", {ALL: Pairs(100, 20.0, 5.0, 15.0, NOTHING)}, Rule(), missing=("'yes'",))
+    decision = decide("binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",))
     assert decision.publish
     assert decision.reason.endswith("No reserved row has the label 'yes'.")
 
@@ -92,10 +92,10 @@ def test_agreement_by_chance_is_within_chance_and_its_contrary_is_found() -> Non
     assert kappa == pytest.approx(1.0)
     assert strong > 10
     against = agreement_of("binary", np.array([[10.0, 50.0], [45.0, 15.0]]))
-    found = contradiction("day", "binary", Progressive(120, 0.79, 0.5, *against), 1e-6)
+    found = contradiction("day", "binary", ProgressiveErrors(120, 0.79, 0.5, *against), 1e-6)
     assert found is not None
     assert "contradict all that was learnt" in found.sentence
-    assert contradiction("day", "binary", Progressive(120, 0.5, 0.5, 0.0, 0.0), 1e-6) is None
+    assert contradiction("day", "binary", ProgressiveErrors(120, 0.5, 0.5, 0.0, 0.0), 1e-6) is None
     assert agreement_of("binary", np.array([[0.0, 0.0], [7.0, 3.0]])) == (0.0, 0.0)  # one class only
 
 
@@ -107,35 +107,37 @@ def test_agreement_of_a_regression_is_the_correlation() -> None:
     assert found == pytest.approx(np.corrcoef(x, t)[0, 1])
     assert deviations == pytest.approx(np.arctanh(found) * np.sqrt(397))
     mirrored = agreement_of("regression", sums * [[-1, 1, -1], [1, 1, 1]])
-    told = contradiction("day", "regression", Progressive(400, 9.0, 2.0, *mirrored), 1e-6)
+    told = contradiction("day", "regression", ProgressiveErrors(400, 9.0, 2.0, *mirrored), 1e-6)
     assert told is not None
     assert "correlation" in told.sentence
 
 
-def aged(newest: Pairs, before: Pairs) -> dict[str, Pairs]:
+def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
     return {ALL: newest.plus(before), NEWEST: newest, BEFORE: before}
 
 
 def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
-    clear, slight = Pairs(300, 60.0, 30.0, 50.0, NOTHING), Pairs(300, 60.0, 57.0, 41.0, NOTHING)
-    worse, alike = Pairs(900, 150.0, 220.0, 90.0, NOTHING), Pairs(900, 150.0, 152.0, 90.0, NOTHING)
-    assert decide("binary", aged(clear, worse), Rule()).publish  # a change is followed
-    followed = decide("binary", aged(slight, alike), Rule())
+    clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NOTHING), PairedSums(300, 60.0, 57.0, 41.0, NOTHING)
+    worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NOTHING), PairedSums(900, 150.0, 152.0, 90.0, NOTHING)
+    assert decide("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
+    followed = decide("binary", aged(slight, alike), PublishRule())
     assert followed.publish
     assert "on the newest rows, by less than chance explains (p = 0.38), and not clearly worse" in followed.reason
-    noise = decide("binary", aged(slight, worse), Rule())
+    noise = decide("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert "may be chance (p = 0.38), and it is worse on those before (p = " in noise.reason
-    assert not decide("binary", aged(alike, clear), Rule()).publish  # better before only
-    assert not decide("binary", aged(slight, alike), Rule("clearly better")).publish
-    assert not decide("binary", {ALL: slight}, Rule()).publish  # with nothing before, only what is none of chance
-    regression = decide("regression", aged(slight, worse), Rule(margin=0.5))
+    assert not decide("binary", aged(alike, clear), PublishRule()).publish  # better before only
+    assert not decide("binary", aged(slight, alike), PublishRule("clearly better")).publish
+    assert not decide(
+        "binary", {ALL: slight}, PublishRule()
+    ).publish  # with nothing before, only what is none of chance
+    regression = decide("regression", aged(slight, worse), PublishRule(margin=0.5))
     assert "by the margin of 0.5 on the newest rows" in regression.reason
 
 
 def test_looks_at_the_same_rows_spend_the_level() -> None:
-    clear, worse = Pairs(300, 60.0, 40.0, 100.0, NOTHING), Pairs(900, 150.0, 220.0, 90.0, NOTHING)
+    clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NOTHING), PairedSums(900, 150.0, 220.0, 90.0, NOTHING)
     chance = verdict_of("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05
-    assert decide("binary", aged(clear, worse), Rule(), looks=0).publish
-    assert not decide("binary", aged(clear, worse), Rule(), looks=1).publish
+    assert decide("binary", aged(clear, worse), PublishRule(), looks=0).publish
+    assert not decide("binary", aged(clear, worse), PublishRule(), looks=1).publish

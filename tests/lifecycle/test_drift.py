@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from okl.lifecycle.drift import Scored, compared, drift_of
+from okl.lifecycle.drift import ShardScores, compared, drift_of
 from okl.lifecycle.retrain import retrain
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import champion, lineage, settings, shards
 
 
-def scored(rows: int, wrong: int, fired: bool = False) -> Scored:
-    return Scored(1, rows, wrong, wrong / rows, 0.5, fired=fired)
+def scored(rows: int, wrong: int, fired: bool = False) -> ShardScores:
+    return ShardScores(1, rows, wrong, wrong / rows, 0.5, fired=fired)
 
 
 def by_another_rule(table: pa.Table) -> pa.Table:
@@ -24,8 +24,8 @@ def by_another_rule(table: pa.Table) -> pa.Table:
     return table.set_column(table.schema.names.index("y"), "y", [label])
 
 
-def followed(wrongs: list[int], rows: int) -> list[Scored]:
-    past: list[Scored] = []
+def followed(wrongs: list[int], rows: int) -> list[ShardScores]:
+    past: list[ShardScores] = []
     for wrong in wrongs:
         past.append(compared(past, scored(rows, wrong)))
     return past

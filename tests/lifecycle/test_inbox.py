@@ -17,7 +17,7 @@ from okl.data.reading import sample_rows
 from okl.foundation.errors import ConfigError, DataError, PlaceError
 from okl.foundation.types import FloatArray, Split
 from okl.lifecycle.contract import baseline_of
-from okl.lifecycle.inbox import Seen, ShardStore, arrivals, content_sha256, find_quarantined
+from okl.lifecycle.inbox import FileState, ShardStore, arrivals, content_sha256, find_quarantined
 from okl.lifecycle.intake import settle
 from okl.lifecycle.profile import ColumnTally, merged_statistics
 from okl.lifecycle.record import Finding, record_from, record_text
@@ -220,7 +220,7 @@ def test_arrivals_are_data_files_by_name_wherever_below(tmp_path: Path) -> None:
 
 
 def test_a_file_is_hashed_once_unless_it_may_have_changed(tmp_path: Path) -> None:
-    path, seen = tmp_path / "a.csv", Seen()
+    path, seen = tmp_path / "a.csv", FileState()
     path.write_text("1")
     (fresh,), _ = arrivals(str(tmp_path))
     assert (fresh.stamp, seen.sha256(fresh), seen.entries) == ("", content_sha256(path), {})
@@ -231,8 +231,8 @@ def test_a_file_is_hashed_once_unless_it_may_have_changed(tmp_path: Path) -> Non
     os.utime(path, (0, 2000))
     (changed,), _ = arrivals(str(tmp_path))
     assert seen.sha256(changed) == content_sha256(path) != digest
-    assert Seen.from_text(seen.text()).entries == seen.entries
-    assert Seen.from_text('{"a.csv": [1]}').entries == {}
+    assert FileState.from_text(seen.text()).entries == seen.entries
+    assert FileState.from_text('{"a.csv": [1]}').entries == {}
     seen.keep_only([])
     assert seen.entries == {}
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tests.naive.bundle as naive
-from okl.compiled.bundle import Box, Doubles
+from okl.compiled.bundle import CoefficientBounds, Doubles
 from okl.foundation.types import FloatArray, IntArray
 
 # Slow, obvious twins of okl/compiled/breakpoints.py.
@@ -91,7 +91,7 @@ def least_step(
 # Slow, obvious twins of okl/compiled/coordinates.py.
 
 
-def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: Box) -> float:
+def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
     def dual(new: float) -> float:
         moved = new - b
         return pull * moved - box.epsilon * abs(new) - square / (2.0 * box.scale) * moved * moved
@@ -101,7 +101,12 @@ def best_coefficient(b: float, pull: float, square: float, lower: float, upper: 
 
 
 def descend_rows(
-    coefficients: Doubles, weights: Doubles, pulls: Doubles, order: NDArray[np.int64], rows: FloatArray, box: Box
+    coefficients: Doubles,
+    weights: Doubles,
+    pulls: Doubles,
+    order: NDArray[np.int64],
+    rows: FloatArray,
+    box: CoefficientBounds,
 ) -> None:
     for i in order:
         z = rows[i].astype(np.float64)
@@ -112,7 +117,12 @@ def descend_rows(
 
 
 def descend_kernel(
-    coefficients: Doubles, scores: Doubles, pulls: Doubles, order: NDArray[np.int64], matrix: FloatArray, box: Box
+    coefficients: Doubles,
+    scores: Doubles,
+    pulls: Doubles,
+    order: NDArray[np.int64],
+    matrix: FloatArray,
+    box: CoefficientBounds,
 ) -> None:
     for i in order:
         pulls[i] = box.targets[i] - scores[i]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.compiled.constrained import Limits, Watched
+from okl.compiled.constrained import LimitCounters, Limits
 from okl.compiled.fourier import Waves
-from okl.compiled.sgd import Learnt, Rule, Summed
+from okl.compiled.sgd import LearnerArrays, SummedGradients, UpdateRule
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 from tests.naive.fourier import map_block, score_block
@@ -47,7 +47,7 @@ def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, 
 
 
 def learn_constrained_block(
-    learnt: Learnt, watched: Watched, block: Block, targets: Vector, rule: Rule, limits: Limits
+    learnt: LearnerArrays, watched: LimitCounters, block: Block, targets: Vector, rule: UpdateRule, limits: Limits
 ) -> None:
     loss, rows = loss_of(rule.code, rule.epsilon), limits.rows.astype(np.float64)
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
@@ -85,12 +85,19 @@ def mapped(inputs: FloatArray, waves: Waves) -> Block:
     return block
 
 
-def learn_fourier(learnt: Learnt, inputs: FloatArray, targets: NDArray[np.float64], waves: Waves, rule: Rule) -> None:
+def learn_fourier(
+    learnt: LearnerArrays, inputs: FloatArray, targets: NDArray[np.float64], waves: Waves, rule: UpdateRule
+) -> None:
     learn_block(learnt, mapped(inputs, waves), targets, rule)
 
 
 def sum_fourier(
-    summed: Summed, inputs: FloatArray, targets: NDArray[np.float64], waves: Waves, weights: FloatArray, rule: Rule
+    summed: SummedGradients,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    waves: Waves,
+    weights: FloatArray,
+    rule: UpdateRule,
 ) -> None:
     block = mapped(inputs, waves)
     scores = np.empty((len(inputs), len(weights)), dtype=inputs.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import ExpertRule, Said, Team, Teams
+from okl.compiled.experts import ExpertRule, ExpertScores, Team, Teams
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 from tests.naive.fourier import unpacked
@@ -52,7 +52,7 @@ def word(scores: NDArray[np.float64], multiclass: bool) -> float:
 
 
 def learn_team(
-    said: Said, team: Team, block: Block, targets: NDArray[np.float64], cautions: FloatArray, rule: ExpertRule
+    said: ExpertScores, team: Team, block: Block, targets: NDArray[np.float64], cautions: FloatArray, rule: ExpertRule
 ) -> NDArray[np.float64]:
     """Learn from weights of zero; returns the averages (T, K, columns), which the compiled one never forms."""
     features = np.concatenate([block.left, block.right], axis=1).astype(np.float64)

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.oco import BALL, BOX, Region
+from okl.compiled.oco import BALL, BOX, CompiledSet
 from okl.solvers.oco.problem import LinearConstraints, Matrix, QuadraticLosses
 from okl.solvers.oco.sets import Box, Vector
 
@@ -63,7 +63,7 @@ def sinha_vaze(
 # Slow, obvious twins of okl/compiled/{regions,ocosteps,ocorounds}.py: steps in a box of the plane, by enumeration.
 
 
-def project(point: Vector, region: Region) -> None:
+def project(point: Vector, region: CompiledSet) -> None:
     if region.kind == BOX:
         point[:] = np.clip(point, region.low, region.high)
     elif region.kind == BALL:

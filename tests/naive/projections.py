@@ -7,7 +7,18 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.projections import ABOVE, BELOW, BLOCK, FOUND, Bends, Bounds, Entries, Gathered, Shard, Windows
+from okl.compiled.projections import (
+    ABOVE,
+    BELOW,
+    BLOCK,
+    FOUND,
+    Bends,
+    BlockSums,
+    Bounds,
+    ProjectionEntries,
+    Shard,
+    Windows,
+)
 from okl.foundation.types import FloatArray
 
 # Slow, obvious twins of okl/compiled/projections*.py: one entry after another, sums rounded once.
@@ -16,7 +27,7 @@ Doubles = NDArray[np.float64]
 Term = tuple[float, float, float]
 
 
-def one_form(entries: Entries, i: int) -> Term:
+def one_form(entries: ProjectionEntries, i: int) -> Term:
     """v, low and high of entry i."""
     a, y = float(entries.point[i]), int(entries.signs[i])
     low, high = (float(np.broadcast_to(bound, len(entries.point))[i]) for bound in (entries.lower, entries.upper))
@@ -29,7 +40,13 @@ def clip(term: Term, t: float) -> float:
 
 
 def sum_blocks(
-    gathered: Gathered, flags: object, indices: object, entries: Entries, windows: Windows, first: int, last: int
+    gathered: BlockSums,
+    flags: object,
+    indices: object,
+    entries: ProjectionEntries,
+    windows: Windows,
+    first: int,
+    last: int,
 ) -> None:
     for block in range(first, last):
         constants: tuple[list[float], list[float]] = ([], [])
@@ -57,7 +74,7 @@ def sum_blocks(
             gathered.v[place], gathered.low[place], gathered.high[place] = term
 
 
-def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int) -> int:
+def join(v: Doubles, low: Doubles, high: Doubles, gathered: BlockSums, sign: int) -> int:
     places: list[int] = []
     for block, (n_plus, n_minus) in enumerate(gathered.counts):
         end = (block + 1) * BLOCK
@@ -68,7 +85,7 @@ def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int)
     return len(places)
 
 
-def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:
+def clip_blocks(out: FloatArray, entries: ProjectionEntries, plus: float, minus: float, first: int, last: int) -> None:
     for i in range(first * BLOCK, min(last * BLOCK, len(out))):
         lower, upper = (np.broadcast_to(bound, len(out))[i] for bound in (entries.lower, entries.upper))
         t = plus if entries.signs[i] > 0 else minus
@@ -143,7 +160,7 @@ def sum_bends(
     bins: Doubles, extremes: Doubles, entries: Shard, candidates: Doubles, cutters: Doubles, sign: int
 ) -> float:
     """The line of each cell without a bend, from the terms one after another; the pieces are not told apart."""
-    whole = Entries(*entries)
+    whole = ProjectionEntries(*entries)
     terms = [one_form(whole, i) for i in range(len(entries.point)) if sign in (0, entries.signs[i])]
     ends = [-math.inf, *candidates.tolist(), math.inf]
     lines = np.zeros(bins.shape)
@@ -163,7 +180,7 @@ def sum_bends(
     return max(abs(number) for term in terms for number in term if math.isfinite(number))
 
 
-def sum_classes(entries: Entries, plus: float, minus: float) -> list[tuple[float, float, float]]:
+def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[tuple[float, float, float]]:
     found = []
     for sign, theta in ((1, plus), (-1, -minus)):
         terms = [one_form(entries, i) for i in range(len(entries.point)) if entries.signs[i] == sign]
@@ -173,7 +190,9 @@ def sum_classes(entries: Entries, plus: float, minus: float) -> list[tuple[float
     return found
 
 
-def draw_terms(v: Doubles, low: Doubles, high: Doubles, entries: Entries, indices: NDArray[np.int32], sign: int) -> int:
+def draw_terms(
+    v: Doubles, low: Doubles, high: Doubles, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int
+) -> int:
     terms = [one_form(entries, int(i)) for i in indices if sign in (0, entries.signs[i])]
     for place, term in enumerate(terms):
         v[place], low[place], high[place] = term

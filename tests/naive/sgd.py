@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.sgd import LATER_MORE, NO_AVERAGE, Filling, Learnt, Rule, Steps, Summed
+from okl.compiled.sgd import (
+    LATER_MORE,
+    NO_AVERAGE,
+    FillingSupports,
+    LearnerArrays,
+    PegasosSteps,
+    SummedGradients,
+    UpdateRule,
+)
 from okl.compiled.threads import Block
 from okl.data.executor import Rows
 from okl.foundation.types import FloatArray
@@ -20,7 +28,7 @@ Doubles = NDArray[np.float64]
 
 
 def step_rows(
-    n_outputs: int, rows: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: Steps
+    n_outputs: int, rows: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: PegasosSteps
 ) -> tuple[Doubles, Doubles, int]:
     """The last weights, their average, and how many rows violated their margin."""
     w = np.zeros((n_outputs, rows.shape[1]))
@@ -50,7 +58,7 @@ def step_rows(
 
 
 def step_kernel(
-    matrix: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: Steps
+    matrix: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: PegasosSteps
 ) -> tuple[Doubles, Doubles, int]:
     """The same with a kernel matrix (m, m): coefficients (1, m) of the rows."""
     values, vectors = np.linalg.eigh(matrix.astype(np.float64))
@@ -84,7 +92,7 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: float) -> None:
     w += factor * z
 
 
-def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def learn_block(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     if rule.radius > 0:
         learn_block_in_ball(learnt, block, targets, rule)
         return
@@ -122,7 +130,7 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
             learnt.counts[sampled] += number
 
 
-def learn_block_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+def learn_block_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     loss = loss_of(rule.code, rule.epsilon)
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
         f = learnt.weights[0].astype(np.float64) @ z
@@ -146,7 +154,9 @@ def learn_block_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float6
 # Slow, obvious twin of okl/compiled/gradients.py, by the definitions in okl/losses.py.
 
 
-def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+def sum_block(
+    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+) -> None:
     loss = loss_of(rule.code, rule.epsilon)
     rows, mistakes, updates = 0, 1, 3
     squared_error, loss_sum = 0, 1
@@ -173,7 +183,7 @@ def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray
 # Slow, obvious twins of okl/compiled/nogd.py and of NOGD, by the definitions in the paper.
 
 
-def count(filling: Filling, loss: Loss, f: FloatArray, y: float) -> int:
+def count(filling: FillingSupports, loss: Loss, f: FloatArray, y: float) -> int:
     rows, mistakes, baseline_mistakes = range(3)
     squared_error, baseline_squared_error, target_sum = range(3)
     counts, sums, class_counts = filling.counts, filling.sums, filling.class_counts
@@ -205,7 +215,7 @@ def slopes_of(loss: Loss, f: FloatArray, y: float) -> FloatArray:
 
 
 def fill_budget(
-    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
 ) -> int:
     loss = loss_of(rule.code, rule.epsilon)
     before, budget = known.shape[1], filling.coefficients.shape[1]

@@ -12,7 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.foundation.errors import ConfigError, DataError
-from okl.papers.base import Archive, Cell, Folder, Selection, Stop, Stopped, Tolerance, Work, code_digest, relative_to
+from okl.papers.base import (
+    Archive,
+    DataFolder,
+    ItemWork,
+    Selection,
+    Stop,
+    Stopped,
+    TableCell,
+    Tolerance,
+    code_digest,
+    relative_to,
+)
 from okl.papers.lu2016.algorithms import Sizes
 from okl.papers.lu2016.online import CODE, LearnItem
 from tests.papers.sets import write_orders, write_set
@@ -22,8 +33,8 @@ from tests.papers.sets import write_orders, write_set
 CLASSES = Tolerance(deviations=2.0, absolute=0.005)
 
 
-def cell(metric: str = "mistake_rate", paper: float | None = 0.30, sd: float | None = 0.01) -> Cell:
-    return Cell("german", "FOGD", metric, paper, sd)
+def cell(metric: str = "mistake_rate", paper: float | None = 0.30, sd: float | None = 0.01) -> TableCell:
+    return TableCell("german", "FOGD", metric, paper, sd)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +91,11 @@ def test_a_cell_won_by_the_constant_predictor_is_marked(
 
 def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> None:
     cells = [
-        Cell("german", "FOGD", "mistake_rate", seconds=2.0),
-        Cell("german", "NOGD", "mistake_rate", seconds=3.0),
-        Cell("w7a", "NOGD", "mistake_rate", seconds=3.0),
-        Cell("german", "NOGD", "mistake_rate", seconds=3.0, point={"budget": 50.0}),
-        Cell("german", "RBP", "mistake_rate"),
+        TableCell("german", "FOGD", "mistake_rate", seconds=2.0),
+        TableCell("german", "NOGD", "mistake_rate", seconds=3.0),
+        TableCell("w7a", "NOGD", "mistake_rate", seconds=3.0),
+        TableCell("german", "NOGD", "mistake_rate", seconds=3.0, point={"budget": 50.0}),
+        TableCell("german", "RBP", "mistake_rate"),
     ]
     assert [c.relative_seconds for c in relative_to("FOGD", cells)] == [1.0, 1.5, None, None, None]
 
@@ -94,7 +105,7 @@ def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> No
 
 def test_a_selection_takes_its_split_in_stored_order(tmp_path: Path) -> None:
     table = pq.read_table(write_set(tmp_path, "w7a", split=True))
-    folder, train = Folder(str(tmp_path)), Selection("w7a", "binary", "train")
+    folder, train = DataFolder(str(tmp_path)), Selection("w7a", "binary", "train")
     chosen = table["split"].to_numpy(zero_copy_only=False) == "train"
     rows = folder.rows(train, "float32")
     assert folder.count(train) == len(rows.targets) == chosen.sum() == 240
@@ -106,7 +117,7 @@ def test_a_selection_takes_its_split_in_stored_order(tmp_path: Path) -> None:
 
 def test_minmax_brings_inputs_and_a_regression_target_to_the_unit_interval(tmp_path: Path) -> None:
     write_set(tmp_path, "abalone", "regression")
-    rows = Folder(str(tmp_path)).rows(Selection("abalone", "regression", "all", minmax=True), "float64")
+    rows = DataFolder(str(tmp_path)).rows(Selection("abalone", "regression", "all", minmax=True), "float64")
     for values in (rows.inputs, rows.targets):
         assert (values.min(axis=0) == 0.0).all()
         assert (values.max(axis=0) == 1.0).all()
@@ -115,7 +126,7 @@ def test_minmax_brings_inputs_and_a_regression_target_to_the_unit_interval(tmp_p
 def test_the_authors_orders_are_taken_where_they_are_asked_for_and_there(tmp_path: Path) -> None:
     write_set(tmp_path, "german")
     write_orders(tmp_path, "german", 320, 2)
-    folder = Folder(str(tmp_path))
+    folder = DataFolder(str(tmp_path))
     theirs = pq.read_table(tmp_path / "perms" / "german_perms.parquet")["run1"].to_numpy()
     assert (folder.order("german", 320, 1, "authors") == theirs).all()
     seeded = folder.order("german", 320, 1, "seeded")
@@ -144,24 +155,24 @@ def test_a_bad_file_is_told_in_one_sentence(
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "german.parquet")
     with pytest.raises(DataError, match=sentence):
-        Folder(str(tmp_path)).rows(Selection("german", task, "train"), "float32")  # type: ignore[arg-type]
+        DataFolder(str(tmp_path)).rows(Selection("german", task, "train"), "float32")  # type: ignore[arg-type]
 
 
 def test_a_broken_file_is_told_in_one_sentence(tmp_path: Path) -> None:
     path = write_set(tmp_path, "german")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"german\.parquet cannot be read"):
-        Folder(str(tmp_path)).count(Selection("german", "binary", "train"))
+        DataFolder(str(tmp_path)).count(Selection("german", "binary", "train"))
 
 
 def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
     write_set(tmp_path, "german")
-    before = Folder(str(tmp_path)).digest("german")
-    assert Folder(str(tmp_path)).digest("german") == before
+    before = DataFolder(str(tmp_path)).digest("german")
+    assert DataFolder(str(tmp_path)).digest("german") == before
     write_orders(tmp_path, "german", 320, 1)
-    with_orders = Folder(str(tmp_path)).digest("german")
+    with_orders = DataFolder(str(tmp_path)).digest("german")
     write_set(tmp_path, "german", rows=321)
-    assert len({before, with_orders, Folder(str(tmp_path)).digest("german")}) == 3
+    assert len({before, with_orders, DataFolder(str(tmp_path)).digest("german")}) == 3
 
 
 # Outcomes are files: whole or not there, and never taken for those of anything else.
@@ -175,12 +186,12 @@ ITEM = LearnItem(
 def archive(tmp_path: Path) -> Archive:
     write_set(tmp_path / "data", "german")
     (tmp_path / "items").mkdir()
-    return Archive(str(tmp_path / "items"), Folder(str(tmp_path / "data")), "code")
+    return Archive(str(tmp_path / "items"), DataFolder(str(tmp_path / "data")), "code")
 
 
 def test_an_outcome_comes_back_as_it_was_kept(archive: Archive) -> None:
     assert archive.read(ITEM) is None
-    outcome = Work(archive)(ITEM)
+    outcome = ItemWork(archive)(ITEM)
     assert outcome["curve"][-1][0] == 320
     assert archive.read(ITEM) == outcome
     assert [path.name for path in Path(archive.place).iterdir()] == [archive.path(ITEM).name]
@@ -200,13 +211,13 @@ def test_another_setting_size_order_precision_data_or_code_is_another_file(archi
     write_set(tmp_path / "more", "german", rows=400)
     paths = {archive.path(item).name for item in [ITEM, *others]}
     paths |= {replace(archive, code="new").path(ITEM).name}
-    paths |= {replace(archive, data=Folder(str(tmp_path / "more"))).path(ITEM).name}
+    paths |= {replace(archive, data=DataFolder(str(tmp_path / "more"))).path(ITEM).name}
     assert len(paths) == len(others) + 3
 
 
 def test_the_place_of_the_data_is_no_matter(archive: Archive, tmp_path: Path) -> None:
     write_set(tmp_path / "moved", "german")
-    assert replace(archive, data=Folder(str(tmp_path / "moved"))).path(ITEM) == archive.path(ITEM)
+    assert replace(archive, data=DataFolder(str(tmp_path / "moved"))).path(ITEM) == archive.path(ITEM)
 
 
 def test_a_damaged_outcome_is_told(archive: Archive) -> None:
@@ -216,7 +227,7 @@ def test_a_damaged_outcome_is_told(archive: Archive) -> None:
 
 
 def test_a_stopped_run_keeps_nothing_of_what_it_was_at(archive: Archive) -> None:
-    work = Work(archive)
+    work = ItemWork(archive)
     travelled = pickle.loads(pickle.dumps(work))
     work.stop.ask()
     with pytest.raises(Stopped):

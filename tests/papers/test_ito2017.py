@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.papers.base import Cell, Folder
+from okl.papers.base import DataFolder, TableCell
 from okl.papers.ito2017.benchmarks import MarginItem
 from okl.papers.ito2017.cases import GRIDS, Figure, cases
 from okl.papers.ito2017.synthetic import SEARCHES, BreakdownItem, Penalised, PenalisedItem, ProjectionItem
@@ -31,7 +31,7 @@ def test_the_grids_are_fixed_and_of_at_least_16_values() -> None:
 
 def test_a_set_is_read_as_the_paper_scaled_it(tmp_path: Path) -> None:
     table = pq.read_table(write_set(tmp_path, "german"))
-    case, folder = cases()["german.numer"], Folder(str(tmp_path))
+    case, folder = cases()["german.numer"], DataFolder(str(tmp_path))
     rows = case.rows(folder, "float64")
     assert (rows.inputs.min(axis=0) == -1.0).all()
     assert (rows.inputs.max(axis=0) == 1.0).all()
@@ -92,7 +92,7 @@ def test_doubtful_numbers_are_shown_and_not_judged(tmp_path: Path) -> None:
 def test_a_quantity_of_the_data_is_judged_by_the_three_digits_printed(printed: float, ours: float, same: bool) -> None:
     allowed = Figure("kappa_max", printed, digits=3).allowed()
     assert allowed is not None
-    cell = Cell("heart", "mm_mpm", "kappa_max", printed)
+    cell = TableCell("heart", "mm_mpm", "kappa_max", printed)
     assert cell.measured([ours], [1.0], allowed).verdict == ("within" if same else "worse")
     assert cell.measured([2 * printed - ours], [1.0], allowed).verdict == ("within" if same else "worse")
 
@@ -101,7 +101,7 @@ def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "liver_disorders", rows=60)
     result = reproduce(settings(tmp_path / "data", tmp_path / "run", "table5", datasets="liver-disorders,url"))
     found = {(c["dataset"], c["algorithm"], c["metric"]): c for c in result["cells"]}
-    rows = cases()["liver-disorders"].rows(Folder(str(tmp_path / "data")), "float64")
+    rows = cases()["liver-disorders"].rows(DataFolder(str(tmp_path / "data")), "float64")
     coded = rows.inputs * np.where(rows.targets > 0, 1.0, 2.0)[:, np.newaxis]
     largest = np.linalg.norm(coded, 2) ** 2
     linear = found["liver-disorders", "linear", "lipschitz"]
@@ -116,7 +116,7 @@ def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["l1-logistic", "l1-l2-svm"])
 def test_both_solvers_of_a_penalised_model_reach_one_objective(model: Penalised, tmp_path: Path) -> None:
     objectives = [
-        PenalisedItem(model, solver, 200, 6, 1.0, seed=3).run(Folder(str(tmp_path)), lambda: None)["objective"]
+        PenalisedItem(model, solver, 200, 6, 1.0, seed=3).run(DataFolder(str(tmp_path)), lambda: None)["objective"]
         for solver in ("FAPG", "LIBLINEAR")
     ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
@@ -151,7 +151,7 @@ def test_all_searches_project_to_one_point() -> None:
 
 def test_a_stopwatch_changes_no_result(tmp_path: Path) -> None:
     item = BreakdownItem("nu_svm", 120, 5, seed=0)
-    outcome = item.run(Folder(str(tmp_path)), lambda: None)
+    outcome = item.run(DataFolder(str(tmp_path)), lambda: None)
     assert outcome["projection_evaluations"] >= outcome["iterations"] > 10
     parts = sum(outcome[f"{part}_share"] for part in ("gradient", "function", "projection"))
     assert 0.0 < parts < 1.0

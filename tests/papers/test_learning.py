@@ -8,7 +8,7 @@ import pytest
 
 from okl.data.executor import Rows
 from okl.foundation.types import Task
-from okl.papers.base import Folder, Selection
+from okl.papers.base import DataFolder, Selection
 from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes
 from okl.papers.lu2016.online import EXTRA_ORDER, LearnItem, mean_curve, segments
 from tests.papers.sets import write_set
@@ -41,7 +41,7 @@ def test_segments_cover_the_rows_and_end_at_blocks_where_there_are_many(rows: in
 @pytest.mark.parametrize(("name", "task"), PAIRS)
 def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, tmp_path: Path) -> None:
     write_set(tmp_path, "made", task)
-    folder, work = Folder(str(tmp_path)), item(name, task)
+    folder, work = DataFolder(str(tmp_path)), item(name, task)
     outcome = work.run(folder, lambda: None)
     assert outcome["error"] is not None, outcome
     assert outcome == work.run(folder, lambda: None) | {"seconds": outcome["seconds"], "curve": outcome["curve"]}
@@ -54,7 +54,7 @@ def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, 
 
 def test_the_first_rows_of_the_order_take_part(tmp_path: Path) -> None:
     write_set(tmp_path, "made")
-    folder = Folder(str(tmp_path))
+    folder = DataFolder(str(tmp_path))
     whole, part = (item(LINEAR, "binary", n_rows=n).ordered(folder) for n in (320, 50))
     assert isinstance(part, Rows)
     assert (part.inputs == whole.inputs[:50]).all()
@@ -64,7 +64,7 @@ def test_a_step_that_diverges_is_an_outcome(tmp_path: Path) -> None:
     write_set(tmp_path, "made", "regression")
     scaled = Selection("made", "regression", "all", minmax=True)
     outcome = LearnItem("made", scaled, "FOGD", (("step_size", 1e4),), Sizes.of(20), EXTRA_ORDER, 320)
-    found = outcome.run(Folder(str(tmp_path)), lambda: None)
+    found = outcome.run(DataFolder(str(tmp_path)), lambda: None)
     assert found["error"] is None
     assert "finite" in found["diverged"]
 

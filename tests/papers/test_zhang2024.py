@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import Folder, Known, Request
+from okl.papers.base import DataFolder, KnownOutcomes, TableRequest
 from okl.papers.run import ReproductionRun, reproduce
 from okl.papers.settings import ReproduceSettings
 from okl.papers.zhang2024.table import (
@@ -74,12 +74,12 @@ def test_cases_are_those_of_the_paper_and_stay() -> None:
 
 def test_a_split_parts_the_rows_and_is_scaled_by_those_that_are_learnt(folder: Path) -> None:
     case = cases()["breast cancer"]
-    split = case.split(Folder(str(folder / "data")), 3)
+    split = case.split(DataFolder(str(folder / "data")), 3)
     assert (len(split.learnt), len(split.tested)) == (500, 80)
     np.testing.assert_allclose(split.learnt.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(split.learnt.std(axis=0), 1.0)
     assert not np.isin(split.tested[:, 0], split.learnt[:, 0]).any()
-    other = case.split(Folder(str(folder / "data")), 4)
+    other = case.split(DataFolder(str(folder / "data")), 4)
     assert (other.learnt_targets != split.learnt_targets).any()
 
 
@@ -125,17 +125,17 @@ def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def pictured(folder: Path) -> Known:
+def pictured(folder: Path) -> KnownOutcomes:
     item = RaceItem(cases()["breast cancer"], 0, pictured=True)
-    return Known({item.name: item.run(Folder(str(folder / "data")), lambda: None)})
+    return KnownOutcomes({item.name: item.run(DataFolder(str(folder / "data")), lambda: None)})
 
 
 @pytest.mark.parametrize("table", [FIGURE1, FIGURE2])
 def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
-    folder: Path, pictured: Known, table: RaceTable
+    folder: Path, pictured: KnownOutcomes, table: RaceTable
 ) -> None:
-    request = Request(Folder(str(folder / "data")), ("breast cancer", "heart failure"), ALGORITHMS, 1)
-    assert [item.name for item in table.items(request, Known())] == list(pictured.outcomes)
+    request = TableRequest(DataFolder(str(folder / "data")), ("breast cancer", "heart failure"), ALGORITHMS, 1)
+    assert [item.name for item in table.items(request, KnownOutcomes())] == list(pictured.outcomes)
     curves = json.loads(json.dumps(table.curves(request, pictured)))
     assert list(curves) == ["breast cancer"]
     drawn = table.pictures(curves)[0].draw(LIGHT)

@@ -9,7 +9,7 @@ import numpy as np
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.foundation.types import Task
 from okl.metrics.counts import measure
-from okl.report.format import scalars
+from okl.report.format import scalar_metrics
 from okl.runs.evaluate import constant_scores
 
 ROWS = 3000
@@ -89,7 +89,7 @@ def made_result(task: Task, labels: tuple[str, ...] = (), skill: float = 1.5, ta
 
 def undrawn(result: dict[str, Any]) -> dict[str, Any]:
     """The same without what pictures are drawn of: what is told of it takes a thousandth of the time."""
-    kept = {split: result[split] and scalars(result[split]) for split in ("train", "test")}
+    kept = {split: result[split] and scalar_metrics(result[split]) for split in ("train", "test")}
     return {name: value for name, value in result.items() if name != "curve"} | kept
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from okl.report.assessment import warning_sentences
-from okl.report.format import TERMINAL, chosen_facts, learner_sentence
+from okl.report.format import TERMINAL, chosen_facts, model_sentence
 from okl.report.run import html_report, markdown_report, text_summary
 from tests.report.results import made_result, undrawn
 
@@ -82,7 +82,7 @@ def result_of(solver: str, chosen: dict[str, Any]) -> dict[str, Any]:
 def test_the_map_of_an_extension_is_named() -> None:
     result = result_of("fogd", WIDE | STEP)
     result["settings"] |= {"map": "binning", "kernel": "laplacian"}
-    assert learner_sentence(result) == (
+    assert model_sentence(result) == (
         "The fogd model is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, "
         "step size 0.5000."
     )
@@ -92,7 +92,7 @@ def test_the_map_of_an_extension_is_named() -> None:
 def test_report_describes_the_model_in_one_sentence(name: str) -> None:
     solver, chosen, sentence = CHOSEN[name]
     result = result_of(solver, chosen)
-    assert learner_sentence(result) == sentence
+    assert model_sentence(result) == sentence
     assert sentence in html_report(result)
     assert sentence in markdown_report(result)
 
@@ -121,4 +121,4 @@ def test_advice_fits_the_solver() -> None:
 
 
 def test_result_without_solver_has_no_model_sentence() -> None:
-    assert learner_sentence({"chosen": {"rank": 3}}) == ""
+    assert model_sentence({"chosen": {"rank": 3}}) == ""

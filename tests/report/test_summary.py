@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from okl.report.assessment import judge, summary_sentences, warning_sentences
+from okl.report.assessment import assess, summary_sentences, warning_sentences
 from okl.report.format import number
 from okl.report.run import html_report, markdown_report, text_metrics, text_summary
 from tests.report.results import made_result, undrawn
@@ -54,9 +54,9 @@ def test_summary_shows_the_time_of_the_automatic_choice() -> None:
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task: Any) -> None:
     poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
-    verdict = judge(poor)
+    verdict = assess(poor)
     assert verdict.beats_constant is False
-    assert judge(RESULTS[task]).beats_constant is True
+    assert assess(RESULTS[task]).beats_constant is True
     for report in (html_report, markdown_report, text_summary):
         assert "is no better than always predicting" in report(poor)
     assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])

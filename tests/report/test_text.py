@@ -12,7 +12,7 @@ import pytest
 
 from okl.report.figures import LIGHT
 from okl.report.format import number
-from okl.report.run import html_report, markdown_report, pictures, text_summary
+from okl.report.run import html_report, markdown_report, report_figures, text_summary
 from okl.report.text import regret_section
 from tests.report.results import made_regret, made_result
 
@@ -52,11 +52,11 @@ def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str)
 
 
 def test_regret_is_drawn_twice_log_log() -> None:
-    drawn = pictures(CERTIFIED)
+    drawn = report_figures(CERTIFIED)
     assert [picture.title for picture in drawn if "egret" in picture.title] == PAIR
     pair = [picture.draw(LIGHT) for picture in drawn if picture.title in PAIR]
     assert pair[0] != pair[1]
-    assert pair == [picture.draw(LIGHT) for picture in pictures(CERTIFIED) if picture.title in PAIR]
+    assert pair == [picture.draw(LIGHT) for picture in report_figures(CERTIFIED) if picture.title in PAIR]
     page = html_report(CERTIFIED)
     pngs = [b64decode(uri) for uri in re.findall(r"data:image/png;base64,([^\"]*)", page)]
     assert len(pngs) == len(set(pngs)) == 2 * len(drawn)
@@ -89,7 +89,9 @@ def test_without_a_ball_there_is_a_reason_and_no_figure() -> None:
         assert f"No regret is shown. {REASON}" in text
         assert "Bound / regret" not in text
     assert "not shown: nothing keeps the weights" in text_summary(REFUSED)
-    assert [picture.title for picture in pictures(REFUSED)] == [picture.title for picture in pictures(PLAIN)]
+    assert [picture.title for picture in report_figures(REFUSED)] == [
+        picture.title for picture in report_figures(PLAIN)
+    ]
 
 
 def test_negative_regret_is_explained_and_not_drawn() -> None:
@@ -99,7 +101,7 @@ def test_negative_regret_is_explained_and_not_drawn() -> None:
     assert "700 less than that of the best fixed weights" in text
     assert "A negative regret is possible if the data change over time" in text
     assert "No growth rate is given" in text
-    assert not [picture for picture in pictures(BEATEN) if picture.title in PAIR]
+    assert not [picture for picture in report_figures(BEATEN) if picture.title in PAIR]
     assert "-700" in text_summary(BEATEN)
 
 

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from okl.report.figures import LIGHT, wilson
-from okl.report.page import Bars, Grid, Picture, Words
-from okl.report.sections import calibration_error, mistake_tables, reliability_bars, reliability_blocks, trust, within
+from okl.report.page import BarChart, FigureBlock, Paragraph, TableBlock
+from okl.report.sections import (
+    absolute_residual_quantile,
+    calibration_error,
+    mistake_tables,
+    reliability_bars,
+    reliability_blocks,
+    reliability_section,
+)
 from tests.report.results import made_result, undrawn
 
 BINARY = made_result("binary", ("no", "yes"))
@@ -17,13 +24,13 @@ CLASSES = made_result("multiclass", ("a", "b", "c"))
 
 
 def told(blocks: list[Any]) -> str:
-    return " ".join(block.text for block in blocks if isinstance(block, Words))
+    return " ".join(block.text for block in blocks if isinstance(block, Paragraph))
 
 
 def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     words, picture = reliability_blocks(BINARY | {"settings": {"loss": "logistic"}})
-    assert isinstance(words, Words)
-    assert isinstance(picture, Picture)
+    assert isinstance(words, Paragraph)
+    assert isinstance(picture, FigureBlock)
     bins = BINARY["test"]["reliability"]["bins"]
     off = calibration_error(bins)
     assert off == pytest.approx(
@@ -33,7 +40,7 @@ def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     assert "probability of yes" in words.text
     assert picture.title == "Reliability of probabilities, test rows"
     scores = reliability_blocks(BINARY)[1]
-    assert isinstance(scores, Picture)
+    assert isinstance(scores, FigureBlock)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != scores.draw(LIGHT)
 
 
@@ -41,7 +48,9 @@ def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None
     for result, what in ((BINARY, "scores"), (CLASSES, "margins")):
         blocks = reliability_blocks(result)
         assert "are not probabilities" in told(blocks)
-        assert [block.title for block in blocks if isinstance(block, Picture)] == [f"Reliability of {what}, test rows"]
+        assert [block.title for block in blocks if isinstance(block, FigureBlock)] == [
+            f"Reliability of {what}, test rows"
+        ]
     trained = reliability_blocks(BINARY | {"test": None})
     assert "training rows (seen in training)" in told(trained)
     assert "no reliability curve" in told(reliability_blocks({"test": {"confusion": [[1, 0], [0, 1]]}}))
@@ -50,7 +59,7 @@ def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None
 
 def test_bars_of_reliability_are_the_shares_of_the_bins() -> None:
     (bars,) = reliability_bars(CLASSES["test"], "reserved rows")
-    assert isinstance(bars, Bars)
+    assert isinstance(bars, BarChart)
     bins = CLASSES["test"]["reliability"]["bins"]
     assert [bar.length for bar in bars.bars] == [one["hits"] / one["rows"] for one in bins]
     assert reliability_bars({}, "reserved rows") == []
@@ -70,23 +79,23 @@ def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
 
 
 def test_report_shows_standard_error_and_training_error() -> None:
-    section = trust(undrawn(BINARY))
+    section = reliability_section(undrawn(BINARY))
     assert section is not None
     error, learnt = (BINARY[split]["mistake_rate"] for split in ("test", "train"))
     text = told(list(section.blocks))
     assert f"is accurate to ± {200 * (error * (1 - error) / 1000) ** 0.5:.2g}% (two standard errors)" in text
     assert f"Training rows: {100 * learnt:.2f}% mistakes. Test rows, not used for training: {100 * error:.2f}%" in text
-    unseen = trust(undrawn(BINARY | {"test": None}))
+    unseen = reliability_section(undrawn(BINARY | {"test": None}))
     assert unseen is not None
     assert "Each row was predicted before the model was trained on it" in told(list(unseen.blocks))
-    learnt_only = trust(undrawn(BINARY | {"test": None, "progressive": None}))
+    learnt_only = reliability_section(undrawn(BINARY | {"test": None, "progressive": None}))
     assert learnt_only is not None
     assert "so it will be larger on new rows" in told(list(learnt_only.blocks))
 
 
 def test_report_shows_objective_and_lower_bound_of_a_certified_gap() -> None:
     proof = {"kind": "duality gap", "objective": 491.25, "dual_objective": 490.5, "gap": 0.75, "relative_gap": 0.0015}
-    section = trust(undrawn(BINARY) | {"certificate": proof})
+    section = reliability_section(undrawn(BINARY) | {"certificate": proof})
     assert section is not None
     text = told(list(section.blocks))
     assert "491.2" in text
@@ -95,8 +104,8 @@ def test_report_shows_objective_and_lower_bound_of_a_certified_gap() -> None:
 
 def test_the_worst_pairs_and_classes_come_first() -> None:
     pairs, classes = mistake_tables({"confusion": [[90, 8, 2], [30, 70, 0], [0, 1, 0]]}, ["a", "b", "c"], "", "rows")
-    assert isinstance(pairs, Grid)
-    assert isinstance(classes, Grid)
+    assert isinstance(pairs, TableBlock)
+    assert isinstance(classes, TableBlock)
     assert pairs.rows[:3] == [["b", "a", "30", "30%"], ["a", "b", "8", "8%"], ["a", "c", "2", "2%"]]
     assert pairs.note == "These are 100% of all mistakes."
     assert classes.rows == [["c", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]
@@ -108,7 +117,9 @@ def test_quantiles_of_absolute_residuals_are_computed_from_the_histogram() -> No
     inner, _ = np.histogram(residuals, edges)
     counts = [int((residuals < -4).sum()), *inner.tolist(), int((residuals > 4).sum())]
     for share in (0.5, 0.9):
-        assert within(edges.tolist(), counts, share) == pytest.approx(np.quantile(np.abs(residuals), share), abs=0.01)
+        assert absolute_residual_quantile(edges.tolist(), counts, share) == pytest.approx(
+            np.quantile(np.abs(residuals), share), abs=0.01
+        )
     histogram = {"residual_histogram": {"edges": edges.tolist(), "counts": counts}}
     assert "The absolute error is at most 0.6743 on 50% of the reserved rows" in told(
         mistake_tables(histogram, (), "y", "reserved rows")

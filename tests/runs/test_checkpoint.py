@@ -22,26 +22,26 @@ from okl.runs.checkpoint import (
     BESIDE,
     HEAD,
     STATE,
+    DecodedTree,
+    EncodedTree,
     Origin,
     Position,
-    PutTogether,
-    RunKeeper,
-    TakenApart,
+    RunCheckpoints,
     bring_back_beside,
+    check_same_origin,
+    check_same_settings,
     complete_ones,
     read_head,
     read_value,
-    refuse_other_origin,
-    refuse_other_settings,
     write_checkpoint,
 )
-from okl.solvers.base import Standing
+from okl.solvers.base import SolverProgress
 from okl.solvers.subgradient.spaces import Vector
 
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are of the same types and bits."""
-    first, second = TakenApart(left, {}), TakenApart(right, {})
+    first, second = EncodedTree(left, {}), EncodedTree(right, {})
     arrays = [{name: (a.dtype, a.shape, a.tobytes()) for name, a in one.arrays.items()} for one in (first, second)]
     return json.dumps(first.tree) == json.dumps(second.tree) and arrays[0] == arrays[1]
 
@@ -65,15 +65,15 @@ def example() -> Position:
         ),
         ("a", 1): [slice(1, None), Path("/x"), "ä", np.zeros((0, 3)), np.array(5.0), np.arange(6).reshape(2, 3).T],
         "vector": Vector(shared, shared),
-        "standing": Standing(1, 2, 0.5, 0.25),
+        "standing": SolverProgress(1, 2, 0.5, 0.25),
         "kinds": [np.ones(3, dtype=kind) for kind in (bool, np.uint8, np.int32, np.float16, np.float64)],
     }
     return Position(state)
 
 
 def test_what_is_put_together_has_the_same_bits_types_and_shared_arrays() -> None:
-    apart = TakenApart(example(), {})
-    again = PutTogether(json.loads(json.dumps(apart.tree)), apart.arrays, {}).value
+    apart = EncodedTree(example(), {})
+    again = DecodedTree(json.loads(json.dumps(apart.tree)), apart.arrays, {}).value
     assert same(again, example())
     assert [type(one) for one in again.state["numbers"]] == [type(one) for one in example().state["numbers"]]
     assert again.state["vector"].dual is again.state["vector"].coefficients
@@ -88,7 +88,7 @@ class Stranger:
 
 def test_strange_classes_are_neither_stored_nor_made() -> None:
     with pytest.raises(TypeError, match=r"test_checkpoint\.Stranger has no tag"):
-        TakenApart(Stranger(), {})
+        EncodedTree(Stranger(), {})
     for name in (
         "os.system",
         "okl.solvers.online.solver.OnlineState.start",
@@ -96,7 +96,7 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
         "no-such-tag",
     ):
         with pytest.raises(CheckpointError, match=rf"holds a '{name}', a class that this okl does not know\. Load"):
-            PutTogether({"is": name, "has": {}}, {}, {})
+            DecodedTree({"is": name, "has": {}}, {}, {})
     broken: tuple[dict[str, Any], ...] = (
         {"is": ["a"]},
         {"array": "7"},
@@ -106,7 +106,7 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
     )
     for tree in broken:
         with pytest.raises(CheckpointError, match="names what is not there"):
-            PutTogether(tree, {}, {})
+            DecodedTree(tree, {}, {})
 
 
 def written(run: Path) -> Path:
@@ -192,27 +192,27 @@ def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[
     settings = TrainSettings(data=str(data.folder), frequencies=20)
     origin = Origin.of(settings, data)
     about = json.loads(json.dumps(origin.as_json()))
-    refuse_other_origin(Origin(**about), origin, data.folder, "run")
+    check_same_origin(Origin(**about), origin, data.folder, "run")
     for elsewhere in ({"threads": 1}, {"checkpoint_seconds": 5.0}, {"workers": 2}, {"workers": 2, "mode": "stream"}):
-        refuse_other_settings(about, settings.model_copy(update=elsewhere), "run")
+        check_same_settings(about, settings.model_copy(update=elsewhere), "run")
     for name, value in {"frequencies": 30, "seed": 1, "mode": "sum", "passes": 2}.items():
         with pytest.raises(CheckpointError, match=rf"^run was started with {name} = .* Remove it to resume"):
-            refuse_other_settings(about, settings.model_copy(update={name: value}), "run")
+            check_same_settings(about, settings.model_copy(update={name: value}), "run")
     other = Origin.of(settings, learnable["multiclass"])
     with pytest.raises(CheckpointError, match=f"sha256 {data.sha256[:12]}, but .*/binary has {other.data_sha256[:12]}"):
-        refuse_other_origin(origin, other, data.folder, "run")
+        check_same_origin(origin, other, data.folder, "run")
     for code in ({"source_sha256": "0" * 64}, {"versions": origin.versions | {"numpy": "1.0"}}):
         with pytest.raises(
             CheckpointError, match=r"was started with (code|numpy) .*the resumed model could differ\. Use"
         ):
-            refuse_other_origin(origin, replace(origin, **code), data.folder, "run")
+            check_same_origin(origin, replace(origin, **code), data.folder, "run")
 
 
 def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(
     learnable: dict[Task, Dataset], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     origin = Origin.of(TrainSettings(data="nowhere"), learnable["binary"])
-    keeper = RunKeeper(tmp_path / "gone", origin, 0.0, 1, {})
+    keeper = RunCheckpoints(tmp_path / "gone", origin, 0.0, 1, {})
     with open_execution(threads=1) as execution:
         keeper.of("model").offer(Position(0), execution)
     assert "Could not write a checkpoint" in caplog.text

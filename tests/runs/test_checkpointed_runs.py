@@ -14,7 +14,7 @@ from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.telemetry import NullObserver
-from okl.runs.checkpoint import find_unfinished, in_mode_of, newest_head, refuse_other_settings, settings_of
+from okl.runs.checkpoint import check_same_settings, find_unfinished, in_mode_of, newest_head, settings_of
 from okl.runs.plan import mode_of
 from okl.runs.train import train
 from tests.rows import curved, train_settings, write
@@ -138,10 +138,10 @@ def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[st
     about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": mode_of(before)}
     settings = before.model_copy(update=now)
     assert mode_of(in_mode_of(about["settings"], settings)) == about["mode"] == mode
-    refuse_other_settings(about, settings, "later")
+    check_same_settings(about, settings, "later")
     other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):
-        refuse_other_settings(about, other, "later")
+        check_same_settings(about, other, "later")
 
 
 def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
-from okl.foundation.settings import SolverName, TrainSettings, WhereSettings, settings_from
+from okl.foundation.settings import ExecutionSettings, SolverName, TrainSettings, settings_from
 from okl.runs.plan import (
     LAWS,
     MIB,
@@ -97,9 +97,9 @@ def test_a_source_is_checked_by_its_columns(tmp_path: Path) -> None:
 
 def test_a_scheduler_is_asked_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        check_workers(WhereSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
+        check_workers(ExecutionSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
     with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at 127\.0\.0\.1:9"):
-        check_workers(WhereSettings(scheduler="127.0.0.1:9"))
+        check_workers(ExecutionSettings(scheduler="127.0.0.1:9"))
 
 
 def test_a_run_without_a_place_gets_a_new_one_at_home(

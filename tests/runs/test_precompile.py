@@ -16,7 +16,7 @@ from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.runs.precompile import ROWS, compile_ahead, made_up_rows
+from okl.runs.precompile import ROWS, compile_ahead, synthetic_rows
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, write
 
@@ -74,7 +74,7 @@ def test_made_up_rows_are_like_those_of_the_data(task: Task, tmp_path: Path) -> 
     source = write(tmp_path, curved(400, task))
     options = ingest_settings(scale="minmax", scale_target=task == "regression")
     data = ingest(source, tmp_path / "set", options).dataset
-    rows = made_up_rows(data.schema, settings_from(TrainSettings, {"data": "rows", "precision": "float64"}, "test"))
+    rows = synthetic_rows(data.schema, settings_from(TrainSettings, {"data": "rows", "precision": "float64"}, "test"))
     assert rows.inputs.shape == (ROWS, 3)
     assert rows.inputs.dtype == np.float64
     assert np.all(np.abs(rows.inputs.mean(axis=0) - 0.5) < 0.3)

@@ -16,8 +16,8 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.runs.checkpoint import Origin, Position, RunKeeper
-from okl.runs.loop import Learnt, learn
+from okl.runs.checkpoint import Origin, Position, RunCheckpoints
+from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import learnt_columns, make_solver
 from okl.solvers.accelerated import shards
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -31,7 +31,7 @@ class GoneError(Exception):
 
 
 @dataclass(eq=False)
-class Mortal(RunKeeper):
+class Mortal(RunCheckpoints):
     """Keeps every step, and is gone after some."""
 
     left: int = 2
@@ -54,14 +54,14 @@ def solver_of(settings: TrainSettings, data: Dataset, scratch: Path | None) -> A
     return replace(solver, scratch=scratch) if isinstance(solver, AcceleratedSolver) else solver
 
 
-def story(learnt: Learnt) -> tuple[Any, ...]:
+def story(learnt: TrainedSolver) -> tuple[Any, ...]:
     """All that a run says of what it learnt, to the last bit, and of how."""
     arrays = {name: array.tobytes() for name, array in learnt.predictor.arrays().items()}
     watched = learnt.watch and learnt.watch.as_json()
     return arrays, learnt.standing, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
 
 
-def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[Learnt, int]:
+def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:
     """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
     for number in itertools.count(1):
         shards._runs.clear()  # what another process does not hold
@@ -73,7 +73,7 @@ def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, fol
         solver = solver_of(settings, data, scratch)
         try:
             begin = keeper.resume() or solver.start(data, execution)
-            return learn(solver, begin, data, execution, keeper=keeper.of("model")), number
+            return run_loop(solver, begin, data, execution, keeper=keeper.of("model")), number
         except GoneError:
             shutil.rmtree(scratch)
     raise AssertionError
@@ -87,7 +87,7 @@ def test_a_run_that_is_broken_off_and_gone_on_with_learns_the_same_bits(
     settings = settings_from(TrainSettings, {"data": str(learnable[task].folder), "threads": 2} | values, "test")
     data = learnt_columns(settings, learnable[task])
     solver = solver_of(settings, data, None)
-    whole = learn(solver, solver.start(data, here), data, here)
+    whole = run_loop(solver, solver.start(data, here), data, here)
     resumed, n_processes = broken_off(settings, data, here, tmp_path)
     assert n_processes > 1
     assert story(resumed) == story(whole)

@@ -27,20 +27,20 @@ from okl.runs.select import (
     LEAST_ROWS,
     MOST_LANDMARKS,
     Candidate,
+    CandidateResult,
     Choice,
-    Likeness,
-    Race,
-    Ran,
+    NeighbourSimilarity,
+    Selection,
     Shape,
     _sized,
     are_test_rows_given,
     better_online,
     choose,
-    field,
     fogd_size,
+    initial_candidates,
     most_landmarks,
     ridge_seconds,
-    rounds_of_race,
+    selection_rounds,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.options import check_options
@@ -148,8 +148,8 @@ def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, 
 
 
 def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[str, Dataset]) -> None:
-    rounds = rounds_of_race(SECONDS, data["circles"].rows("train"))
-    assert rounds != rounds_of_race(60.0, data["circles"].rows("train"))
+    rounds = selection_rounds(SECONDS, data["circles"].rows("train"))
+    assert rounds != selection_rounds(60.0, data["circles"].rows("train"))
     told = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
     assert told <= set(rounds)
     assert of_circles.record["rows"] == rounds[-1][0]
@@ -188,11 +188,11 @@ def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
     assert all(np.isfinite(one["score"]) for one in choice.record["candidates"])
 
 
-def race_of(coarse: float) -> Race:
+def race_of(coarse: float) -> Selection:
     """A Gaussian kernel that is ahead of a linear model; coarse : error with half of the landmarks."""
-    curved = Ran(Candidate("minmax", "gaussian", 0.5), 0.2, 0.5, 1e-6, 8192, 1024, 0.4, 1.0, True)
-    linear = Ran(Candidate("minmax", "linear"), 0.3, 0.7, 1e-3, 8192, 11, None, 0.1, True)
-    return Race((curved, linear), coarse)
+    curved = CandidateResult(Candidate("minmax", "gaussian", 0.5), 0.2, 0.5, 1e-6, 8192, 1024, 0.4, 1.0, True)
+    linear = CandidateResult(Candidate("minmax", "linear"), 0.3, 0.7, 1e-3, 8192, 11, None, 0.1, True)
+    return Selection((curved, linear), coarse)
 
 
 @pytest.mark.parametrize(
@@ -326,17 +326,17 @@ def test_online_learning_is_for_landmarks_that_are_few_for_want_of_time() -> Non
 def test_less_time_or_fewer_rows_make_rounds_smaller_and_fewer(rows: int) -> None:
     before: list[tuple[int, int]] = []
     for seconds in BUDGETS:
-        rounds = rounds_of_race(seconds, rows)
+        rounds = selection_rounds(seconds, rows)
         assert rounds == sorted(set(rounds))
         assert all(1 <= landmarks <= sample <= rows for sample, landmarks in rounds)
         assert not before or rounds[-1] >= before[-1]
         before = rounds
-    assert rounds_of_race(1000.0, rows) == rounds_of_race(60.0, rows)
-    assert (rounds_of_race(1.0, rows) < rounds_of_race(60.0, rows)) == (rows > 256)
+    assert selection_rounds(1000.0, rows) == selection_rounds(60.0, rows)
+    assert (selection_rounds(1.0, rows) < selection_rounds(60.0, rows)) == (rows > 256)
 
 
 def test_linear_models_start_first_and_nothing_starts_twice() -> None:
-    starters = field(("standard", "minmax"))
+    starters = initial_candidates(("standard", "minmax"))
     assert [one.kernel for one in starters[:2]] == ["linear", "linear"]
     assert {one.kernel for one in starters} == {"linear", *FACTORS}
     assert len(set(starters)) == len(starters) == len({one.name for one in starters})
@@ -465,7 +465,7 @@ def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
 def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
     together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
 ) -> None:
-    found = Likeness(together, apart, rows, rates)
+    found = NeighbourSimilarity(together, apart, rows, rates)
     assert (found.told, found.decides) == (told, decides)
 
 

@@ -24,7 +24,7 @@ from okl.foundation.settings import SolverName, TrainSettings, settings_from
 from okl.foundation.stored import TAG, tag_of, tagged_classes
 from okl.foundation.types import Task
 from okl.lifecycle.champion import load_state
-from okl.runs.checkpoint import PutTogether, TakenApart, complete_ones, former_names, known_classes, write_checkpoint
+from okl.runs.checkpoint import DecodedTree, EncodedTree, complete_ones, former_names, known_classes, write_checkpoint
 from okl.runs.plan import learnt_columns, make_solver
 
 FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules
@@ -105,9 +105,9 @@ def test_the_state_of_every_solver_is_stored_by_tags(solver: str, learnable: dic
     data = learnt_columns(settings, learnable[task])
     with open_execution(threads=1) as execution:
         state = make_solver(settings, data).start(data, execution)
-    apart = TakenApart(state, {"data": data})
+    apart = EncodedTree(state, {"data": data})
     assert tag_of(type(state)) in names_in(apart.tree) <= set(tagged_classes())
-    again = TakenApart(PutTogether(apart.tree, apart.arrays, {"data": data}).value, {"data": data})
+    again = EncodedTree(DecodedTree(apart.tree, apart.arrays, {"data": data}).value, {"data": data})
     assert json.dumps(again.tree) == json.dumps(apart.tree)
 
 
@@ -117,7 +117,7 @@ def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) 
     class Before:
         number: int
 
-    tree = TakenApart([Before(1), Before(2)], {}).tree
+    tree = EncodedTree([Before(1), Before(2)], {}).tree
     assert names_in(tree) == {"state-of-a-test"}
     stored._classes.clear()  # as in the next version of okl
 
@@ -126,7 +126,7 @@ def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) 
     class After:
         number: int
 
-    assert PutTogether(tree, {}, {}).value == [After(1), After(2)]
+    assert DecodedTree(tree, {}, {}).value == [After(1), After(2)]
 
 
 def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_tags: None) -> None:
@@ -153,10 +153,10 @@ def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_
     part = {"is": "part-of-a-test", "has": {"steps": 3, "doubled": 6}}
     # what is dropped counts among the instances that later ones refer to by their numbers
     tree = {"is": "more-of-a-test", "has": {"n": 7, "gone": part, "part": {"same": 1}, "extra": 9}}
-    value = PutTogether(tree, {}, {}).value
+    value = DecodedTree(tree, {}, {}).value
     assert value == More(7, Part(3), 9)
     assert set(vars(value)) == {"n_rows", "part", "bonus"}
-    assert TakenApart(value, {}).tree["has"].keys() == {"n_rows", "part", "bonus"}
+    assert EncodedTree(value, {}).tree["has"].keys() == {"n_rows", "part", "bonus"}
 
 
 class Pair(NamedTuple):
@@ -205,7 +205,7 @@ def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> No
         """Without a tag of its own."""
 
     with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.stored\.stored"):
-        TakenApart(Further(), {})
+        EncodedTree(Further(), {})
 
 
 @pytest.mark.parametrize(
@@ -213,4 +213,4 @@ def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> No
 )
 def test_a_class_that_this_okl_does_not_know_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(CheckpointError, match=rf"^The state holds a '{name}', a class that this okl does not know\."):
-        PutTogether({"is": "online-state", "has": {"learner": {"is": name, "has": {}}}}, {}, {})
+        DecodedTree({"is": "online-state", "has": {"learner": {"is": name, "has": {}}}}, {}, {})

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from okl.foundation.types import Task
-from okl.solvers.base import LEVEL, DriftWatch, Standing, Window, judge
+from okl.solvers.base import LEVEL, DriftWatch, DriftWindow, SolverProgress, judge
 
 ROWS, WINDOWS = 256, 100
 
@@ -18,7 +18,7 @@ def watched(task: Task, losses: NDArray[np.floating[Any]], step: int = ROWS) -> 
     watch, totals = DriftWatch(task, ROWS), np.cumsum(losses)
     for done in [*range(step, len(losses), step), len(losses)]:
         error = float(totals[done - 1]) / done
-        watch.add(Standing(done, len(losses), error, 0.5))
+        watch.add(SolverProgress(done, len(losses), error, 0.5))
     return watch
 
 
@@ -26,7 +26,7 @@ def fired(watch: DriftWatch) -> list[int]:
     return [place for place, window in enumerate(watch.windows) if window.fired]
 
 
-def chance(past: list[Window], window: Window) -> float:
+def chance(past: list[DriftWindow], window: DriftWindow) -> float:
     verdict = judge("binary", past, window)
     assert verdict is not None
     return verdict.p_value
@@ -46,7 +46,7 @@ def kept_watched(rates: list[NDArray[np.float64]], task: Task = "binary", level:
     for place in range(len(rates)):
         kept = range(max(0, place - 4), place)
         wrong = tuple(int(rng.binomial(ROWS, rates[model][place])) for model in kept)
-        watch.add(Standing((place + 1) * ROWS, n_rows, 0.1, 0.5, kept_wrong=wrong))
+        watch.add(SolverProgress((place + 1) * ROWS, n_rows, 0.1, 0.5, kept_wrong=wrong))
     return watch
 
 
@@ -74,7 +74,7 @@ def test_models_kept_tell_of_a_change_that_the_learner_does_not_feel() -> None:
 def test_a_model_kept_is_judged_beside_windows_that_it_did_not_learn() -> None:
     watch = DriftWatch("binary", ROWS)
     for place, wrong in enumerate([(), (90,), (50, 20), (30, 40, 25), (85, 26, 22, 28)]):
-        watch.add(Standing((place + 1) * ROWS, 10 * ROWS, 0.1, 0.5, kept_wrong=wrong))
+        watch.add(SolverProgress((place + 1) * ROWS, 10 * ROWS, 0.1, 0.5, kept_wrong=wrong))
     tables = {2: [[22], [25]], 3: [[26], [40, 20]], 4: [[85], [30, 50, 90]]}
     chances = []
     for here, past in tables.values():
@@ -117,15 +117,15 @@ def test_a_window_right_after_one_that_fired_tells_of_the_same_change() -> None:
 
 
 def test_the_test_of_mistakes_is_fishers() -> None:
-    past, window = [Window(0, 300, 30, 0), Window(300, 200, 18, 0)], Window(500, 250, 40, 0)
+    past, window = [DriftWindow(0, 300, 30, 0), DriftWindow(300, 200, 18, 0)], DriftWindow(500, 250, 40, 0)
     table = [[40, 210], [18, 182]]  # the later half of two windows is the second
     assert chance(past, window) == pytest.approx(stats.fisher_exact(table, alternative="greater").pvalue)
 
 
 def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() -> None:
-    window = Window(16 * 256, 256, 56, 0)
+    window = DriftWindow(16 * 256, 256, 56, 0)
     for errors, calm in (([10, 40] * 8, False), ([24, 26] * 8, True)):
-        past = [Window(place * 256, 256, total, 0) for place, total in enumerate(errors)]
+        past = [DriftWindow(place * 256, 256, total, 0) for place, total in enumerate(errors)]
         assert sum(errors[8:]) == 200
         assert (chance(past, window) <= LEVEL) == calm
         assert chance(past[-6:], window) <= LEVEL

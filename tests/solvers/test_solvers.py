@@ -18,7 +18,7 @@ from okl.distributed.local import LocalExecution
 from okl.features.predictors import predictor_from_stored
 from okl.foundation.types import Task
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
-from okl.solvers.base import Solver, Standing
+from okl.solvers.base import Solver, SolverProgress
 from tests.solver_cases import PASSES, SOLVERS, Make, bits, last_state, states
 
 
@@ -93,9 +93,9 @@ def test_dask_workers_give_the_same_bits_as_this_process(
     assert bits(solver, last_state(solver, data, two_workers)) == bits(solver, last_state(solver, data, here))
 
 
-def standing_of(solver: Solver[Any], state: Any) -> Standing:
+def standing_of(solver: Solver[Any], state: Any) -> SolverProgress:
     standing = solver.standing(state)
-    assert isinstance(standing, Standing)
+    assert isinstance(standing, SolverProgress)
     return standing
 
 

@@ -119,10 +119,10 @@ def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
             yield stream
             return
         stream.seek(span[0])
-        yield Stretch(stream, span[1] - span[0])
+        yield LineBlock(stream, span[1] - span[0])
 
 
-class Stretch(io.RawIOBase):
+class LineBlock(io.RawIOBase):
     """So many bytes of a stream, from where it stands."""
 
     def __init__(self, stream: io.RawIOBase, size: int) -> None:
@@ -205,14 +205,14 @@ def settled(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema])
 
 
-class Looked(NamedTuple):
+class ScanResult(NamedTuple):
     """Result of a scan of a block of lines: the types that fit all values, by column, and the number of rows."""
 
     schema: pa.Schema
     rows: int
 
 
-def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> Looked | None:
+def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
     """Read a stretch block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
     begun = span[0] > 0
@@ -229,18 +229,18 @@ def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: 
         if found is None:
             return None
         schema, rows = merged_types(schema, found.schema), rows + found.rows
-    return Looked(schema, rows)
+    return ScanResult(schema, rows)
 
 
-def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> Looked | None:
+def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> ScanResult | None:
     if not lines.strip(b"\r\n"):
-        return Looked(pa.schema([(name, pa.null()) for name in names]), 0)
+        return ScanResult(pa.schema([(name, pa.null()) for name in names]), 0)
     reading = headless(names) if without_header else READING  # a name in quotes may hold a line end
     try:
         table = pacsv.read_csv(pa.BufferReader(lines), reading, **_typing(dialect))
     except pa.ArrowException:
         return None
-    return Looked(table.schema, len(table))
+    return ScanResult(table.schema, len(table))
 
 
 def merged_types(one: pa.Schema, other: pa.Schema) -> pa.Schema:

@@ -22,7 +22,7 @@ from okl.data.ingest.columns import Roles
 from okl.data.ingest.csv import explain_words
 from okl.data.ingest.sources import Source, read_piece
 from okl.data.ingest.targets import TargetReader, held_out
-from okl.data.ingest.writer import Passed, Seat
+from okl.data.ingest.writer import CopiedRows, ShardPosition
 from okl.data.order import MOST_INPUTS
 from okl.data.values import (
     DATE_PARTS,
@@ -76,7 +76,7 @@ class ColumnPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ColumnScan:
     """Statistics of one column over the TRAIN rows.
 
     rows : with a value; missing : without one; values : rows by value, None where there are more than MOST_VALUES
@@ -91,7 +91,7 @@ class Found:
     numeric: int = 0
     dated: int = 0
 
-    def plus(self, later: Found) -> Found:
+    def plus(self, later: ColumnScan) -> ColumnScan:
         """Merge the statistics of later rows; the values of the later ones are counted in this one's counter."""
         values: Counter[str] | None = None
         if self.values is not None and later.values is not None:
@@ -99,7 +99,7 @@ class Found:
             values = None if len(self.values) > MOST_VALUES else self.values
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
-        return Found(rows, missing, values, sums, self.numeric + later.numeric, self.dated + later.dated)
+        return ColumnScan(rows, missing, values, sums, self.numeric + later.numeric, self.dated + later.dated)
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
@@ -117,14 +117,14 @@ def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> l
 
 
 @dataclass(frozen=True)
-class LookAtColumns:
+class ScanColumns:
     """Work on a piece: what its TRAIN rows hold of some columns."""
 
     roles: Roles
     plans: tuple[ColumnPlan, ...]
     seed: int
 
-    def __call__(self, seat: Seat) -> tuple[int, list[Found]]:
+    def __call__(self, seat: ShardPosition) -> tuple[int, list[ColumnScan]]:
         """Rows of the piece, and what was found of each column."""
         beside = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
         columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *beside]))
@@ -140,16 +140,16 @@ class LookAtColumns:
             ]
         return n_rows, found
 
-    def _nothing(self, plan: ColumnPlan) -> Found:
-        return Found(values=Counter()) if plan.kind == "category" else Found(sums=np.zeros(len(plan.parts)))
+    def _nothing(self, plan: ColumnPlan) -> ColumnScan:
+        return ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
 
 
-def _over(found: Found) -> bool:
+def _over(found: ColumnScan) -> bool:
     """Return whether a text column has too many values to continue counting."""
     return found.values is None and found.sums is None
 
 
-def _look(plan: ColumnPlan, column: pa.Array) -> Found:
+def _look(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     n = len(column)
     if plan.kind == "category":
         return count_words(column)
@@ -160,10 +160,10 @@ def _look(plan: ColumnPlan, column: pa.Array) -> Found:
         parts = date_parts(column, plan.kind == "timestamp", plan.time_zone)
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
-    return Found(rows, n - rows, sums=parts[:, present].sum(axis=1))
+    return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1))
 
 
-def count_words(column: pa.Array) -> Found:
+def count_words(column: pa.Array) -> ColumnScan:
     """Count the words of a column of text."""
     words, index = words_and_index(column)
     counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
@@ -177,12 +177,12 @@ def count_words(column: pa.Array) -> Found:
     )
     rows = named.total()
     values = None if len(named) > MOST_VALUES else named
-    return Found(rows, len(column) - rows, values, numeric=numeric, dated=dated)
+    return ColumnScan(rows, len(column) - rows, values, numeric=numeric, dated=dated)
 
 
 def look_at_columns(
     source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
-) -> list[Found]:
+) -> list[ColumnScan]:
     """Scan the TRAIN rows of a source for the content of some columns.
 
     source : one whose pieces know their rows, where workers read it
@@ -193,28 +193,28 @@ def look_at_columns(
     """
     if not plans:
         return []
-    work = LookAtColumns(replace(roles, keys=()), tuple(plans), settings.seed)
+    work = ScanColumns(replace(roles, keys=()), tuple(plans), settings.seed)
     parts = _in_turn(work, source) if execution is None else execution.map(work, seats_of(source))
     return reduce(_plus, (found for _, found in parts))
 
 
-def _plus(one: list[Found], other: list[Found]) -> list[Found]:
+def _plus(one: list[ColumnScan], other: list[ColumnScan]) -> list[ColumnScan]:
     return [a.plus(b) for a, b in zip(one, other, strict=True)]
 
 
-def _in_turn(work: LookAtColumns, source: Source) -> Iterable[tuple[int, list[Found]]]:
+def _in_turn(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
     rows = 0
     for piece in source.pieces():
-        n_rows, found = work(Seat(piece, Passed(rows)))
+        n_rows, found = work(ShardPosition(piece, CopiedRows(rows)))
         rows += n_rows
         yield n_rows, found
 
 
-def seats_of(source: Source) -> list[Seat]:
+def seats_of(source: Source) -> list[ShardPosition]:
     """Pieces that know their rows, with what comes before each."""
     seats, rows = [], 0
     for piece in source.pieces():
-        seats.append(Seat(piece, Passed(rows)))
+        seats.append(ShardPosition(piece, CopiedRows(rows)))
         rows += piece.rows or 0
     return seats
 
@@ -227,14 +227,16 @@ LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
 
 
-class Learnt(NamedTuple):
+class FittedEncodings(NamedTuple):
     """Roles whose features are the inputs, and a sentence for each column that was left out."""
 
     roles: Roles
     notes: list[str]
 
 
-def learn_encodings(source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None) -> Learnt:
+def learn_encodings(
+    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None
+) -> FittedEncodings:
     """Decide how each column becomes inputs; a table of numbers is left as it is, without being read.
 
     The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
@@ -248,7 +250,7 @@ def learn_encodings(source: Source, roles: Roles, settings: IngestSettings, exec
     plans = column_plans(roles, source.schema, settings)
     mean = settings.missing == "mean"
     if not mean and all(plan.kind == "number" for plan in plans):
-        return Learnt(roles, [])
+        return FittedEncodings(roles, [])
     looked = [plan for plan in plans if mean or plan.kind == "category"]
     found = dict(zip(looked, look_at_columns(source, roles, looked, settings, execution), strict=True))
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
@@ -265,7 +267,7 @@ def learn_encodings(source: Source, roles: Roles, settings: IngestSettings, exec
             made[plan.name] = None
         else:
             made[plan.name] = _filled(plan, found[plan] if mean else None, taken)
-    return Learnt(_with_inputs(roles, made, notes, source.location), notes)
+    return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
 
 
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
@@ -284,7 +286,7 @@ def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence
     return replace(roles, features=features, encodings=encodings)
 
 
-def _category(name: str, found: Found, settings: IngestSettings, taken: set[str]) -> Encoding:
+def _category(name: str, found: ColumnScan, settings: IngestSettings, taken: set[str]) -> Encoding:
     assert found.values is not None
     ranked = sorted(found.values, key=lambda word: (-found.values[word], word))  # type: ignore[index]
     kept = tuple(sorted(ranked[: settings.max_categories]))
@@ -294,7 +296,7 @@ def _category(name: str, found: Found, settings: IngestSettings, taken: set[str]
     return Encoding(name, "category", inputs, categories=kept, other=other, missing=missing)
 
 
-def _filled(plan: ColumnPlan, found: Found | None, taken: set[str]) -> Encoding:
+def _filled(plan: ColumnPlan, found: ColumnScan | None, taken: set[str]) -> Encoding:
     """A number or date; found : where missing values become the mean."""
     inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
     if found is None:
@@ -321,7 +323,7 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
-def _left_out(name: str, found: Found, settings: IngestSettings, where: str) -> str:
+def _left_out(name: str, found: ColumnScan, settings: IngestSettings, where: str) -> str:
     """Why a text column makes no inputs; "" if it makes some."""
     asked = name in settings.categories
     if found.values is None:
@@ -343,7 +345,7 @@ def _left_out(name: str, found: Found, settings: IngestSettings, where: str) -> 
     return ""
 
 
-def check_words(source: Source, name: str, found: Found, settings: IngestSettings) -> None:
+def check_words(source: Source, name: str, found: ColumnScan, settings: IngestSettings) -> None:
     """Raise DataError for text that are dates, or numbers of a CSV file among which a few words stand."""
     if name in settings.categories or found.rows == 0:
         return

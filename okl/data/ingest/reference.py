@@ -17,7 +17,7 @@ from okl.data.dataset import Encoding, EncodingKind, Schema
 from okl.data.encoder import check_kinds
 from okl.data.ingest.columns import Roles, check_present, share_of
 from okl.data.ingest.sources import Source, SvmlightReading, open_source
-from okl.data.ingest.targets import Classes, TargetReader, plain_label
+from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
 from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
@@ -111,7 +111,7 @@ def reader_by(reference: Schema, source: Source) -> TargetReader:
     return TargetReader(reference.target, source.schema.field(reference.target).type, reference.task, codes=codes)
 
 
-def classes_by(reference: Schema, reader: TargetReader, where: str) -> Classes:
+def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCounts:
     """The classes of the reference, with the counts of the rows that were read.
 
     Raises
@@ -119,7 +119,7 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> Classes:
     DataError : a label that the reference does not have
     """
     if reference.task == "regression":
-        return Classes("regression")
+        return ClassCounts("regression")
     unknown = next(
         (value for value in (*reader.counts, *reader.only_test) if value not in reference.stored_labels), None
     )
@@ -132,10 +132,10 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> Classes:
             f"{shown}. Leave such rows out, or begin anew with them."
         )
     counts = tuple(reader.counts.get(stored, 0) for stored in reference.stored_labels)
-    return Classes(reference.task, reference.labels, reference.stored_labels, counts)
+    return ClassCounts(reference.task, reference.labels, reference.stored_labels, counts)
 
 
-def schema_by(reference: Schema, classes: Classes) -> Schema:
+def schema_by(reference: Schema, classes: ClassCounts) -> Schema:
     """The reference with the counts of classes that were read."""
     return replace(reference, class_counts=classes.class_counts)
 

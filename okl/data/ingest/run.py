@@ -19,13 +19,13 @@ from okl.data.ingest.columns import Roles, assign_roles, identifier_notes
 from okl.data.ingest.encoders import check_first_rows, learn_encodings
 from okl.data.ingest.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by, told_types
 from okl.data.ingest.sources import Source, SvmlightReading, looked_through, open_source
-from okl.data.ingest.targets import Classes, TargetReader
+from okl.data.ingest.targets import ClassCounts, TargetReader
 from okl.data.ingest.writer import (
     Counts,
     Progress,
     RowCopier,
     RowReader,
-    Written,
+    WrittenSplit,
     column_statistics,
     copy_on_workers,
     fingerprint_on_workers,
@@ -234,7 +234,7 @@ def _copy_here(
     reader: TargetReader,
     folder: Path,
     progress: Progress | None,
-) -> tuple[Counts, Written, Written]:
+) -> tuple[Counts, WrittenSplit, WrittenSplit]:
     """Read all rows in this process and hand those that stay to the writer of their split."""
     writers = shard_writers(folder, source.schema, roles, settings)
     copier = RowCopier(RowReader(roles, settings, reader), writers)
@@ -248,7 +248,7 @@ def _copy_here(
     finally:
         for writer in writers:
             writer.abandon()
-    train, test = (Written(writer.shards, writer.moments, writer.target_moments) for writer in writers)
+    train, test = (WrittenSplit(writer.shards, writer.moments, writer.target_moments) for writer in writers)
     return Counts(copier.at.rows, copier.at.rows - train.rows - test.rows), train, test
 
 
@@ -259,7 +259,7 @@ def _finish(
     roles: Roles,
     settings: IngestSettings,
     reader: TargetReader,
-    written: tuple[Written, Written],
+    written: tuple[WrittenSplit, WrittenSplit],
     counts: Counts,
     reference: Schema | None,
     notes: list[str],
@@ -296,7 +296,9 @@ def _as_given(settings: IngestSettings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in YOUNGER or value != _DEFAULTS[name]}
 
 
-def _schema(source: Source, roles: Roles, settings: IngestSettings, classes: Classes, train: Written) -> Schema:
+def _schema(
+    source: Source, roles: Roles, settings: IngestSettings, classes: ClassCounts, train: WrittenSplit
+) -> Schema:
     target: ColumnStatistics | None = None
     if classes.task == "regression":
         (target,) = column_statistics(train.target_moments)

@@ -350,6 +350,6 @@ def _in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
         return list(threads.map(work, pieces))
 
 
-def _look_through(piece: Piece) -> csv.Looked | None:
+def _look_through(piece: Piece) -> csv.ScanResult | None:
     assert piece.span is not None
     return csv.look_through(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)

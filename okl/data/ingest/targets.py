@@ -29,7 +29,7 @@ Targets = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Classes:
+class ClassCounts:
     """The task, the labels in order, the stored value of each, and the TRAIN rows of each; all empty for regression."""
 
     task: Task
@@ -146,7 +146,7 @@ class TargetReader:
                 f"{where}: target {self.name!r} is of type {self.kind}; expected numbers, bools or text labels."
             )
 
-    def classes(self, where: str) -> Classes:
+    def classes(self, where: str) -> ClassCounts:
         """Settle the task once all rows were seen.
 
         Raises
@@ -157,7 +157,7 @@ class TargetReader:
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
         task = decide_task(self.task, len(self.counts), self.rows, named, measured)
         if task == "regression":
-            return Classes("regression")
+            return ClassCounts("regression")
         names = {float(code): word for word, code in self.codes.items()}
         labels = {value: names[value] if self.text else plain_label(value, self.kind) for value in self.counts}
         stored = sorted(self.counts, key=lambda value: labels[value])
@@ -170,7 +170,7 @@ class TargetReader:
                     "row has that label. Move such a row to train, or leave it out."
                 )
         counts = tuple(self.counts[value] for value in stored)
-        return Classes(task, tuple(labels[value] for value in stored), tuple(stored), counts)
+        return ClassCounts(task, tuple(labels[value] for value in stored), tuple(stored), counts)
 
     def _check(self, task: Task, labels: Sequence[Label], where: str) -> None:
         shown = ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))

@@ -37,7 +37,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moments:
+class ColumnMoments:
     """Moments of n columns over some rows: all arrays (n,) float64.
 
     squares : sum of squared deviations from the mean, so that the population variance is squares / count
@@ -50,13 +50,13 @@ class Moments:
     maximum: Vector
 
 
-def empty_moments(n_columns: int) -> Moments:
+def empty_moments(n_columns: int) -> ColumnMoments:
     """Moments over no rows: the neutral element of `merge_moments`."""
     zeros, infinite = np.zeros(n_columns), np.full(n_columns, np.inf)
-    return Moments(0, zeros, zeros.copy(), infinite, -infinite)
+    return ColumnMoments(0, zeros, zeros.copy(), infinite, -infinite)
 
 
-def moments_of(columns: FloatArray) -> Moments:
+def moments_of(columns: FloatArray) -> ColumnMoments:
     """Moments of columns (n_columns, rows) of any precision; the values are taken as they are and summed in float64."""
     n_columns, rows = columns.shape
     if rows == 0:
@@ -67,10 +67,12 @@ def moments_of(columns: FloatArray) -> Moments:
         mean[index] = values.mean()
         values -= mean[index]
         squares[index] = np.square(values, out=values).sum()  # no BLAS: its threads would decide the last bits
-    return Moments(rows, mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
+    return ColumnMoments(
+        rows, mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64)
+    )
 
 
-def merge_moments(one: Moments, other: Moments) -> Moments:
+def merge_moments(one: ColumnMoments, other: ColumnMoments) -> ColumnMoments:
     """Moments over the rows of both.
 
     With delta = mean_2 - mean_1 and n = n_1 + n_2:
@@ -82,7 +84,7 @@ def merge_moments(one: Moments, other: Moments) -> Moments:
     if one.count == 0 or other.count == 0:
         return other if one.count == 0 else one
     delta = other.mean - one.mean
-    return Moments(
+    return ColumnMoments(
         count,
         one.mean + delta * (other.count / count),
         one.squares + other.squares + delta * delta * (one.count * (other.count / count)),
@@ -91,7 +93,7 @@ def merge_moments(one: Moments, other: Moments) -> Moments:
     )
 
 
-def column_statistics(moments: Moments) -> tuple[ColumnStatistics, ...]:
+def column_statistics(moments: ColumnMoments) -> tuple[ColumnStatistics, ...]:
     """One record a column; the mean of a constant column is its value, exactly."""
     mean = np.where(moments.minimum == moments.maximum, moments.minimum, moments.mean)
     deviation = np.sqrt(moments.squares / max(1, moments.count))
@@ -121,12 +123,12 @@ def group_rows(asked: int, n_features: int) -> int:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSplit:
     """Written part of a split: its shards, in order, and the moments of inputs and target over them."""
 
     shards: list[Shard]
-    moments: Moments
-    target_moments: Moments
+    moments: ColumnMoments
+    target_moments: ColumnMoments
 
     @property
     def rows(self) -> int:
@@ -154,9 +156,9 @@ class ShardWriter:
     shards: list[Shard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.groups: list[tuple[Moments, Moments]] | None = None
-        self.moments: Moments = empty_moments(self.n_features)
-        self.target_moments: Moments = empty_moments(1)
+        self.groups: list[tuple[ColumnMoments, ColumnMoments]] | None = None
+        self.moments: ColumnMoments = empty_moments(self.n_features)
+        self.target_moments: ColumnMoments = empty_moments(1)
         self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
         self._targets = np.empty(self._inputs.shape[1])
         self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
@@ -222,7 +224,7 @@ class ShardWriter:
         if sum(self._groups) == self.rows_per_shard:
             self._finish_file()
 
-    def _add_moments(self, inputs: Moments, targets: Moments) -> None:
+    def _add_moments(self, inputs: ColumnMoments, targets: ColumnMoments) -> None:
         if self.groups is not None:
             self.groups.append((inputs, targets))
             return
@@ -269,7 +271,7 @@ def shard_writers(
 # One process copies all rows of a source; a worker copies those that its shards take, by the same code.
 
 
-class Passed(NamedTuple):
+class CopiedRows(NamedTuple):
     """Rows of a source that have gone by: all of them, and those that stay, by split."""
 
     rows: int = 0
@@ -360,14 +362,14 @@ class RowCopier:
     reader: RowReader
     writers: tuple[ShardWriter, ShardWriter]
     wanted: tuple[range, range] | None = None
-    at: Passed = field(default_factory=Passed)
+    at: CopiedRows = field(default_factory=CopiedRows)
 
     def copy(self, piece: Piece) -> Iterator[int]:
         """Copy a piece; the rows read, batch by batch."""
         for rows in self.reader.batches(piece, self.at.rows):
             n_test = rows.n_test
             train, test = self.at.train, self.at.test
-            self.at = Passed(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
+            self.at = CopiedRows(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
             self._take(rows if self.wanted is None else _within(rows, self.wanted, train, test))
             yield rows.read
             if self._satisfied():
@@ -423,34 +425,34 @@ WRITING = "writing"
 
 
 @dataclass(frozen=True)
-class Seat:
+class ShardPosition:
     """A piece of the source, and how many rows come before it."""
 
     piece: Piece
-    at: Passed
+    at: CopiedRows
 
 
 @dataclass(frozen=True)
-class Task:
+class ShardTask:
     """Whole shards for one worker to write.
 
     seats : pieces with rows of these shards; train, test : numbers of rows among those of their split
     """
 
-    seats: tuple[Seat, ...]
+    seats: tuple[ShardPosition, ...]
     train: range
     test: range
 
 
 @dataclass(frozen=True)
-class Look:
+class ScanWork:
     """Work on a piece: how many rows stay, by split, and the labels that are text, in the order of their appearance."""
 
     roles: Roles
     settings: IngestSettings
     reader: TargetReader
 
-    def __call__(self, seat: Seat) -> tuple[Passed, list[str]]:
+    def __call__(self, seat: ShardPosition) -> tuple[CopiedRows, list[str]]:
         """Return the content of the piece."""
         targets = self.reader.fresh()
         roles = replace(self.roles, keys=())
@@ -459,19 +461,19 @@ class Look:
         for read in RowReader(roles, self.settings, targets, with_inputs).batches(seat.piece, seat.at.rows):
             n_test = read.n_test
             rows, train, test = rows + read.read, train + len(read.targets) - n_test, test + n_test
-        return Passed(rows, train, test), list(targets.codes)
+        return CopiedRows(rows, train, test), list(targets.codes)
 
 
-class Part(NamedTuple):
+class ShardTaskResult(NamedTuple):
     """Result of a task: shards by split, moments of each row group of train rows, and the labels."""
 
     shards: tuple[list[Shard], list[Shard]]
-    groups: list[tuple[Moments, Moments]]
+    groups: list[tuple[ColumnMoments, ColumnMoments]]
     targets: TargetReader
 
 
 @dataclass(frozen=True)
-class Write:
+class WriteWork:
     """Work on a task: write its shards to a folder of its own, in one that the caller has made."""
 
     roles: Roles
@@ -479,7 +481,7 @@ class Write:
     reader: TargetReader
     folder: Path
 
-    def __call__(self, task: Task) -> Part:
+    def __call__(self, task: ShardTask) -> ShardTaskResult:
         """Return the content of the piece."""
         own = self.folder / WRITING / secrets.token_hex(8)
         try:
@@ -504,7 +506,7 @@ class Write:
         train, test = (
             [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in writer.shards] for writer in writers
         )
-        return Part((train, test), writers[0].groups, targets)
+        return ShardTaskResult((train, test), writers[0].groups, targets)
 
 
 # Assignment of rows and shards to workers: the bytes equal those of one process.
@@ -543,7 +545,7 @@ def copy_on_workers(
     folder: Path,
     execution: Execution,
     progress: Progress | None,
-) -> tuple[Counts, Written, Written]:
+) -> tuple[Counts, WrittenSplit, WrittenSplit]:
     """Have workers read a source and write its shards.
 
     Parameters
@@ -564,7 +566,7 @@ def copy_on_workers(
     shards: tuple[list[Shard], list[Shard]] = ([], [])
     moments = empty_moments(len(roles.features)), empty_moments(1)
     with _writing_room(folder):
-        work = Write(roles, settings, reader, folder)
+        work = WriteWork(roles, settings, reader, folder)
         for part in execution.map(work, _tasks(seats, end, settings.rows_per_shard, execution.n_workers)):
             for found, more in zip(shards, part.shards, strict=True):
                 found += [_lifted(folder, shard, len(found) + at) for at, shard in enumerate(more)]
@@ -572,11 +574,13 @@ def copy_on_workers(
             reader.add(part.targets)
             if progress is not None:
                 progress(sum(shard.rows for found in shards for shard in found), end.train + end.test)
-    train, test = (Written(found, *moments) for found in shards)
+    train, test = (WrittenSplit(found, *moments) for found in shards)
     return Counts(end.rows, end.rows - end.train - end.test), train, test
 
 
-def _merged(one: tuple[Moments, Moments], other: tuple[Moments, Moments]) -> tuple[Moments, Moments]:
+def _merged(
+    one: tuple[ColumnMoments, ColumnMoments], other: tuple[ColumnMoments, ColumnMoments]
+) -> tuple[ColumnMoments, ColumnMoments]:
     return merge_moments(one[0], other[0]), merge_moments(one[1], other[1])
 
 
@@ -604,23 +608,23 @@ def _lifted(folder: Path, shard: Shard, index: int) -> Shard:
 
 def _seated(
     source: Source, roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
-) -> tuple[list[Seat], Passed]:
+) -> tuple[list[ShardPosition], CopiedRows]:
     """All pieces in order with what comes before each, and what comes before the end."""
     pieces = in_stretches(source)  # as they are, where the source was looked through
     if any(piece.rows is None for piece in pieces):
         counted = execution.map(count_rows, pieces)
         pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
         pieces = list(_numbered(pieces))
-    firsts = [Passed(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
-    seats = [Seat(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
+    firsts = [CopiedRows(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
+    seats = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
     decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
     held = list(_looked(seats, roles, settings, reader, execution) if decided else _drawn(seats, roles, settings))
-    places = list(accumulate(held, _beyond, initial=Passed()))
-    return [Seat(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
+    places = list(accumulate(held, _beyond, initial=CopiedRows()))
+    return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
 
 
-def _beyond(at: Passed, held: Passed) -> Passed:
-    return Passed(at.rows + held.rows, at.train + held.train, at.test + held.test)
+def _beyond(at: CopiedRows, held: CopiedRows) -> CopiedRows:
+    return CopiedRows(at.rows + held.rows, at.train + held.train, at.test + held.test)
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -632,15 +636,15 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _looked(
-    seats: Sequence[Seat], roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
-) -> Iterator[Passed]:
+    seats: Sequence[ShardPosition], roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
+) -> Iterator[CopiedRows]:
     """Return the remaining rows of each piece; text labels get their codes, in the order of all rows.
 
     Raises
     ------
     DataError : more labels than can be classes
     """
-    for seat, (held, words) in zip(seats, execution.map(Look(roles, settings, reader), seats), strict=True):
+    for seat, (held, words) in zip(seats, execution.map(ScanWork(roles, settings, reader), seats), strict=True):
         for word in words:
             reader.codes.setdefault(word, len(reader.codes))
         if len(reader.codes) > MAX_LABELS:
@@ -651,17 +655,17 @@ def _looked(
         yield held
 
 
-def _drawn(seats: Sequence[Seat], roles: Roles, settings: IngestSettings) -> Iterator[Passed]:
+def _drawn(seats: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[CopiedRows]:
     """Return the number of train and test rows of each piece, where only row numbers decide."""
     for seat in seats:
         rows, test = seat.piece.rows or 0, 0
         for start in range(0, rows if roles.share > 0 else 0, 2**20):
             some = hash_share(seat.at.rows + start, min(2**20, rows - start), settings.seed)
             test += int(np.count_nonzero(some < roles.share))
-        yield Passed(rows, rows - test, test)
+        yield CopiedRows(rows, rows - test, test)
 
 
-def _tasks(seats: Sequence[Seat], end: Passed, rows_per_shard: int, n_workers: int) -> list[Task]:
+def _tasks(seats: Sequence[ShardPosition], end: CopiedRows, rows_per_shard: int, n_workers: int) -> list[ShardTask]:
     """Whole shards, in order, about as many of each split for each task."""
     ends = [*(seat.at for seat in seats[1:]), end]
     shards = -(-end.train // rows_per_shard), -(-end.test // rows_per_shard)
@@ -681,7 +685,7 @@ def _tasks(seats: Sequence[Seat], end: Passed, rows_per_shard: int, n_workers: i
             if _meet(train, seat.at.train, after.train) or _meet(test, seat.at.test, after.test)
         ]
         if needed:
-            tasks.append(Task(tuple(needed), train, test))
+            tasks.append(ShardTask(tuple(needed), train, test))
     return tasks
 
 

@@ -15,8 +15,18 @@ from scipy import sparse
 
 from okl.data.executor import Rows
 from okl.foundation.types import FloatArray, Precision
-from okl.papers.base import NO_DATA, Cell, Folder, Known, Outcome, Picture, Request, Tolerance, read_records
-from okl.papers.ito2017.cases import GRIDS, PACKAGE, Case, Solved, cases, margin_solutions, minimax_solutions
+from okl.papers.base import (
+    NO_DATA,
+    DataFolder,
+    KnownOutcomes,
+    Outcome,
+    PaperPicture,
+    TableCell,
+    TableRequest,
+    Tolerance,
+    read_records,
+)
+from okl.papers.ito2017.cases import GRIDS, PACKAGE, GridSolution, ItoCase, cases, margin_solutions, minimax_solutions
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, error_minimising_bias, moments_of
@@ -57,7 +67,7 @@ class Fold:
         kind = SparseRows if sparse.issparse(self.learnt) else DenseRows
         return kind(self.learnt, self.learnt_labels)
 
-    def measure(self, solved: Solved) -> Measured:
+    def measure(self, solved: GridSolution) -> Measured:
         """Share of the test rows whose class is right; a score at the bias is the class +1."""
         weights = solved.solution.weights.astype(self.learnt.dtype)
         scores = self.tested @ weights
@@ -76,7 +86,7 @@ class ValidationItem:
     model : one of GRIDS; fold_seed : of the partition; n_rows : that take part
     """
 
-    case: Case
+    case: ItoCase
     model: str
     fold_seed: int
     n_rows: int
@@ -113,7 +123,7 @@ class ValidationItem:
         return {**self.case.describe(), "model": self.model, "seed": self.fold_seed, "rows": self.n_rows,
                 "precision": self.precision}  # fmt: skip
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Mean accuracies over the folds, a list each: None where a fold has no w other than 0."""
         rows = self.case.rows(folder, self.precision)
         begun = time.perf_counter()
@@ -145,7 +155,7 @@ class ValidationItem:
             yield (fold.measure(solved) for solved in _checked(solutions, check))
 
 
-def _checked(solutions: Iterable[Solved], check: Callable[[], None]) -> Iterator[Solved]:
+def _checked(solutions: Iterable[GridSolution], check: Callable[[], None]) -> Iterator[GridSolution]:
     for solved in solutions:
         check()
         yield solved
@@ -215,11 +225,11 @@ class AbilityTable:
             f"Not judged: {', '.join(DOUBTFUL)}, whose printed numbers contradict each other.",
         )
 
-    def trials(self, request: Request) -> list[ValidationItem]:
+    def trials(self, request: TableRequest) -> list[ValidationItem]:
         """None: the grid is solved as a whole."""
         return []
 
-    def items(self, request: Request, known: Known) -> list[ValidationItem]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[ValidationItem]:
         """A piece of work for each data set, model and seed of the folds."""
         return [
             item
@@ -229,13 +239,13 @@ class AbilityTable:
             for item in _items(request, case, model)
         ]
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each data set and model asked for."""
         return [
             self._cell(request, known, case, model) for case in self._cases(request) for model in request.algorithms
         ]
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Rows of each data set, and the accuracy of its majority class."""
         rows = []
         for case in self._cases(request):
@@ -246,7 +256,7 @@ class AbilityTable:
             rows.append(row)
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """For each data set, model and bias the mean accuracy over the grid."""
         found: dict[str, Any] = {}
         for case in self._cases(request):
@@ -259,13 +269,13 @@ class AbilityTable:
                     found.setdefault(case.printed, {})[f"{model}, {words}"] = line
         return found
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """None: figures of the grid are in curves.json."""
         return []
 
-    def _cell(self, request: Request, known: Known, case: Case, model: str) -> Cell:
+    def _cell(self, request: TableRequest, known: KnownOutcomes, case: ItoCase, model: str) -> TableCell:
         printed = next(r for r in self._printed if (r["data"], r["model"]) == (case.printed, model))
-        cell = Cell(
+        cell = TableCell(
             case.printed, model, "accuracy", float(printed["accuracy"]) if printed["accuracy"] else None,
             more={f"paper_{printed['parameter_name']}": _number(printed["parameter"])},
         )  # fmt: skip
@@ -289,7 +299,7 @@ class AbilityTable:
         measured = cell.measured(values, seconds, self.tolerance).beside(outcomes[0]["constant"], None)
         return replace(measured, verdict=None) if case.printed in DOUBTFUL else measured
 
-    def _cases(self, request: Request) -> list[Case]:
+    def _cases(self, request: TableRequest) -> list[ItoCase]:
         return [cases()[name] for name in request.datasets]
 
     @property
@@ -297,7 +307,7 @@ class AbilityTable:
         return read_records(PACKAGE, "table11.csv")
 
 
-def _items(request: Request, case: Case, model: str) -> list[ValidationItem]:
+def _items(request: TableRequest, case: ItoCase, model: str) -> list[ValidationItem]:
     n_rows = case.n_rows(request.data)
     return [ValidationItem(case, model, seed, n_rows, request.precision) for seed in range(request.repeats)]
 

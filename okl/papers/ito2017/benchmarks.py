@@ -18,15 +18,15 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.executor import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
-from okl.papers.base import Folder, Outcome, Request, read_records
+from okl.papers.base import DataFolder, Outcome, TableRequest, read_records
 from okl.papers.ito2017.ability import DENSITY
 from okl.papers.ito2017.cases import (
     MOST_SECONDS,
     PACKAGE,
     RESIDUAL,
-    Case,
     Figure,
-    Line,
+    ItoCase,
+    MeasuredLine,
     MeasuredTable,
     cases,
     compile_parts,
@@ -54,7 +54,7 @@ class CaseItem(ABC):
 
     work: ClassVar[str]
 
-    case: Case
+    case: ItoCase
     n_rows: int
     precision: Precision
 
@@ -83,7 +83,7 @@ class CaseItem(ABC):
         return {**self.case.describe(), "precision": self.precision, "rows": self.n_rows, **self._own}
 
     @abstractmethod
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Do the work."""
 
     @property
@@ -102,7 +102,7 @@ class MarginItem(CaseItem):
     parameter: float
     kernel: Literal["linear", "rbf"] = "linear"
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """The run, and the largest eigenvalue of the dual's matrix with the labels of the paper's file."""
         rows = self.case.rows(folder, self.precision)
         operator = _operator(rows, self.kernel)
@@ -123,7 +123,7 @@ class MinimaxItem(CaseItem):
 
     work: ClassVar[str] = "MinimaxItem"
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """The run, kappa_max, the largest eigenvalue of the sum of the covariances, and seconds of the moments."""
         rows = self.case.rows(folder, self.precision)
         begun = time.perf_counter()
@@ -193,7 +193,7 @@ def number(record: Record, name: str) -> float | None:
 
 
 def make_case_item(
-    dataset: str, kind: Callable[..., CaseItem], request: Request, repeat: int, **own: object
+    dataset: str, kind: Callable[..., CaseItem], request: TableRequest, repeat: int, **own: object
 ) -> CaseItem | str:
     """Work on a data set, or why there is none."""
     case = cases()[dataset]
@@ -207,7 +207,7 @@ def make_case_item(
 
 def _table4() -> MeasuredTable:
     lines = [
-        Line(
+        MeasuredLine(
             record["data"], record["kernel"],
             partial(make_case_item, record["data"], MarginItem, model="nu_svm", parameter=float(record["nu"]),
                     kernel=record["kernel"]),
@@ -227,7 +227,7 @@ def _table4() -> MeasuredTable:
 def _table5() -> MeasuredTable:
     nu = {record["data"]: float(record["nu"]) for record in read_records(PACKAGE, "table4.csv")}
     lines = [
-        Line(
+        MeasuredLine(
             record["data"], record["kernel"],
             partial(make_case_item, record["data"], MarginItem, model="nu_svm", parameter=nu[record["data"]],
                     kernel=record["kernel"]),
@@ -252,7 +252,7 @@ def _table5() -> MeasuredTable:
 
 def _table8() -> MeasuredTable:
     lines = [
-        Line(
+        MeasuredLine(
             record["data"], "logistic",
             partial(make_case_item, record["data"], MarginItem, model="logistic", parameter=float(record["C"])),
             (Figure("iterations", number(record, "iterations"), paper_seconds=number(record, "seconds")),),
@@ -270,7 +270,7 @@ def _table8() -> MeasuredTable:
 
 def _table10() -> MeasuredTable:
     lines = [
-        Line(
+        MeasuredLine(
             record["data"], "mm_mpm", partial(make_case_item, record["data"], MinimaxItem),
             (
                 Figure("kappa_max", number(record, "kappa_max"), digits=3),

@@ -21,20 +21,20 @@ from okl.papers.base import (
     BRIGHT,
     COLOURS,
     NO_DATA,
-    Cell,
-    Folder,
-    Item,
-    Known,
+    DataFolder,
+    KnownOutcomes,
     Outcome,
-    Picture,
-    Request,
+    PaperPicture,
     Selection,
+    TableCell,
+    TableRequest,
     Tolerance,
+    WorkItem,
     read_records,
 )
 from okl.report.figures import DARK, Theme, add_axes, empty_figure, png
 from okl.report.format import metric_name
-from okl.solvers.accelerated.base import Problem, Solution, weights_of
+from okl.solvers.accelerated.base import CompositeProblem, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.logistic import LogisticRegression
@@ -53,7 +53,7 @@ PACKAGE = "okl.papers.ito2017"
 
 
 @dataclass(frozen=True)
-class Case:
+class ItoCase:
     """A data set of the paper.
 
     printed : its name there; file : NAME of NAME.parquet; split : of a file that has one
@@ -83,12 +83,12 @@ class Case:
         """Return the rows read from the file."""
         return Selection(self.file, "binary", self.split)
 
-    def n_rows(self, folder: Folder) -> int:
+    def n_rows(self, folder: DataFolder) -> int:
         """Rows that take part, without reading inputs."""
         stored = folder.count(self.selection)
         return stored if self.first is None else min(stored, self.first)
 
-    def rows(self, folder: Folder, precision: Precision) -> Rows:
+    def rows(self, folder: DataFolder, precision: Precision) -> Rows:
         """The rows in stored order, scaled."""
         stored = folder.rows(self.selection, precision)
         inputs, targets = stored.inputs[: self.first], stored.targets[: self.first]
@@ -117,10 +117,10 @@ _KNOWN: dict[str, dict[str, object]] = {
 
 
 @cache
-def cases() -> dict[str, Case]:
+def cases() -> dict[str, ItoCase]:
     """All data sets of Table 1, in its order, by their names there."""
     return {
-        record["data"]: Case(
+        record["data"]: ItoCase(
             record["data"],
             paper_rows=int(record["m"]),
             paper_columns=int(record["n"]),
@@ -168,7 +168,7 @@ NOTHING_LEFT = 1e-5  # of the first squared length of w: nearly 0, which has no 
 
 
 @dataclass(frozen=True)
-class Grid:
+class ParameterGrid:
     """Values of a model's parameter in the order in which they are solved.
 
     parameter : its name; values : of it, or fractions of its largest value; of_largest : which of the two
@@ -195,16 +195,16 @@ def _fractions(*values: int) -> tuple[float, ...]:
 
 
 _KAPPAS = _fractions(1, *range(5, 100, 5), 98)
-GRIDS: dict[str, Grid] = {
+GRIDS: dict[str, ParameterGrid] = {
     # from the largest, whose solution is nearly known, down to where classes overlap too much for w other than 0
-    "nu_svm": Grid("nu", _fractions(*range(99, 0, -2))),
-    "logistic": Grid("C", tuple(10.0 ** (k / 5) for k in range(-10, 6)), of_largest=False),
-    "mm_mpm": Grid("kappa", _KAPPAS),
-    "mm_fda": Grid("kappa", _KAPPAS),
+    "nu_svm": ParameterGrid("nu", _fractions(*range(99, 0, -2))),
+    "logistic": ParameterGrid("C", tuple(10.0 ** (k / 5) for k in range(-10, 6)), of_largest=False),
+    "mm_mpm": ParameterGrid("kappa", _KAPPAS),
+    "mm_fda": ParameterGrid("kappa", _KAPPAS),
 }
 
 
-class Solved(NamedTuple):
+class GridSolution(NamedTuple):
     """A value of the grid, the parameter that it comes to, its solution, and the iterations that it took."""
 
     value: float
@@ -213,7 +213,7 @@ class Solved(NamedTuple):
     iterations: int
 
 
-def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[Solved]:
+def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[GridSolution]:
     """Solutions of nu-SVM or logistic regression over their grid; they end before w is 0.
 
     Where nu comes close to its least value, below which w = 0 is best, w shrinks and iterations grow without end.
@@ -230,7 +230,7 @@ def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[Sol
     return _solutions(grid, parameters, problems, scales, method)
 
 
-def minimax_solutions(name: str, moments: ClassMoments, method: Fapg) -> Iterator[Solved]:
+def minimax_solutions(name: str, moments: ClassMoments, method: Fapg) -> Iterator[GridSolution]:
     """Solutions of MM-MPM or MM-FDA over their grid from the moments of the classes."""
     moments = moments.mended()
     largest = mpm_kappa_max(moments) if name == "mm_mpm" else fda_kappa_max(moments)
@@ -246,8 +246,12 @@ def _growth(parameters: Sequence[float]) -> list[float]:
 
 
 def _solutions(
-    grid: Grid, parameters: Sequence[float], problems: Iterator[Problem], scales: Sequence[float], method: Fapg
-) -> Iterator[Solved]:
+    grid: ParameterGrid,
+    parameters: Sequence[float],
+    problems: Iterator[CompositeProblem],
+    scales: Sequence[float],
+    method: Fapg,
+) -> Iterator[GridSolution]:
     point: FloatArray | None = None
     longest = 0.0
     for value, parameter, problem, scale in zip(grid.values, parameters, problems, scales, strict=True):
@@ -257,7 +261,7 @@ def _solutions(
         longest = max(longest, squared)
         if squared <= NOTHING_LEFT * longest or (grid.falls and outcome.kind != "done"):
             return
-        yield Solved(value, parameter, solution, state.history[-1].iteration)
+        yield GridSolution(value, parameter, solution, state.history[-1].iteration)
         point = state.best.point
         method = replace(method, first_lipschitz=state.pace.lipschitz)
 
@@ -271,7 +275,7 @@ METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL, check_every=10)
 
 
 @dataclass(frozen=True)
-class Run:
+class MethodRun:
     """A run and what it took."""
 
     state: FapgState
@@ -295,19 +299,19 @@ class Run:
         }
 
 
-def run(problem: Problem, check: Callable[[], None], method: Fapg = METHOD) -> Run:
+def run(problem: CompositeProblem, check: Callable[[], None], method: Fapg = METHOD) -> MethodRun:
     """Solve a problem, but for no longer than the limit; check raises if nobody waits any more."""
     begun = time.perf_counter()
     state = method.start(problem)
     while method.finished(state) is None:
         check()
         if time.perf_counter() - begun > MOST_SECONDS:
-            return Run(state, time.perf_counter() - begun, in_time=False)
+            return MethodRun(state, time.perf_counter() - begun, in_time=False)
         state = method.advance(state, problem)
-    return Run(state, time.perf_counter() - begun, in_time=True)
+    return MethodRun(state, time.perf_counter() - begun, in_time=True)
 
 
-def compile_parts(problem: Problem) -> None:
+def compile_parts(problem: CompositeProblem) -> None:
     """Ten iterations that nobody times: the first ones compile."""
     METHOD.advance(METHOD.start(problem), problem)
 
@@ -319,7 +323,7 @@ class Stopwatch:
     An image is part of a function value, a pull part of a gradient, as in the paper's breakdown.
     """
 
-    problem: Problem
+    problem: CompositeProblem
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("gradient", "function", "projection"), 0.0)
     )
@@ -358,9 +362,9 @@ class Stopwatch:
     def sweep(self, *_: object) -> None:
         """None: a step in one read cannot be told apart into its parts."""
 
-    def at_level(self, level: int) -> Problem:
+    def at_level(self, level: int) -> CompositeProblem:
         """Itself: nothing is smoothed in what is timed."""
-        return cast(Problem, self)
+        return cast(CompositeProblem, self)
 
     @contextmanager
     def _timed(self, part: str, count: int = 1) -> Iterator[None]:
@@ -434,7 +438,7 @@ def draw_growth(
 
 CODE = ("compiled", "solvers.accelerated", "kernels", "papers.base", "papers.ito2017")
 NOT_MEASURED = "not measured"
-Make = Callable[[Request, int], "Item | str"]
+Make = Callable[[TableRequest, int], "WorkItem | str"]
 
 
 @dataclass(frozen=True)
@@ -462,7 +466,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasuredLine:
     """Measured quantity of an algorithm on a data set.
 
     make : the work of a repeat, or why there is none; figures : what is reported of it; point : where in a study
@@ -484,7 +488,7 @@ class MeasuredTable:
 
     name: str
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[MeasuredLine, ...]
     rule: str = ""
     remarks: tuple[str, ...] = ()
     repeats: int = 1
@@ -502,20 +506,20 @@ class MeasuredTable:
         """Return the quantities measured on each data set."""
         return tuple(dict.fromkeys(line.algorithm for line in self.lines))
 
-    def trials(self, request: Request) -> list[Item]:
+    def trials(self, request: TableRequest) -> list[WorkItem]:
         """None."""
         return []
 
-    def items(self, request: Request, known: Known) -> list[Item]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[WorkItem]:
         """Each piece of work once, though several lines may report of it."""
         made = (line.make(request, k) for line in self._lines(request) for k in range(request.repeats))
         return list({item.name: item for item in made if not isinstance(item, str)}.values())
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each figure of the lines asked for."""
         return [self._cell(request, known, line, figure) for line in self._lines(request) for figure in line.figures]
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Rows of each data set."""
         rows = []
         for name in request.datasets:
@@ -528,7 +532,7 @@ class MeasuredTable:
             rows.append(row)
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """Return the curves of a study: for each data set and size [size, figure, seconds] of each algorithm."""
         found: dict[str, Any] = {}
         for cell in self.cells(request, known) if self.curve else ():
@@ -538,22 +542,22 @@ class MeasuredTable:
                     lines.setdefault(cell.algorithm, []).append([value, cell.mean, cell.seconds])
         return found
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """The figure and seconds against the size, both axes logarithmic."""
         return [
-            Picture(
+            PaperPicture(
                 title, partial(draw_growth, lines, title.rpartition(", ")[0], title.rpartition(", ")[2], self.curve)
             )
             for title, lines in curves.items()
         ]
 
-    def _lines(self, request: Request) -> list[Line]:
+    def _lines(self, request: TableRequest) -> list[MeasuredLine]:
         return [
             line for line in self.lines if line.dataset in request.datasets and line.algorithm in request.algorithms
         ]
 
-    def _cell(self, request: Request, known: Known, line: Line, figure: Figure) -> Cell:
-        cell = Cell(
+    def _cell(self, request: TableRequest, known: KnownOutcomes, line: MeasuredLine, figure: Figure) -> TableCell:
+        cell = TableCell(
             line.dataset, line.algorithm, figure.metric, figure.paper, figure.paper_sd, figure.paper_seconds,
             point=dict(line.point),
         )  # fmt: skip

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.executor import Rows
-from okl.papers.base import Folder, Item, Outcome, read_records
+from okl.papers.base import DataFolder, Outcome, WorkItem, read_records
 from okl.papers.ito2017.benchmarks import HOW, PAPER_MARGIN, CaseItem, make_case_item, number
 from okl.papers.ito2017.cases import (
     METHOD,
     PACKAGE,
     RESIDUAL,
     Figure,
-    Line,
     Make,
+    MeasuredLine,
     MeasuredTable,
     Stopwatch,
     artificial_rows,
@@ -30,7 +30,7 @@ from okl.papers.ito2017.cases import (
     fit_liblinear,
     run,
 )
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
@@ -82,7 +82,7 @@ class SyntheticItem(ABC):
         return asdict(self)
 
     @abstractmethod
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Do the work."""
 
 
@@ -102,7 +102,7 @@ class ProjectionItem(SyntheticItem):
         """Entries."""
         return self.size
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Milliseconds, and iterations or passes, of the second of two projections: the first one compiles."""
         point = self.reach * np.random.default_rng((self.size, self.trial)).random(self.size)
         signs = np.where(np.arange(self.size) % 2 == 0, 1, -1).astype(np.int8)
@@ -145,20 +145,20 @@ class BreakdownItem(SyntheticItem):
         """Rows."""
         return self.n_rows
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Seconds, share of the whole and evaluations of each part; the whole."""
         rows = artificial_rows(self.n_rows, self.n_columns, self.seed)
         problem = self._problem(DenseRows(rows.inputs, rows.targets))
         compile_parts(problem)
         stopwatch = Stopwatch(problem)
-        outcome = run(cast(Problem, stopwatch), check).outcome()
+        outcome = run(cast(CompositeProblem, stopwatch), check).outcome()
         for part, seconds in stopwatch.seconds.items():
             outcome[f"{part}_seconds"] = seconds
             outcome[f"{part}_share"] = seconds / outcome["seconds"]
             outcome[f"{part}_evaluations"] = stopwatch.evaluations[part]
         return outcome | {"total_seconds": outcome["seconds"]}
 
-    def _problem(self, operator: DenseRows) -> Problem:
+    def _problem(self, operator: DenseRows) -> CompositeProblem:
         if self.model == "nu_svm":
             return NuSVM(0.5).problem(operator)
         if self.model == "logistic":
@@ -184,7 +184,7 @@ class PenalisedItem(SyntheticItem):
         """Rows."""
         return self.n_rows
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """The objective that was reached, and seconds."""
         rows = artificial_rows(self.n_rows, self.n_columns, self.seed)
         model = L1LogisticRegression(self.C) if self.model == "l1-logistic" else L1SquaredHinge(self.C)
@@ -212,7 +212,7 @@ class CaseAccuracyItem(CaseItem):
 
     xi: float
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Accuracy on the rows that were learnt."""
         return _accuracy(self.case.rows(folder, self.precision), self.xi, check)
 
@@ -233,7 +233,7 @@ class ArtificialAccuracyItem(SyntheticItem):
         """Rows."""
         return self.n_rows
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Accuracy on the rows that were learnt."""
         return _accuracy(artificial_rows(self.n_rows, self.n_columns, self.seed), self.xi, check)
 
@@ -261,7 +261,7 @@ ARTIFICIAL = "artificial"
 OWN_DATA = "Artificial data are drawn as in section 5, with seeds of our own: the paper's are not known."
 
 
-def _make(kind: Callable[..., Item], *fields: object) -> Make:
+def _make(kind: Callable[..., WorkItem], *fields: object) -> Make:
     """Work of a kind whose last field is the repeat."""
     return lambda request, repeat: kind(*fields, repeat)
 
@@ -280,7 +280,7 @@ def _table2() -> MeasuredTable:
                 Figure("iterations", number(iterations, "mean"), number(iterations, "std")),
             )
             make = _make(ProjectionItem, size, reach, search)
-            lines.append(Line(f"{size} entries in [0; {reach:g}]", search, make, figures))
+            lines.append(MeasuredLine(f"{size} entries in [0; {reach:g}]", search, make, figures))
     remarks = (
         "The set is that of nu-SVM with nu = 0.5 and classes of one size; seconds of the second of two projections. "
         "Iterations of okl's own search (newton) are passes over the data. Times are not judged.",
@@ -301,7 +301,7 @@ def _breakdown(number_of: int, model: Breakdown, title: str) -> MeasuredTable:
             Figure(f"{part}_seconds", number(record, "seconds")),
             Figure(f"{part}_evaluations", number(record, "evaluations")),
         ]
-    line = Line(ARTIFICIAL, model, _make(BreakdownItem, model, ROWS, COLUMNS), tuple(figures))
+    line = MeasuredLine(ARTIFICIAL, model, _make(BreakdownItem, model, ROWS, COLUMNS), tuple(figures))
     parts = "A gradient takes one read of the rows here, as images are carried on; a function value the other one."
     return MeasuredTable(f"ito2017-table{number_of}", title, (line,), remarks=(HOW, OWN_DATA, parts))
 
@@ -317,7 +317,7 @@ def _table6() -> MeasuredTable:
         )
         point = (("xi", xi),) if xi else ()
         lines.append(
-            Line(record["data"], record["solver"], make, (Figure("accuracy", number(record, "value")),), point)
+            MeasuredLine(record["data"], record["solver"], make, (Figure("accuracy", number(record, "value")),), point)
         )
     remarks = (
         HOW,
@@ -343,7 +343,7 @@ def _penalised(figure: int, model: Penalised, title: str) -> MeasuredTable:
             value = float((columns, rows, c)[place])
             for solver in ("FAPG", "LIBLINEAR"):
                 make = _make(PenalisedItem, model, solver, rows, columns, c)
-                lines.append(Line(ARTIFICIAL, solver, make, (Figure("objective"),), ((size, value),)))
+                lines.append(MeasuredLine(ARTIFICIAL, solver, make, (Figure("objective"),), ((size, value),)))
     remarks = (
         "The paper prints curves of seconds only, of sizes that it does not state: these are ours. The method runs to "
         f"a certified relative gap of {RESIDUAL:g}, LIBLINEAR to its own tolerance of {RESIDUAL:g}: compare seconds "

@@ -14,7 +14,7 @@ from okl.features.linear import StandardisedLinear
 from okl.foundation.types import Precision, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
-from okl.papers.base import Folder, Selection, read_records
+from okl.papers.base import DataFolder, Selection, read_records
 from okl.solvers.online.base import RowLearner
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, GrowingStrategy
 from okl.solvers.online.linear import LinearLearner
@@ -56,7 +56,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Case:
+class LuCase:
     """A data set of a table.
 
     printed : its name in the paper; task
@@ -69,7 +69,7 @@ class Case:
     paper_rows: int | None = None
     stand_in: str = ""
 
-    def selection(self, folder: Folder) -> Selection | None:
+    def selection(self, folder: DataFolder) -> Selection | None:
         """Return the rows taken from a folder, None if there are none."""
         for name in (self.printed, self.stand_in):
             if name and folder.has(name):
@@ -77,17 +77,17 @@ class Case:
                 return Selection(name, self.task, split, self.task == "regression" or name in MINMAX)  # type: ignore[arg-type]
         return None
 
-    def n_rows(self, folder: Folder, selection: Selection) -> int:
+    def n_rows(self, folder: DataFolder, selection: Selection) -> int:
         """Rows that are learnt: of a stand-in no more than the paper's set has."""
         rows = folder.count(selection)
         return rows if selection.name == self.printed or self.paper_rows is None else min(rows, self.paper_rows)
 
 
-def cases_of(experiment: str, stand_ins: bool = False) -> dict[str, Case]:
+def cases_of(experiment: str, stand_ins: bool = False) -> dict[str, LuCase]:
     """The data sets of an experiment by name: "binary_online", "multiclass_online", "regression_online", ... ."""
     task: Task = "regression" if "regression" in experiment else "multiclass" if "multi" in experiment else "binary"
     return {
-        record["dataset"]: Case(
+        record["dataset"]: LuCase(
             record["dataset"],
             task,
             int(record["instances"] or 0) or None,
@@ -107,7 +107,7 @@ NOTHING: Setting = {}
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LearnerProblem:
     """Problem that a learner is built for: the rows to come, the sizes of the table, a seed for all draws."""
 
     task: Task
@@ -137,7 +137,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class PaperAlgorithm:
     """An algorithm of the tables.
 
     make : a learner for a problem and a setting
@@ -145,7 +145,7 @@ class Algorithm:
     cost : kernel values or features that a row takes, from the sizes and the rows: only for the order of work
     """
 
-    make: Callable[[Problem, Setting], RowLearner[Any]]
+    make: Callable[[LearnerProblem, Setting], RowLearner[Any]]
     stated: Mapping[Task, Setting] = field(default_factory=dict)
     candidates: Mapping[Task, tuple[Setting, ...]] = field(default_factory=dict)
     cost: Callable[[Sizes, int], float] = lambda sizes, rows: float(sizes.budget)
@@ -161,10 +161,10 @@ class Algorithm:
 # Construction of the learners.
 
 BANDWIDTH_KEY = "bandwidth"  # of the kernel; all else in a setting is the strategy's own
-Make = Callable[[Problem, Setting], RowLearner[Any]]
+Make = Callable[[LearnerProblem, Setting], RowLearner[Any]]
 
 
-def make_fogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
+def make_fogd(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
     """Algorithms 1, 3 and 5. The paper's map is not divided by sqrt(D): its step times D is ours, `scaled_step`."""
     sizes = problem.sizes
     drawn = draw_fourier_map(
@@ -174,7 +174,7 @@ def make_fogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
     return LinearLearner(drawn, problem.loss, step, problem.n_outputs, average=False)
 
 
-def make_nogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
+def make_nogd(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
     """Algorithms 2, 4 and 6."""
     return NOGDLearner(
         problem.kernel(setting),
@@ -189,7 +189,7 @@ def make_nogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
     )
 
 
-def make_linear(problem: Problem, setting: Setting) -> RowLearner[Any]:
+def make_linear(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
     """No kernel: a linear model of standardised inputs, learnt the same way."""
     inputs = problem.rows.inputs
     means, deviations = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
@@ -200,7 +200,7 @@ def make_linear(problem: Problem, setting: Setting) -> RowLearner[Any]:
 def budgeted(strategy: Callable[..., BudgetStrategy]) -> Make:
     """With the table's budget of support vectors; a setting holds the strategy's own numbers."""
 
-    def make(problem: Problem, setting: Setting) -> RowLearner[Any]:
+    def make(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
         return BudgetLearner(
             problem.kernel(setting),
             strategy(**_own(setting)),
@@ -219,7 +219,7 @@ def budgeted(strategy: Callable[..., BudgetStrategy]) -> Make:
 def growing(strategy: Callable[..., GrowingStrategy]) -> Make:
     """Without a budget; a setting holds the strategy's own numbers."""
 
-    def make(problem: Problem, setting: Setting) -> RowLearner[Any]:
+    def make(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
         return GrowingLearner(
             problem.kernel(setting),
             strategy(**_own(setting)),
@@ -265,10 +265,10 @@ def _stated(binary: float, multiclass: float, regression: float, **more: float) 
     return {task: {"step_size": step} | more for task, step in zip(TASKS, steps, strict=True)}
 
 
-def _perceptron(make: Make) -> Algorithm:
+def _perceptron(make: Make) -> PaperAlgorithm:
     """Steps of 1, but of .1 in a regression: section 7.4.1."""
     stated = dict.fromkeys(TASKS, NOTHING) | {"regression": {"step_size": 0.1}}
-    return Algorithm(make, stated, {"regression": STEPS})
+    return PaperAlgorithm(make, stated, {"regression": STEPS})
 
 
 def _bogd(oldest: float = 0.0, **numbers: float) -> BoundedGradientDescent:
@@ -283,41 +283,41 @@ def _unbudgeted(sizes: Sizes, rows: int) -> float:
     return 0.2 * rows
 
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "Perceptron": Algorithm(
+ALGORITHMS: dict[str, PaperAlgorithm] = {
+    "Perceptron": PaperAlgorithm(
         growing(Perceptron), _perceptron(growing(Perceptron)).stated, {"regression": STEPS}, _unbudgeted
     ),
-    "OGD": Algorithm(
+    "OGD": PaperAlgorithm(
         growing(OnlineGradientDescent), _stated(0.43, 0.5, 0.25), dict.fromkeys(TASKS, STEPS), _unbudgeted
     ),
-    "Norma": Algorithm(growing(Norma), {"regression": NORMA}, {"regression": NORMA_STEPS}, _unbudgeted),
+    "Norma": PaperAlgorithm(growing(Norma), {"regression": NORMA}, {"regression": NORMA_STEPS}, _unbudgeted),
     "RBP": _perceptron(budgeted(RandomizedBudgetPerceptron)),
-    "Forgetron": Algorithm(
+    "Forgetron": PaperAlgorithm(
         budgeted(_forgetron),
         dict.fromkeys(TASKS, FORGET) | {"regression": {**FORGET, "step_size": 0.1}},
         {"regression": tuple({**FORGET, **step} for step in STEPS)},
     ),
     "Projectron": _perceptron(budgeted(Projectron)),
-    "Projectron++": Algorithm(budgeted(ProjectronPlus)),
-    "BPA-S": Algorithm(budgeted(BPASimple), dict.fromkeys(TASKS, BPA)),
-    "BOGD": Algorithm(
+    "Projectron++": PaperAlgorithm(budgeted(ProjectronPlus)),
+    "BPA-S": PaperAlgorithm(budgeted(BPASimple), dict.fromkeys(TASKS, BPA)),
+    "BOGD": PaperAlgorithm(
         budgeted(_bogd),
         _stated(0.5, 0.5, 0.1, regularisation=0.01)
         | {"multiclass": {"step_size": 0.5, "regularisation": 1e-4, "oldest": 1.0}},
         {task: tuple({**step, "regularisation": 0.01} for step in STEPS) for task in TASKS},
     ),
-    "BOGD++": Algorithm(budgeted(SampledGradientDescent), _stated(0.5, 0.5, 0.1, regularisation=0.01)),
-    "FOGD": Algorithm(
+    "BOGD++": PaperAlgorithm(budgeted(SampledGradientDescent), _stated(0.5, 0.5, 0.1, regularisation=0.01)),
+    "FOGD": PaperAlgorithm(
         make_fogd,
         _stated(0.002, 0.0005, 0.0006),
         dict.fromkeys(TASKS, STEPS) | {"multiclass": FOGD_STEPS},
         lambda sizes, rows: 2.0 * sizes.n_frequencies,
     ),
-    "NOGD": Algorithm(
+    "NOGD": PaperAlgorithm(
         make_nogd,
         _stated(0.2, 0.5, 0.25),
         dict.fromkeys(TASKS, STEPS),
         lambda sizes, rows: float(sizes.budget + sizes.rank),
     ),
-    LINEAR: Algorithm(make_linear, {}, dict.fromkeys(TASKS, LINEAR_STEPS), lambda sizes, rows: 2.0),
+    LINEAR: PaperAlgorithm(make_linear, {}, dict.fromkeys(TASKS, LINEAR_STEPS), lambda sizes, rows: 2.0),
 }

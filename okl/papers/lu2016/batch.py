@@ -20,20 +20,20 @@ from okl.papers.base import (
     NO_DATA,
     NO_LEARNER,
     ORDERS_REMARK,
-    Cell,
-    Folder,
-    Known,
+    DataFolder,
+    KnownOutcomes,
     Outcome,
-    Picture,
-    Printed,
-    Request,
+    PaperPicture,
+    PrintedCell,
     Selection,
+    TableCell,
+    TableRequest,
     Tolerance,
     read_printed,
     read_records,
     relative_to,
 )
-from okl.papers.lu2016.algorithms import PACKAGE, Make, Problem, Setting, Sizes, budgeted, make_fogd, make_nogd
+from okl.papers.lu2016.algorithms import PACKAGE, LearnerProblem, Make, Setting, Sizes, budgeted, make_fogd, make_nogd
 from okl.papers.lu2016.online import CODE, EXTRA_ORDER, REFERENCE, segments
 from okl.solvers.online.nystrom import LowRankLinearSVM
 from okl.solvers.online.strategies import BSGDMerging, BSGDRemoval
@@ -42,13 +42,13 @@ from okl.solvers.online.strategies import BSGDMerging, BSGDRemoval
 
 FOLDS = 5
 Scorer = Callable[[FloatArray], FloatArray]
-Fit = Callable[[Problem, Setting, Callable[[], None]], Scorer]
+Fit = Callable[[LearnerProblem, Setting, Callable[[], None]], Scorer]
 
 
 def one_pass(make: Make) -> Fit:
     """Learn the rows once by an online algorithm."""
 
-    def fit(problem: Problem, setting: Setting, check: Callable[[], None]) -> Scorer:
+    def fit(problem: LearnerProblem, setting: Setting, check: Callable[[], None]) -> Scorer:
         learner = make(problem, setting)
         state, rows = learner.start(), problem.rows
         for start, stop in segments(len(rows.targets)):
@@ -59,7 +59,7 @@ def one_pass(make: Make) -> Fit:
     return fit
 
 
-def fit_libsvm(problem: Problem, setting: Setting, check: Callable[[], None]) -> Scorer:
+def fit_libsvm(problem: LearnerProblem, setting: Setting, check: Callable[[], None]) -> Scorer:
     """The exact kernel SVM, by LIBSVM itself as scikit-learn ships it."""
     from sklearn.svm import SVC
 
@@ -73,7 +73,7 @@ def fit_libsvm(problem: Problem, setting: Setting, check: Callable[[], None]) ->
     return scores
 
 
-def fit_llsvm(problem: Problem, setting: Setting, check: Callable[[], None]) -> Scorer:
+def fit_llsvm(problem: LearnerProblem, setting: Setting, check: Callable[[], None]) -> Scorer:
     """A linear machine in a Nystrom map of as many landmarks as the budget."""
     kernel, sizes = problem.kernel(setting), problem.sizes
     machine = LowRankLinearSVM(kernel, sizes.budget, setting["C"], precision=problem.precision, seed=problem.seed)
@@ -173,10 +173,10 @@ class BatchItem:
             "precision": self.precision,
         }
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Train and test; "error" is None where the learner diverged."""
         train, test = self._parts(folder)
-        problem = Problem("binary", train, self.sizes, self.order, self.precision)
+        problem = LearnerProblem("binary", train, self.sizes, self.order, self.precision)
         try:
             begun = time.perf_counter()
             scorer = BATCH[self.algorithm].fit(problem, dict(self.setting), check)
@@ -193,7 +193,7 @@ class BatchItem:
             "test_seconds": scored - learnt,
         }
 
-    def _parts(self, folder: Folder) -> tuple[Rows, Rows]:
+    def _parts(self, folder: DataFolder) -> tuple[Rows, Rows]:
         """Rows to learn, in their order, and rows to test on."""
         stored = folder.rows(self.selection, self.precision)
         if self.fold is not None:
@@ -228,7 +228,7 @@ class BatchTable:
 
     name: str
     title: str
-    printed: tuple[Printed, ...]
+    printed: tuple[PrintedCell, ...]
     sizes: Mapping[str, Sizes]
     counts: Mapping[str, tuple[int, int]]
     tolerance: Tolerance
@@ -255,7 +255,7 @@ class BatchTable:
         """Return remarks on how the figures were measured."""
         return (ORDERS_REMARK,)
 
-    def trials(self, request: Request) -> list[BatchItem]:
+    def trials(self, request: TableRequest) -> list[BatchItem]:
         """Every candidate on every fold."""
         return [
             item
@@ -264,16 +264,16 @@ class BatchTable:
             for item in self._folds(request, dataset, algorithm, setting)
         ]
 
-    def items(self, request: Request, known: Known) -> list[BatchItem]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[BatchItem]:
         """Every order, with the candidate that did best on the folds; one order for what does not depend on it."""
         return [item for pair in self._runnable(request) for item in self._orders(request, known, *pair)]
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each data set and algorithm asked for."""
         cells = [self._cell(request, known, d, a) for d in request.datasets for a in request.algorithms]
         return relative_to(REFERENCE, cells)
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Rows of each data set, and the accuracy of its majority class."""
         rows = []
         for dataset in request.datasets:
@@ -286,18 +286,18 @@ class BatchTable:
             rows.append(row)
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """None: nothing is counted while learning."""
         return {}
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """None."""
         return []
 
-    def _cell(self, request: Request, known: Known, dataset: str, algorithm: str) -> Cell:
+    def _cell(self, request: TableRequest, known: KnownOutcomes, dataset: str, algorithm: str) -> TableCell:
         paper = {p.metric: p for p in self.printed if (p.dataset, p.algorithm) == (dataset, algorithm)}
         printed = paper["accuracy"]
-        cell = Cell(
+        cell = TableCell(
             dataset, algorithm, "accuracy", printed.mean, printed.sd, paper["train_seconds"].mean,
             more={"paper_test_seconds": paper["test_seconds"].mean},
         )  # fmt: skip
@@ -325,10 +325,10 @@ class BatchTable:
         tested: dict[str, float | None] = {"test_seconds": fmean(outcome["test_seconds"] for outcome in outcomes)}
         return replace(cell, more=cell.more | tested).beside(outcomes[0]["constant_error"], None)
 
-    def _runnable(self, request: Request) -> list[tuple[str, str]]:
+    def _runnable(self, request: TableRequest) -> list[tuple[str, str]]:
         return [(d, a) for d in request.datasets if _has_parts(request, d) for a in request.algorithms if a in BATCH]
 
-    def _folds(self, request: Request, dataset: str, algorithm: str, setting: Setting) -> list[BatchItem]:
+    def _folds(self, request: TableRequest, dataset: str, algorithm: str, setting: Setting) -> list[BatchItem]:
         rows = _validation_rows(request, dataset, algorithm)
         return [
             BatchItem(
@@ -339,7 +339,7 @@ class BatchTable:
             for order in range(BATCH[algorithm].fold_orders)
         ]  # fmt: skip
 
-    def _orders(self, request: Request, known: Known, dataset: str, algorithm: str) -> list[BatchItem]:
+    def _orders(self, request: TableRequest, known: KnownOutcomes, dataset: str, algorithm: str) -> list[BatchItem]:
         setting, _ = self._chosen(request, known, dataset, algorithm)
         return [
             BatchItem(
@@ -350,7 +350,7 @@ class BatchTable:
         ]  # fmt: skip
 
     def _chosen(
-        self, request: Request, known: Known, dataset: str, algorithm: str
+        self, request: TableRequest, known: KnownOutcomes, dataset: str, algorithm: str
     ) -> tuple[Setting, dict[str, float | None]]:
         """The candidate that does best on the folds, and mean accuracies of all; None where one diverged.
 
@@ -368,12 +368,12 @@ class BatchTable:
         return best, means
 
 
-def _has_parts(request: Request, dataset: str) -> bool:
+def _has_parts(request: TableRequest, dataset: str) -> bool:
     """Return whether a data set has training and test rows."""
     return request.data.has(dataset) and request.data.has_split(dataset)
 
 
-def _validation_rows(request: Request, dataset: str, algorithm: str) -> int:
+def _validation_rows(request: TableRequest, dataset: str, algorithm: str) -> int:
     rows = request.data.count(_train(dataset))
     return min(rows, BATCH[algorithm].validation_rows or rows)
 

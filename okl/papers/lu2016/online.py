@@ -21,21 +21,21 @@ from okl.papers.base import (
     NO_DATA,
     NO_LEARNER,
     ORDERS_REMARK,
-    Cell,
-    Folder,
-    Known,
+    DataFolder,
+    KnownOutcomes,
     Outcome,
-    Picture,
-    Printed,
-    Request,
+    PaperPicture,
+    PrintedCell,
     Selection,
+    TableCell,
+    TableRequest,
     Tolerance,
     Whose,
     draw_lines,
     read_printed,
     relative_to,
 )
-from okl.papers.lu2016.algorithms import ALGORITHMS, BANDWIDTH, LINEAR, PACKAGE, Case, Problem, Sizes, cases_of
+from okl.papers.lu2016.algorithms import ALGORITHMS, BANDWIDTH, LINEAR, PACKAGE, LearnerProblem, LuCase, Sizes, cases_of
 from okl.solvers.online.base import RowLearner
 
 # Work items.
@@ -103,7 +103,7 @@ class LearnItem:
             "precision": self.precision,
         }
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """Learn the rows once; "error" is None where the learner diverged."""
         rows = self.ordered(folder)
         learner = self.learner(rows)
@@ -113,7 +113,7 @@ class LearnItem:
         except DivergedError as error:
             return {"error": None, "diverged": str(error)}
 
-    def ordered(self, folder: Folder) -> Rows:
+    def ordered(self, folder: DataFolder) -> Rows:
         """The rows in their order."""
         stored = folder.rows(self.selection, self.precision)
         order = folder.order(self.dataset, len(stored.targets), self.order, self.whose)[: self.n_rows]
@@ -121,7 +121,7 @@ class LearnItem:
 
     def learner(self, rows: Rows) -> RowLearner[Any]:
         """Return the learner."""
-        problem = Problem(self.selection.task, rows, self.sizes, self.order, self.precision)
+        problem = LearnerProblem(self.selection.task, rows, self.sizes, self.order, self.precision)
         return ALGORITHMS[self.algorithm].make(problem, dict(self.setting))
 
     def _warm_up(self, learner: RowLearner[Any], rows: Rows) -> None:
@@ -199,10 +199,10 @@ Point = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A line of a table: an algorithm on a data set at some sizes, and where in a study that is."""
 
-    case: Case
+    case: LuCase
     algorithm: str
     sizes: Sizes
     point: Point = ()
@@ -218,8 +218,8 @@ class OnlineTable:
     name: str
     title: str
     metric: str
-    lines: tuple[Line, ...]
-    printed: tuple[Printed, ...] = ()
+    lines: tuple[TableLine, ...]
+    printed: tuple[PrintedCell, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
     repeats: int = 20
     code: tuple[str, ...] = CODE
@@ -244,7 +244,7 @@ class OnlineTable:
         """Return remarks on how the figures were measured."""
         return (ORDERS_REMARK,)
 
-    def trials(self, request: Request) -> list[LearnItem]:
+    def trials(self, request: TableRequest) -> list[LearnItem]:
         """Candidates of what has several, on the extra order."""
         found = []
         for line in self._all_lines(request):
@@ -253,7 +253,7 @@ class OnlineTable:
                 found += [self._item(request, line, setting, EXTRA_ORDER) for setting in settings]
         return found
 
-    def items(self, request: Request, known: Known) -> list[LearnItem]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[LearnItem]:
         """Every order with the setting that was stated or did best."""
         return [
             self._item(request, line, self._setting(request, known, line)[0], order)
@@ -261,12 +261,12 @@ class OnlineTable:
             for order in range(request.repeats)
         ]
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each line asked for."""
         cells = [self._cell(request, known, line) for line in self._lines(request)]
         return relative_to(REFERENCE, cells)
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Return facts about each data set and the predictors without a kernel."""
         rows = []
         for case in self._cases(request):
@@ -280,7 +280,7 @@ class OnlineTable:
             rows.append(row)
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """For each data set and algorithm the mean curve: rows, error, seconds, constant predictor's error."""
         found: dict[str, Any] = {}
         for line in self._all_lines(request):
@@ -289,17 +289,17 @@ class OnlineTable:
                 found.setdefault(line.case.printed, {})[line.algorithm] = mean_curve(outcomes)
         return found
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """Error and time while learning, a picture a data set: figures 1, 2, 5 and 6."""
         return [
-            Picture(f"{dataset}: while learning", partial(draw_lines, lines, dataset, "rows seen", self.metric))
+            PaperPicture(f"{dataset}: while learning", partial(draw_lines, lines, dataset, "rows seen", self.metric))
             for dataset, lines in curves.items()
         ]
 
-    def _cell(self, request: Request, known: Known, line: Line) -> Cell:
+    def _cell(self, request: TableRequest, known: KnownOutcomes, line: TableLine) -> TableCell:
         case, algorithm = line.case, line.algorithm
         paper, paper_seconds = (self._printed(case.printed, algorithm, name) for name in (self.metric, "time_seconds"))
-        cell = Cell(
+        cell = TableCell(
             case.printed,
             algorithm,
             self.metric,
@@ -323,23 +323,23 @@ class OnlineTable:
         measured = cell.measured([o["error"] for o in outcomes], [o["seconds"] for o in outcomes], self.tolerance)
         return replace(measured, note=note).beside(constant, linear)
 
-    def _lines(self, request: Request) -> list[Line]:
+    def _lines(self, request: TableRequest) -> list[TableLine]:
         return [
             line
             for line in self.lines
             if line.case.printed in request.datasets and line.algorithm in request.algorithms
         ]
 
-    def _cases(self, request: Request) -> list[Case]:
+    def _cases(self, request: TableRequest) -> list[LuCase]:
         return list({line.case.printed: line.case for line in self._lines(request)}.values())
 
-    def _all_lines(self, request: Request) -> Iterator[Line]:
+    def _all_lines(self, request: TableRequest) -> Iterator[TableLine]:
         """The lines that can be run, and those of the linear model beside them."""
         for line in (*self._lines(request), *(_linear(case) for case in self._cases(request))):
             if line.algorithm in ALGORITHMS and line.case.selection(request.data) is not None:
                 yield line
 
-    def _item(self, request: Request, line: Line, setting: Mapping[str, float], order: int) -> LearnItem:
+    def _item(self, request: TableRequest, line: TableLine, setting: Mapping[str, float], order: int) -> LearnItem:
         selection = line.case.selection(request.data)
         assert selection is not None
         orders: Whose = "seeded" if order == EXTRA_ORDER else whose(request, selection.name)
@@ -348,7 +348,9 @@ class OnlineTable:
             line.case.n_rows(request.data, selection), orders, request.precision, line.point,
         )  # fmt: skip
 
-    def _setting(self, request: Request, known: Known, line: Line) -> tuple[Mapping[str, float], dict[str, Any]]:
+    def _setting(
+        self, request: TableRequest, known: KnownOutcomes, line: TableLine
+    ) -> tuple[Mapping[str, float], dict[str, Any]]:
         """The setting of a line, and how it came about: the errors of all candidates if there were several."""
         settings = ALGORITHMS[line.algorithm].settings(line.case.task, request.searched)
         if len(settings) == 1:
@@ -358,38 +360,42 @@ class OnlineTable:
         tried = {_words(setting): error for setting, error in zip(settings, errors, strict=True)}
         return settings[best], {"choice": "least error on an order that is not reported", "tried": tried}
 
-    def _described(self, request: Request, known: Known, line: Line) -> dict[str, Any]:
+    def _described(self, request: TableRequest, known: KnownOutcomes, line: TableLine) -> dict[str, Any]:
         setting, how = self._setting(request, known, line)
         selection = line.case.selection(request.data)
         assert selection is not None
         sizes = {"budget": line.sizes.budget, "frequencies": line.sizes.n_frequencies, "rank": line.sizes.rank}
         return {"bandwidth": BANDWIDTH, **setting, **how, **sizes, "orders": whose(request, selection.name)}
 
-    def _outcomes(self, request: Request, known: Known, line: Line) -> tuple[list[dict[str, Any]], list[str]]:
+    def _outcomes(
+        self, request: TableRequest, known: KnownOutcomes, line: TableLine
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """Outcomes of all orders, and what those say that diverged."""
         setting, _ = self._setting(request, known, line)
         outcomes = [known[self._item(request, line, setting, order)] for order in range(request.repeats)]
         return [o for o in outcomes if o["error"] is not None], [o["diverged"] for o in outcomes if o["error"] is None]
 
-    def _baselines(self, request: Request, known: Known, case: Case) -> tuple[float | None, float | None]:
+    def _baselines(
+        self, request: TableRequest, known: KnownOutcomes, case: LuCase
+    ) -> tuple[float | None, float | None]:
         """Mean error of the constant predictor and of the linear model."""
         outcomes, _ = self._outcomes(request, known, _linear(case))
         if not outcomes:
             return None, None
         return fmean(o["constant_error"] for o in outcomes), fmean(o["error"] for o in outcomes)
 
-    def _printed(self, dataset: str, algorithm: str, metric: str) -> Printed | None:
+    def _printed(self, dataset: str, algorithm: str, metric: str) -> PrintedCell | None:
         wanted = (dataset, algorithm, metric)
         return next((p for p in self.printed if (p.dataset, p.algorithm, p.metric) == wanted), None)
 
 
-def whose(request: Request, name: str) -> Whose:
+def whose(request: TableRequest, name: str) -> Whose:
     """Whose orders of a data set are taken."""
     return "authors" if request.orders == "authors" and request.data.has_orders(name) else "seeded"
 
 
-def _linear(case: Case) -> Line:
-    return Line(case, LINEAR, Sizes(1, 1, 1))
+def _linear(case: LuCase) -> TableLine:
+    return TableLine(case, LINEAR, Sizes(1, 1, 1))
 
 
 def _words(setting: Mapping[str, float]) -> str:
@@ -405,7 +411,7 @@ def printed_table(
     """A table with a line for each cell that the paper prints; sizes : by data set, "" for all others."""
     printed, cases = read_printed(PACKAGE, f"table{number}.csv"), cases_of(experiment)
     pairs: Sequence[tuple[str, str]] = [(p.dataset, p.algorithm) for p in printed if p.metric == metric]
-    lines = [Line(cases[d], algorithm, sizes.get(d, sizes[""])) for d, algorithm in pairs]
+    lines = [TableLine(cases[d], algorithm, sizes.get(d, sizes[""])) for d, algorithm in pairs]
     lines.sort(key=lambda line: list(cases).index(line.case.printed))
     return OnlineTable(f"lu2016-table{number}", title, metric, tuple(lines), printed, tolerance)
 

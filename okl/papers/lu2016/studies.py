@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from okl.papers.base import Known, Picture, Request, draw_lines
-from okl.papers.lu2016.algorithms import Case, Sizes, cases_of
-from okl.papers.lu2016.online import TABLE5, Line, OnlineTable
+from okl.papers.base import KnownOutcomes, PaperPicture, TableRequest, draw_lines
+from okl.papers.lu2016.algorithms import LuCase, Sizes, cases_of
+from okl.papers.lu2016.online import TABLE5, OnlineTable, TableLine
 
 RHO_F = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 RHO_N = (0.05, 0.1, 0.2, 0.3, 0.4)
@@ -32,7 +32,7 @@ class Study(OnlineTable):
     repeats: int = 5
     by_dataset: bool = True
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """For each picture and line of it the points [size, error, seconds]."""
         found: dict[str, Any] = {}
         read = {case.printed: case.selection(request.data) for case in self._cases(request)}
@@ -50,10 +50,10 @@ class Study(OnlineTable):
                     lines.setdefault(line, []).append([value, cell.mean, cell.seconds])
         return found
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """Error and seconds against the size."""
         return [
-            Picture(title, partial(draw_lines, lines, title.split(", ")[0], title.split(", ")[1], self.metric))
+            PaperPicture(title, partial(draw_lines, lines, title.split(", ")[0], title.split(", ")[1], self.metric))
             for title, lines in curves.items()
         ]
 
@@ -62,18 +62,18 @@ def _figure3() -> Study:
     cases = cases_of("multiclass_online", stand_ins=True)
     lines = []
     for name in ("dna", "satimage", "usps", "letter", "shuttle"):
-        lines += [Line(cases[name], "FOGD", Sizes.of(200, rho_f=rho), (("rho_f", rho),)) for rho in RHO_F]
-        lines += [Line(cases[name], "NOGD", Sizes.of(200, rho_n=rho), (("rho_n", rho),)) for rho in RHO_N]
+        lines += [TableLine(cases[name], "FOGD", Sizes.of(200, rho_f=rho), (("rho_f", rho),)) for rho in RHO_F]
+        lines += [TableLine(cases[name], "NOGD", Sizes.of(200, rho_n=rho), (("rho_n", rho),)) for rho in RHO_N]
     title = "The effect of rho_f on FOGD and of rho_n on NOGD, several classes, budget 200"
     return Study("lu2016-figure3", title, "mistake_rate", tuple(lines), by_dataset=False)
 
 
 def _figure4() -> Study:
-    cases: dict[str, Case] = cases_of("binary_online", stand_ins=True) | cases_of("multiclass_online", stand_ins=True)
+    cases: dict[str, LuCase] = cases_of("binary_online", stand_ins=True) | cases_of("multiclass_online", stand_ins=True)
     algorithms = [name for name in TABLE5.algorithms if name not in UNBUDGETED]
     algorithms.insert(algorithms.index("BOGD") + 1, "BOGD++")
     lines = [
-        Line(cases[name], algorithm, Sizes.of(budget), (("budget", float(budget)),))
+        TableLine(cases[name], algorithm, Sizes.of(budget), (("budget", float(budget)),))
         for name, budgets in BUDGETS.items()
         for algorithm in algorithms
         for budget in budgets

@@ -22,13 +22,13 @@ from okl.papers.base import (
     BRIGHT,
     COLOURS,
     NO_DATA,
-    Cell,
-    Folder,
-    Known,
+    DataFolder,
+    KnownOutcomes,
     Outcome,
-    Picture,
-    Request,
+    PaperPicture,
     Selection,
+    TableCell,
+    TableRequest,
     Tolerance,
     read_records,
 )
@@ -68,7 +68,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case:
+class ZhangCase:
     """A data set of the paper.
 
     printed : its name there; file : NAME of NAME.parquet
@@ -92,7 +92,7 @@ class Case:
         """All that decides which rows are read and what is solved."""
         return asdict(self)
 
-    def split(self, folder: Folder, seed: int) -> Split:
+    def split(self, folder: DataFolder, seed: int) -> Split:
         """The rows of a seed."""
         task = "binary" if self.positive == (1,) else "multiclass"
         stored = folder.rows(Selection(self.file, task), "float64")  # type: ignore[arg-type]
@@ -123,13 +123,13 @@ _KNOWN: dict[str, dict[str, Any]] = {
 }
 
 
-def cases() -> dict[str, Case]:
+def cases() -> dict[str, ZhangCase]:
     """All data sets of Table 1, in its order, by their names there."""
     found = {}
     for record in read_records(PACKAGE, "table1.csv"):
         rows = int(record["samples"])
         known = {"n_rows": min(rows, MOST_ROWS), "paper_rows": rows, "paper_columns": int(record["features"])}
-        found[record["dataset"]] = Case(record["dataset"], **(known | _KNOWN[record["dataset"]]))
+        found[record["dataset"]] = ZhangCase(record["dataset"], **(known | _KNOWN[record["dataset"]]))
     return found
 
 
@@ -144,7 +144,7 @@ STEP_ROWS, MOST_ITERATIONS = 16, 500
 
 
 @dataclass(eq=False)
-class Track:
+class MethodTrack:
     """Points of a run, and when each was there: the clock stands still while one is kept.
 
     kept : number of the iteration, rows drawn, seconds, coefficients of the first rows; all, or the last one only
@@ -177,7 +177,7 @@ class Track:
 
 
 @dataclass(frozen=True, eq=False)
-class Race:
+class MethodRace:
     """Rows to learn with their kernel values, which are computed before any clock begins.
 
     Each method returns the track of its run; everything : whether all its points are kept.
@@ -208,16 +208,16 @@ class Race:
         """Kernel values of all rows, (m, m) float64."""
         return self.space.values.among(self.source.n_rows)
 
-    def exact(self) -> tuple[Track, float]:
+    def exact(self) -> tuple[MethodTrack, float]:
         """Dual coordinate descent; and its lower bound."""
-        track = Track(everything=False)
+        track = MethodTrack(everything=False)
         found = DualDescent(self.lam, relative_gap=EXACT_GAP, seed=self.seed).solve_matrix(self.matrix, self._targets)
         track.note(found.coefficients / (self.lam * len(found.coefficients)), found.history[-1].visits)
         return track, found.bound
 
-    def scs(self) -> Track:
+    def scs(self) -> MethodTrack:
         """Samples that grow fourfold, a bundle of cuts on each; to the gap on all rows."""
-        track = Track(self.everything)
+        track = MethodTrack(self.everything)
         GeometricGrowth(confidence=None).fit(
             self.source,
             self._targets,
@@ -226,18 +226,18 @@ class Race:
         )
         return track
 
-    def paper(self, directions: str) -> Track:
+    def paper(self, directions: str) -> MethodTrack:
         """The paper's growth by its own directions, "conjugate", or by subgradients alone, "subgradient"."""
-        track = Track(self.everything)
+        track = MethodTrack(self.everything)
         method = Scs(self.lam, gap=GAP, directions=directions, max_iterations=self._iterations)  # type: ignore[arg-type]
         PaperGrowth(step_rows=STEP_ROWS).fit(
             self.source, self._targets, method, lambda point, drawn: track.note(point.vector.coefficients, drawn)
         )
         return track
 
-    def wolfe(self) -> Track:
+    def wolfe(self) -> MethodTrack:
         """All rows in every iteration."""
-        track = Track(self.everything)
+        track = MethodTrack(self.everything)
         rows = self.source.n_rows
         Wolfe(self.lam, gap=GAP, max_iterations=MOST_ITERATIONS).solve(
             self.space,
@@ -246,18 +246,18 @@ class Race:
         )
         return track
 
-    def pegasos_for(self, seconds: float) -> Track:
+    def pegasos_for(self, seconds: float) -> MethodTrack:
         """Single rows for a time; points are kept at ever larger distances."""
-        track, method = Track(self.everything), Pegasos(self.lam, seed=self.seed)
+        track, method = MethodTrack(self.everything), Pegasos(self.lam, seed=self.seed)
         for state in method.run_kernel(self.matrix, self._targets):
             track.note(method.weights(state)[0], state.progress.rows, state.progress.rows)
             if track.seconds >= seconds:
                 break
         return track
 
-    def pegasos_rows(self, rows: int) -> Track:
+    def pegasos_rows(self, rows: int) -> MethodTrack:
         """As many rows as are drawn elsewhere, as many a step as the paper's growth draws."""
-        track, method = Track(self.everything), Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
+        track, method = MethodTrack(self.everything), Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
         states = method.run_kernel(self.matrix, self._targets, STEP_ROWS if self.everything else max(STEP_ROWS, rows))
         for state in islice(states, max(1, rows // STEP_ROWS) if self.everything else 1):
             track.note(method.weights(state)[0], state.progress.rows)
@@ -297,11 +297,11 @@ class Race:
         return self.source.n_rows // STEP_ROWS + MOST_ITERATIONS
 
 
-def run_all(race: Race, check: Callable[[], None]) -> tuple[dict[str, Track], float]:
+def run_all(race: MethodRace, check: Callable[[], None]) -> tuple[dict[str, MethodTrack], float]:
     """Every method once, and the lower bound of the exact one; check raises if nobody waits any more."""
     exact, bound = race.exact()
     tracks = {EXACT: exact}
-    runs: dict[str, Callable[[], Track]] = {
+    runs: dict[str, Callable[[], MethodTrack]] = {
         SCS: race.scs,
         PRINTED_GROWTH: lambda: race.paper("conjugate"),
         ABLATION: lambda: race.paper("subgradient"),
@@ -329,7 +329,7 @@ class RaceItem:
     pictured : whether objectives on the way are kept, of the first and the last 50 iterations
     """
 
-    case: Case
+    case: ZhangCase
     seed: int
     pictured: bool = False
 
@@ -357,7 +357,7 @@ class RaceItem:
         """All fields: each decides something."""
         return {**self.case.describe(), "seed": self.seed, "pictured": self.pictured}
 
-    def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
+    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
         """For each method accuracy, seconds, objective on all rows to learn, its excess, rows drawn; or curves."""
         split = self.case.split(folder, self.seed)
         with one_blas_thread():
@@ -386,11 +386,11 @@ class RaceItem:
             found["curves"] = {name: _curve(race, track) for name, track in tracks.items()}
         return found
 
-    def _race(self, split: Split) -> Race:
-        return Race(split, self.case.kernel(split), self.case.lam, self.seed, self.pictured)
+    def _race(self, split: Split) -> MethodRace:
+        return MethodRace(split, self.case.kernel(split), self.case.lam, self.seed, self.pictured)
 
 
-def _curve(race: Race, track: Track) -> dict[str, list[list[float]]]:
+def _curve(race: MethodRace, track: MethodTrack) -> dict[str, list[list[float]]]:
     """Return the first and the last iterations: number, rows drawn, seconds, objective."""
     found = {}
     for name, points in (("first", track.kept[:SHOWN]), ("last", track.kept[-SHOWN:])):
@@ -495,20 +495,20 @@ class RaceTable:
         """Return remarks on how the figures were measured."""
         return (PROBLEM, METHODS)
 
-    def trials(self, request: Request) -> list[RaceItem]:
+    def trials(self, request: TableRequest) -> list[RaceItem]:
         """None: all is settled."""
         return []
 
-    def items(self, request: Request, known: Known) -> list[RaceItem]:
+    def items(self, request: TableRequest, known: KnownOutcomes) -> list[RaceItem]:
         """One for each data set that is there and seed."""
         there = [case for case in self._cases(request) if request.data.has(case.file)]
         return [item for case in there for item in self._items(request, case)]
 
-    def cells(self, request: Request, known: Known) -> list[Cell]:
+    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
         """One for each data set and algorithm."""
         return [self._cell(request, known, case, name) for case in self._cases(request) for name in request.algorithms]
 
-    def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
+    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
         """Rows to learn, and the accuracy of the majority class on the test rows."""
         rows = []
         for case in self._cases(request):
@@ -521,7 +521,7 @@ class RaceTable:
             rows.append(row)
         return rows
 
-    def curves(self, request: Request, known: Known) -> dict[str, Any]:
+    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
         """Return the curves of a figure: for each data set and method [iteration, rows drawn, seconds, objective]."""
         found: dict[str, Any] = {}
         for case in self._cases(request) if self.part else ():
@@ -531,20 +531,20 @@ class RaceTable:
                 found[case.printed] = {**lines, OPTIMUM: [[0.0, 0.0, 0.0, outcome["optimum"]]]}
         return found
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
         """One for each data set."""
-        return [Picture(f"{name}, {self.part}", partial(draw_race, lines, name)) for name, lines in curves.items()]
+        return [PaperPicture(f"{name}, {self.part}", partial(draw_race, lines, name)) for name, lines in curves.items()]
 
-    def _cases(self, request: Request) -> list[Case]:
+    def _cases(self, request: TableRequest) -> list[ZhangCase]:
         return [cases()[name] for name in request.datasets]
 
-    def _items(self, request: Request, case: Case) -> list[RaceItem]:
+    def _items(self, request: TableRequest, case: ZhangCase) -> list[RaceItem]:
         return [RaceItem(case, seed, bool(self.part)) for seed in range(request.repeats)]
 
-    def _cell(self, request: Request, known: Known, case: Case, algorithm: str) -> Cell:
+    def _cell(self, request: TableRequest, known: KnownOutcomes, case: ZhangCase, algorithm: str) -> TableCell:
         metric = "objective" if self.part else "accuracy"
         accuracy, seconds = (None, None) if self.part else _printed(case.printed, algorithm)
-        cell = Cell(case.printed, algorithm, metric, accuracy, paper_seconds=seconds)
+        cell = TableCell(case.printed, algorithm, metric, accuracy, paper_seconds=seconds)
         if not request.data.has(case.file):
             return replace(cell, status=NO_DATA, note=f"{case.file}.parquet is not in --data")
         outcomes = [known[item] for item in self._items(request, case)]
@@ -566,7 +566,7 @@ class RaceTable:
         return float(outcome["curves"][algorithm][self.part][-1][3])
 
 
-def _setting(case: Case) -> dict[str, Any]:
+def _setting(case: ZhangCase) -> dict[str, Any]:
     return {"lam": case.lam, "bandwidth": "half the median distance" if case.bandwidth is None else case.bandwidth}
 
 

@@ -83,7 +83,7 @@ class SweepArguments(NamedTuple):
     multipliers: tuple[float, float]
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """Cost of a step in one read.
 
     multipliers : of the hyperplanes, times lipschitz: those of the next step are near; reads : of the data, rows that
@@ -94,7 +94,7 @@ class Swept(NamedTuple):
     reads: float
 
 
-class Problem(Protocol):
+class CompositeProblem(Protocol):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
     A point x (n_points,) comes with its image (n_image,), affine in x, from which `pull` (n_points,) derives what the
@@ -148,11 +148,11 @@ class Problem(Protocol):
         """The primal solution that the certificate vouches for."""
         ...
 
-    def sweep(self, given: SweepArguments) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
         """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
         ...
 
-    def at_level(self, level: int) -> Problem:
+    def at_level(self, level: int) -> CompositeProblem:
         """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
         ...
 
@@ -209,7 +209,7 @@ class Classifier(ABC):
         """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
 
     @abstractmethod
-    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem:
+    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem:
         """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
 
     def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027

@@ -17,7 +17,7 @@ from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, mu
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import Certificate, Problem, Solution, SweepArguments, Swept
+from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments, SweepResult
 from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows, TargetRows
 from okl.solvers.accelerated.problem import (
     Box,
@@ -44,7 +44,9 @@ _LEAST_GROWTH = 1.1
 _SHRINK = 1.1  # of the Lipschitz estimate after a step that was not too long
 
 
-def go_down(problem: Problem, start: FloatArray, image: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
+def go_down(
+    problem: CompositeProblem, start: FloatArray, image: FloatArray, steps: int
+) -> tuple[FloatArray, FloatArray]:
     """Point and image (new arrays) after some steps with backtracking, or the start where they lead no lower.
 
     Source: Ito et al., 2017, Algorithm 1, with the restart of its Algorithm 3.
@@ -73,13 +75,13 @@ def go_down(problem: Problem, start: FloatArray, image: FloatArray, steps: int) 
     return (found, found_image) if lower else (start.copy(), image.copy())
 
 
-def objective(problem: Problem, point: FloatArray, image: FloatArray) -> float:
+def objective(problem: CompositeProblem, point: FloatArray, image: FloatArray) -> float:
     """F of a feasible point."""
     return problem.smooth(point, image) + problem.penalty(point)
 
 
 def _step(
-    problem: Problem,
+    problem: CompositeProblem,
     new: tuple[FloatArray, FloatArray],
     there: tuple[FloatArray, FloatArray],
     gradient: FloatArray,
@@ -114,7 +116,7 @@ class Sweep(Protocol):
     image : that of the point, times the slope of the outer function there: its gradient
     """
 
-    def run(self, given: SweepArguments) -> Swept: ...
+    def run(self, given: SweepArguments) -> SweepResult: ...
 
 
 @stored("box-sweep")
@@ -127,14 +129,14 @@ class BoxSweep:
     upper: FloatArray
     offset: float
 
-    def run(self, given: SweepArguments) -> Swept:
+    def run(self, given: SweepArguments) -> SweepResult:
         """Overwrite what is given for it."""
         rows, parts, out, gradient = self.rows, self._parts, given.out, given.gradient
         bounds = (self.curvatures, self.upper, self.offset, given.lipschitz)
         inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
         rows.in_threads(lambda claims: sweep_box_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
         rows.add_parts(given.out_image, parts)
-        return Swept(_NONE, 1.0)
+        return SweepResult(_NONE, 1.0)
 
     @cached_property
     def _parts(self) -> FloatArray:
@@ -150,14 +152,14 @@ class EntropySweep:
     upper: FloatArray
     offset: float
 
-    def run(self, given: SweepArguments) -> Swept:
+    def run(self, given: SweepArguments) -> SweepResult:
         """Overwrite what is given for it."""
         rows, (parts, logits), out, gradient = self.rows, self._room, given.out, given.gradient
         bounds = (logits, self.upper, self.offset, given.lipschitz)
         inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
         rows.in_threads(lambda claims: sweep_entropy_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
         rows.add_parts(given.out_image, parts)
-        return Swept(_NONE, 1.0)
+        return SweepResult(_NONE, 1.0)
 
     @cached_property
     def _room(self) -> tuple[FloatArray, FloatArray]:
@@ -180,7 +182,7 @@ class GuessedSweep:
     upper: FloatArray
     offset: float
 
-    def run(self, given: SweepArguments) -> Swept:
+    def run(self, given: SweepArguments) -> SweepResult:
         """Overwrite what is given for it."""
         rows, targets, out, lipschitz = self.rows, self._targets, given.out, given.lipschitz
         guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
@@ -193,9 +195,9 @@ class GuessedSweep:
         multipliers = (lipschitz * found[0], lipschitz * found[1])
         if again > _MOST_AGAIN * rows.n_points:
             rows.image(given.out_image, out)
-            return Swept(multipliers, 2.0)
+            return SweepResult(multipliers, 2.0)
         self._correct(given.out_image, listed[:again], changes[:again], guesses, found)
-        return Swept(multipliers, 1.0 + again / rows.n_points)
+        return SweepResult(multipliers, 1.0 + again / rows.n_points)
 
     def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:
         rows, parts, gradient = self.rows, self._parts, given.gradient
@@ -362,7 +364,7 @@ class DualProblem:
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
         """A whole step in one read, or None."""
         if self._sweep is None:
             return None
@@ -385,7 +387,7 @@ _MOST_AWAKE = 0.75  # of the rows: gathering them pays below
 
 
 @stored("active-set-margins")
-class Standing(NamedTuple):
+class ActiveRows(NamedTuple):
     """State of every row at a check.
 
     slopes : (m,), gradients less the multiplier of the row's class
@@ -397,8 +399,8 @@ class Standing(NamedTuple):
 
 
 def standing_of(
-    problem: Problem, here: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
-) -> Standing | None:
+    problem: CompositeProblem, here: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
+) -> ActiveRows | None:
     """Return how firmly rows are at their bounds at a point, or None where rows cannot be shrunk.
 
     here, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
@@ -421,10 +423,10 @@ def standing_of(
     firm = np.where((here == lower) & (stepped == lower), slopes, 0.0)
     at_upper = (here == region.upper) & (stepped == region.upper)
     firm[at_upper] = np.maximum(firm, -slopes)[at_upper]
-    return Standing(slopes, firm)
+    return ActiveRows(slopes, firm)
 
 
-def rows_awake(standing: Standing | None, before: Standing | None) -> IntArray | None:
+def rows_awake(standing: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
     """The rows that may move before the next check, or None for all."""
     if standing is None or before is None:
         return None
@@ -778,7 +780,7 @@ class MinimaxProblem:
         """The w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
         """None: two reads."""
         return None
 
@@ -898,7 +900,7 @@ class NormBallProblem:
         """The w of the certificate."""
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
         """None: w depends on all rows."""
         return None
 
@@ -1069,7 +1071,7 @@ class SparseProblem:
         """The w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
-    def sweep(self, given: SweepArguments) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
         """None: two reads."""
         return None
 

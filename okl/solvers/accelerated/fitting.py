@@ -16,7 +16,7 @@ from okl.compiled.threads import run_threads
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
-from okl.solvers.accelerated.base import Classifier, Problem, Solution
+from okl.solvers.accelerated.base import Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.catalogue import make_model, parameter_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, StochasticStart, solve
@@ -63,7 +63,7 @@ def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> l
 class ProblemMaker(Protocol):
     """A classification or regression model: configuration that makes a problem of rows."""
 
-    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem: ...
+    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def fit_one(
     return found
 
 
-def solve_problem(problem: Problem, method: Fapg, start: FloatArray | None = None) -> Fitted:
+def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
     """The same of a problem that is already made."""
     state, outcome = solve(problem, method, start)
     if outcome.kind == "diverged":
@@ -209,19 +209,19 @@ def with_parameter(name: str, value: float, fit_intercept: bool = True) -> Class
     )
 
 
-def _warm(name: str, problem: Problem, before: PathPoint, value: float) -> FloatArray:
+def _warm(name: str, problem: CompositeProblem, before: PathPoint, value: float) -> FloatArray:
     ratio = before.parameter / value if parameter_of(name) == "nu" else value / before.parameter
     candidates = [_inside(problem, scale * before.solution.point) for scale in (1.0, ratio)]
     return min(candidates, key=lambda point: _objective(problem, point))
 
 
-def _inside(problem: Problem, point: FloatArray) -> FloatArray:
+def _inside(problem: CompositeProblem, point: FloatArray) -> FloatArray:
     out = np.empty(problem.n_points)
     problem.prox(out, point, _FIRM * problem.first_lipschitz)
     return out
 
 
-def _objective(problem: Problem, point: FloatArray) -> float:
+def _objective(problem: CompositeProblem, point: FloatArray) -> float:
     image = np.empty(problem.n_image)
     problem.image(image, point)
     return problem.smooth(point, image) + problem.penalty(point)

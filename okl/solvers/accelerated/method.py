@@ -13,13 +13,13 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.solvers.accelerated.base import Certificate, Problem, Solution, SweepArguments
+from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments
 from okl.solvers.accelerated.dual import (
+    ActiveRows,
     AffineRows,
     DualProblem,
     MinimaxProblem,
     SparseProblem,
-    Standing,
     cut_of,
     go_down,
     objective,
@@ -36,7 +36,7 @@ from okl.solvers.base import Outcome
 
 @stored("fapg-record")
 @dataclass(frozen=True)
-class Record:
+class FapgRecord:
     """The method at one of its checks.
 
     iteration : iterations done; objective : F there; certificate : its gap
@@ -80,7 +80,7 @@ class Switches:
 
 @stored("fapg-step-sizes")
 @dataclass(frozen=True)
-class Pace:
+class StepState:
     """Where the scalars stand before an iteration.
 
     iteration : of the next step, from 1; lipschitz, before_lipschitz : L_k and L_(k-1)
@@ -111,7 +111,7 @@ class Pace:
         """(t_(k-1) - 1) / t_k, which extrapolates from the last two points to where the step starts."""
         return (self.before_acceleration - 1.0) / self.acceleration
 
-    def steeper(self, growth: float, proven: bool) -> Pace:
+    def steeper(self, growth: float, proven: bool) -> StepState:
         """One round of backtracking; Algorithm 3 goes back to before the extrapolation, Algorithm 4 does not."""
         lipschitz = self.lipschitz * growth
         if not proven:
@@ -119,7 +119,7 @@ class Pace:
         acceleration = _next_acceleration(self.before_acceleration, lipschitz / self.before_lipschitz)
         return replace(self, lipschitz=lipschitz, acceleration=acceleration)
 
-    def onward(self, objective: float, proven: bool, dec: bool) -> Pace:
+    def onward(self, objective: float, proven: bool, dec: bool) -> StepState:
         """After a step to a point of this objective that is kept: Steps 2 (2') and 'dec'."""
         lipschitz = self._shrunk(dec)
         ratio = lipschitz / self.lipschitz if proven else 1.0
@@ -135,7 +135,7 @@ class Pace:
             distrusted=False,
         )
 
-    def restarted(self, delta: float, switches: Switches, distrusted: bool) -> Pace:
+    def restarted(self, delta: float, switches: Switches, distrusted: bool) -> StepState:
         """After a step that is thrown away: 're' with 'mt' and 'st'."""
         lipschitz = self._shrunk(switches.dec)
         return replace(
@@ -229,7 +229,11 @@ class MemoryIterates:
     """Vectors of a run in private buffers: current, previous, the extrapolated one and the step from it."""
 
     def __init__(
-        self, problem: Problem, current: Iterate, previous: Iterate, multipliers: tuple[float, float] = (0.0, 0.0)
+        self,
+        problem: CompositeProblem,
+        current: Iterate,
+        previous: Iterate,
+        multipliers: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self._problem = problem
         self._current = Iterate(current.point.copy(), current.image.copy())
@@ -315,7 +319,7 @@ class MemoryIterates:
         objective = problem.smooth(here.point, here.image) + self._penalty
         return Checked(objective, certificate, math.sqrt(movement))
 
-    def standing(self, lipschitz: float) -> Standing | None:
+    def standing(self, lipschitz: float) -> ActiveRows | None:
         """How firmly rows stand, right after a check with this lipschitz."""
         return standing_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
 
@@ -347,21 +351,21 @@ class FapgState:
     multipliers : of the last step's hyperplanes, a guess at the next one's
     """
 
-    pace: Pace
+    pace: StepState
     current: Iterate
     previous: Iterate
     best: Iterate
-    best_record: Record
+    best_record: FapgRecord
     improved_at: int
     improved_gap: float
     reads: int
-    history: tuple[Record, ...]
-    standing: Standing | None = None
+    history: tuple[FapgRecord, ...]
+    standing: ActiveRows | None = None
     awake: IntArray | None = None
     multipliers: tuple[float, float] = (0.0, 0.0)
 
 
-def next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate, record: Record) -> FapgState:
+def next_state(state: FapgState, pace: StepState, current: Iterate, previous: Iterate, record: FapgRecord) -> FapgState:
     """The state after a check: its best point is that of the least primal objective so far."""
     # any point's dual objective bounds the optimum: every w may take the best bound found so far
     dual = max(record.certificate.dual, state.best_record.certificate.dual)
@@ -382,7 +386,7 @@ def next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate
     )
 
 
-def _with_dual(record: Record, dual: float) -> Record:
+def _with_dual(record: FapgRecord, dual: float) -> FapgRecord:
     return replace(record, certificate=replace(record.certificate, dual=dual))
 
 
@@ -497,7 +501,7 @@ class PartIterates:
         self._all = MemoryIterates(self._whole, here, there)
         return self._all.check(lipschitz)
 
-    def standing(self, lipschitz: float) -> Standing | None:
+    def standing(self, lipschitz: float) -> ActiveRows | None:
         """Of all rows, after a check."""
         return self._checked.standing(lipschitz)
 
@@ -575,7 +579,7 @@ class StochasticStart:
         check_at_least("steps", self.steps, 1)
         check_at_least("block_rows", self.block_rows, 2)
 
-    def point(self, problem: Problem, rows: Any = None, weights: FloatArray | None = None) -> FloatArray:
+    def point(self, problem: CompositeProblem, rows: Any = None, weights: FloatArray | None = None) -> FloatArray:
         """A feasible point (n_points,) of a problem to start Fapg from, its objective no higher than its own start's.
 
         rows, weights : that the problem was made of; only a minimax problem, which knows moments alone, asks for them
@@ -657,7 +661,7 @@ def sampled(problem: SparseProblem, rows: Any, signs: FloatArray, weights: Float
     return replace(problem, rows=operator, weights=factor * weights)  # type: ignore[arg-type]
 
 
-def _not_above_start(problem: Problem, point: FloatArray) -> FloatArray:
+def _not_above_start(problem: CompositeProblem, point: FloatArray) -> FloatArray:
     """The point, or the problem's own start where that is lower."""
     own, image, own_image = problem.start(), np.empty(problem.n_image), np.empty(problem.n_image)
     problem.image(image, point)
@@ -735,7 +739,7 @@ class Fapg:
                 "above 1, of at least 1, and between 0 and 1."
             )
 
-    def start(self, problem: Problem, point: FloatArray | None = None) -> FapgState:
+    def start(self, problem: CompositeProblem, point: FloatArray | None = None) -> FapgState:
         """State before the first iteration, checked: a warm start may be good enough already.
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
@@ -759,12 +763,12 @@ class Fapg:
 
     def begin(self, iterates: Iterates, lipschitz: float, here: Iterate, reads: int) -> FapgState:
         """State before the first iteration of whoever holds the vectors; `here` is what is kept of the first point."""
-        pace = Pace(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
+        pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
         record = self._record(iterates, pace, reads, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, here, here, here, record, 0, record.certificate.gap, record.reads, (record,))
 
-    def advance(self, state: FapgState, problem: Problem) -> FapgState:
+    def advance(self, state: FapgState, problem: CompositeProblem) -> FapgState:
         """The state at the next check; writes into nothing that it is given."""
         state, level = self.levelled(state)
         at_level = problem.at_level(level)
@@ -776,7 +780,7 @@ class Fapg:
         return replace(following, standing=standing, awake=rows_awake(standing, state.standing))
 
     @staticmethod
-    def _awake_iterates(state: FapgState, problem: Problem) -> MemoryIterates | PartIterates:
+    def _awake_iterates(state: FapgState, problem: CompositeProblem) -> MemoryIterates | PartIterates:
         if state.awake is None or not isinstance(problem, DualProblem):
             return MemoryIterates(problem, state.current, state.previous, state.multipliers)
         return PartIterates(problem, state.current, state.previous, state.awake, state.multipliers)
@@ -808,13 +812,13 @@ class Fapg:
         """Why the run is over, or None."""
         return ending_of(state, self.tolerance, self.residual_tolerance, self.max_iterations)
 
-    def solution(self, state: FapgState, problem: Problem) -> Solution:
+    def solution(self, state: FapgState, problem: CompositeProblem) -> Solution:
         """The primal solution of least gap so far, with its certificate."""
         best = state.best
         at_level = problem.at_level(state.best_record.level)
         return at_level.solution(best.point, best.image, state.best_record.certificate)
 
-    def _iterate(self, iterates: Iterates, pace: Pace) -> tuple[Pace, float]:
+    def _iterate(self, iterates: Iterates, pace: StepState) -> tuple[StepState, float]:
         proven, switches = self.method == "proven", self.switches
         with_excess = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
         iterates.extrapolate(pace.momentum)
@@ -842,9 +846,9 @@ class Fapg:
         return done + (self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE))
 
     @staticmethod
-    def _record(iterates: Iterates, pace: Pace, reads: int, level: int) -> Record:
+    def _record(iterates: Iterates, pace: StepState, reads: int, level: int) -> FapgRecord:
         checked = iterates.check(pace.lipschitz)
-        return Record(
+        return FapgRecord(
             iteration=pace.iteration - 1,
             objective=checked.objective,
             certificate=checked.certificate,
@@ -856,7 +860,7 @@ class Fapg:
         )
 
 
-def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tuple[FapgState, Outcome]:
+def solve(problem: CompositeProblem, method: Fapg, point: FloatArray | None = None) -> tuple[FapgState, Outcome]:
     """Advance until the method has finished, from a point or the problem's own start."""
     state = method.start(problem, point)
     outcome = method.finished(state)
@@ -866,6 +870,6 @@ def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tu
     return state, outcome
 
 
-def _is_too_long(step: StepOutcome, pace: Pace) -> bool:
+def _is_too_long(step: StepOutcome, pace: StepState) -> bool:
     """F(a) > Q(a; b), without what cancels; a step of length 0 is never too long."""
     return step.squared_step > 0.0 and step.excess > 0.5 * pace.lipschitz * step.squared_step

@@ -18,8 +18,8 @@ from okl.compiled.projections import (
     COLUMNS,
     FOUND,
     Bends,
-    Entries,
-    Gathered,
+    BlockSums,
+    ProjectionEntries,
     Shard,
     Windows,
     accumulate,
@@ -109,7 +109,9 @@ def check_values(point: FloatArray) -> FloatArray:
     return as_compiled(point, point.dtype)
 
 
-def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Entries, Sums]:
+def checked_entries(
+    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike
+) -> tuple[ProjectionEntries, Sums]:
     """Entries in the form that compiled code reads, and what they can sum to; only what has another type is copied.
 
     Raises
@@ -126,7 +128,7 @@ def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper
         low, high = float(np.asarray(lower)), float(np.asarray(upper))
         _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
-        return Entries(point, labels, low, high), Sums(plus, minus, n_plus, n_minus)
+        return ProjectionEntries(point, labels, low, high), Sums(plus, minus, n_plus, n_minus)
     lows, highs = _as_bounds(lower, "lower", len(point)), _as_bounds(upper, "upper", len(point))
     totals = np.empty(5)
     sum_bounds(totals, labels, lows, highs)
@@ -134,7 +136,7 @@ def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper
         bad = int(np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))[0])
         _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
     plus_least, plus_most, minus_least, minus_most = totals[:4].tolist()
-    return Entries(point, labels, lows, highs), Sums(
+    return ProjectionEntries(point, labels, lows, highs), Sums(
         (plus_least, plus_most), (minus_least, minus_most), n_plus, n_minus
     )
 
@@ -342,7 +344,7 @@ _LEAST_SAMPLE = 64
 
 
 @stored("projection-group")
-class Group(NamedTuple):
+class HyperplaneGroup(NamedTuple):
     """Entries that share a multiplier t: sum of clip(y_i a_i - t, low_i, high_i) over them = total.
 
     low_i and high_i are l_i and u_i for y_i = 1, -u_i and -l_i for y_i = -1.
@@ -371,7 +373,7 @@ def _sample_indices(size: int) -> NDArray[np.int32]:
     return (edges[:-1] + places * np.diff(edges)).astype(np.int32)
 
 
-class Beside(NamedTuple):
+class OtherEntries(NamedTuple):
     """A multiplier beside the root, and the exact sum of the terms there, less the total."""
 
     t: float
@@ -381,7 +383,7 @@ class Beside(NamedTuple):
 class _Sample:
     """Entries of a group in their one form, n of each, until another sample is drawn."""
 
-    def __init__(self, entries: Entries, indices: NDArray[np.int32], sign: int) -> None:
+    def __init__(self, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int) -> None:
         v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
         n = draw_terms(v, low, high, entries, indices, sign)
         self.v, self.low, self.high = v[:n], low[:n], high[:n]
@@ -411,7 +413,7 @@ class _Sample:
         terms: projections_Doubles = np.clip(self.v - t, self.low, self.high)
         return terms
 
-    def deviation(self, t: float, beside: Beside | None) -> float:
+    def deviation(self, t: float, beside: OtherEntries | None) -> float:
         """Standard deviation of the terms at a multiplier, or of their change from the one beside."""
         if beside:
             return float(np.std(self.terms(t) - self.terms(beside.t)))
@@ -429,7 +431,9 @@ class _Sample:
         return Interval(start, stop), visits
 
 
-def sampled_interval(entries: Entries, group: Group, beside: Beside | None = None) -> tuple[Interval, float, int]:
+def sampled_interval(
+    entries: ProjectionEntries, group: HyperplaneGroup, beside: OtherEntries | None = None
+) -> tuple[Interval, float, int]:
     """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
 
     beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
@@ -486,15 +490,17 @@ class _Search(NamedTuple):
     beside : the end of the last interval on the side of the multiplier
     """
 
-    group: Group
+    group: HyperplaneGroup
     bracket: Interval
     interval: Interval
     guess: float
-    beside: Beside | None = None
+    beside: OtherEntries | None = None
     found: bool = False
 
 
-def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int = 1) -> Multipliers:
+def find_multipliers(
+    entries: ProjectionEntries, groups: tuple[HyperplaneGroup, ...], n_threads: int = 1
+) -> Multipliers:
     """Find the multiplier of each group: of one group of both signs, or of one of sign +1 and one of sign -1.
 
     Where rounding alone keeps a sum from its total, the multiplier is the one that comes nearest.
@@ -527,7 +533,7 @@ def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int
     return Multipliers(roots, (visits + size) / size)  # written once
 
 
-def _narrowed(search: _Search, entries: Entries, last: bool) -> tuple[_Search, int]:
+def _narrowed(search: _Search, entries: ProjectionEntries, last: bool) -> tuple[_Search, int]:
     """The search with the interval to look at next, and how many terms were read."""
     group, bracket = search.group, search.bracket
     if last or entries.point.shape[0] <= _LEAST_ENTRIES:
@@ -538,7 +544,7 @@ def _narrowed(search: _Search, entries: Entries, last: bool) -> tuple[_Search, i
     return search._replace(interval=interval, guess=guess), read
 
 
-def write_clipped(out: FloatArray, entries: Entries, plus: float, minus: float, n_threads: int = 1) -> None:
+def write_clipped(out: FloatArray, entries: ProjectionEntries, plus: float, minus: float, n_threads: int = 1) -> None:
     """Overwrite out (m,), which may be the point, by clip(a_i - t, l_i, u_i), t = plus or minus by the sign."""
     _over_blocks(len(out), n_threads, lambda first, last: clip_blocks(out, entries, plus, minus, first, last))
 
@@ -551,12 +557,12 @@ def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) ->
     run_threads(n_threads, lambda thread: work(edges[thread], edges[thread + 1]))
 
 
-def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
+def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> BlockSums:
     """One pass over all entries."""
     size = entries.point.shape[0]
     n_blocks = -(-size // BLOCK)
     v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
-    gathered = Gathered(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
+    gathered = BlockSums(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
 
     def work(first: int, last: int) -> None:
         flags, indices = np.empty(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
@@ -566,7 +572,7 @@ def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
     return gathered
 
 
-def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
+def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) -> tuple[_Search, int]:
     """The search after Newton's method among what was gathered, and how many terms were read."""
     group, (start, stop) = search.group, search.interval
     size = int(gathered.counts.sum())
@@ -584,7 +590,7 @@ def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Sea
         return search._replace(interval=Interval(root, root), guess=root, found=True), read
     bracket = search.bracket
     bracket = Interval(stop, bracket.stop) if where == ABOVE else Interval(bracket.start, start)
-    return search._replace(bracket=bracket, beside=Beside(root, excess)), read
+    return search._replace(bracket=bracket, beside=OtherEntries(root, excess)), read
 
 
 def _what_is_not_finite(point: FloatArray) -> str:
@@ -617,8 +623,8 @@ class PreparedSet:
     groups : entries that share a multiplier: all, or those of sign +1 and those of sign -1
     """
 
-    entries: Entries
-    groups: tuple[Group, ...]
+    entries: ProjectionEntries
+    groups: tuple[HyperplaneGroup, ...]
 
     def project(
         self, out: FloatArray, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
@@ -651,7 +657,7 @@ class PreparedSet:
         values, passes = find_multipliers(entries, groups, n_threads)
         return ProjectedPair(values[0], -values[-1], passes)
 
-    def _improved(self, entries: Entries, guesses: tuple[float, float]) -> ProjectedPair | None:
+    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> ProjectedPair | None:
         first, last = self.groups[0], self.groups[-1]
         if len(self.groups) == 1:
             theta, passes, found = improve_multiplier(entries, first.total, guesses[0])
@@ -666,7 +672,7 @@ def hyperplane_set_of(
     """The set of `project_box_hyperplane` for points like this one, or the errors that it raises."""
     entries, sums = checked_entries(point, signs, lower, upper)
     check_signed_total(total, sums)
-    return PreparedSet(entries, (Group(0, len(point), total, 0.0),))
+    return PreparedSet(entries, (HyperplaneGroup(0, len(point), total, 0.0),))
 
 
 def pair_set_of(
@@ -681,7 +687,7 @@ def pair_set_of(
     entries, sums = checked_entries(point, signs, lower, upper)
     check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
-    groups = (Group(1, sums.n_plus, plus_total, 0.0), Group(-1, sums.n_minus, -minus_total, 0.0))
+    groups = (HyperplaneGroup(1, sums.n_plus, plus_total, 0.0), HyperplaneGroup(-1, sums.n_minus, -minus_total, 0.0))
     return PreparedSet(entries, groups)
 
 

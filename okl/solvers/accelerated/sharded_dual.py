@@ -271,7 +271,7 @@ class Measure:
 
 @stored("dual-begin-command")
 @dataclass(frozen=True, eq=False)
-class Begin:
+class BeginCommand:
     """Aim at one number for each group (n_groups,), or for all (1,): the first point is the prox there."""
 
     aim: FloatArray
@@ -290,7 +290,7 @@ class Begin:
 
 @stored("dual-aim-command")
 @dataclass(frozen=True, eq=False)
-class Aim:
+class AimCommand:
     """Go to the extrapolated point (None: stay there), compute the gradient and where a step without a set would end.
 
     candidates : (n_multipliers, K), to look at on the way; with no multipliers the step is taken at once
@@ -306,13 +306,13 @@ class Aim:
         self._aim(vectors)
         if len(self.candidates):
             return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
-        return Take(self.lipschitz, np.empty(0), self.with_excess).run(vectors)
+        return TakeCommand(self.lipschitz, np.empty(0), self.with_excess).run(vectors)
 
     def redo(self, vectors: DualVectors) -> None:
         """Aim, and step where it is taken at once."""
         self._aim(vectors)
         if not len(self.candidates):
-            Take(self.lipschitz, np.empty(0), self.with_excess).redo(vectors)
+            TakeCommand(self.lipschitz, np.empty(0), self.with_excess).redo(vectors)
 
     def _aim(self, vectors: DualVectors) -> None:
         there, gradient = vectors.there, vectors.gradient
@@ -327,7 +327,7 @@ class Aim:
 
 @stored("dual-seek-command")
 @dataclass(frozen=True, eq=False)
-class Seek:
+class SeekCommand:
     """Sums of the set at candidate multipliers, at the target aimed at last."""
 
     lipschitz: float
@@ -343,7 +343,7 @@ class Seek:
 
 @stored("dual-take-command")
 @dataclass(frozen=True, eq=False)
-class Take:
+class TakeCommand:
     """Take the step to the prox of the target, at these multipliers."""
 
     lipschitz: float
@@ -371,7 +371,7 @@ class Take:
 
 @stored("dual-stepped")
 @dataclass(frozen=True, eq=False)
-class Stepped:
+class StepSums:
     """A step that was kept, with all it takes to go it again."""
 
     extrapolation: Extrapolation
@@ -380,14 +380,14 @@ class Stepped:
 
     def redo(self, vectors: DualVectors) -> None:
         """Go it."""
-        Aim(self.extrapolation, self.lipschitz, np.empty((1, 0)), False).redo(vectors)
-        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+        AimCommand(self.extrapolation, self.lipschitz, np.empty((1, 0)), False).redo(vectors)
+        TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
         vectors.settle("keep")
 
 
 @stored("dual-begun")
 @dataclass(frozen=True, eq=False)
-class Begun:
+class BeginSums:
     """The first point, with all it takes to find it again."""
 
     aim: FloatArray
@@ -396,14 +396,14 @@ class Begun:
 
     def redo(self, vectors: DualVectors) -> None:
         """Go there."""
-        Begin(self.aim, self.lipschitz, np.empty((1, 0))).redo(vectors)
-        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+        BeginCommand(self.aim, self.lipschitz, np.empty((1, 0))).redo(vectors)
+        TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
         vectors.settle("begin")
 
 
 @stored("dual-dropped")
 @dataclass(frozen=True, eq=False)
-class Dropped:
+class RestSums:
     """A step that was dropped."""
 
     def redo(self, vectors: DualVectors) -> None:
@@ -416,7 +416,7 @@ class Dropped:
 
 @stored("dual-carried-sums")
 @dataclass(frozen=True, eq=False)
-class Carried:
+class RunMemory:
     """What a run remembers from check to check, besides points and pace.
 
     penalty : of the current point; first_length, longest_first : of the first point, which smoothing goes by
@@ -432,7 +432,7 @@ class Carried:
     threshold_reaches: FloatArray
 
 
-def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, Carried]:
+def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, RunMemory]:
     """Bring the shards to the model's first point.
 
     Returns
@@ -446,18 +446,18 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
     aim = upper if isinstance(prototype.region, RootsBarrier) else np.zeros(1)
     n_candidates = candidates_a_round(prototype)
     searches = [RootSearch(0.0, widest, n_candidates) for _ in totals]
-    begin = Begin(aim, 1.0 / widest, candidates_of(searches))
+    begin = BeginCommand(aim, 1.0 / widest, candidates_of(searches))
     multipliers = found_multipliers(
-        searches, totals, rounds.ask(begin), lambda tried: rounds.ask(Seek(1.0 / widest, tried))
+        searches, totals, rounds.ask(begin), lambda tried: rounds.ask(SeekCommand(1.0 / widest, tried))
     )
-    parts: list[StepPart] = rounds.ask(Take(1.0 / widest, multipliers, False))
-    rounds.settle("begin", Begun(aim, 1.0 / widest, multipliers))
+    parts: list[StepPart] = rounds.ask(TakeCommand(1.0 / widest, multipliers, False))
+    rounds.settle("begin", BeginSums(aim, 1.0 / widest, multipliers))
     measured: list[tuple[float, float]] = rounds.ask(Measure())
     rounds.forget_pending()
     longest, largest = (max(found) for found in zip(*measured, strict=True))
     image = added([part.image for part in parts])
     n_thresholds = len(thresholds_of(prototype.risk, prototype.intercept).totals)
-    carried = Carried(
+    carried = RunMemory(
         penalty=sum(part.penalty for part in parts),
         first_length=math.sqrt(inner(image, image)),
         longest_first=math.sqrt(longest) * largest,
@@ -488,7 +488,7 @@ class LookPart(NamedTuple):
 
 @stored("dual-look-command")
 @dataclass(frozen=True, eq=False)
-class Look:
+class LookCommand:
     """Look at the current point: its margins, and where a step from there would end."""
 
     image: FloatArray
@@ -520,7 +520,7 @@ class Look:
 
 @stored("dual-slopes-command")
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class RiskSlopes:
     """How steep the risk is at candidate thresholds, (n_thresholds, K)."""
 
     candidates: FloatArray
@@ -629,8 +629,8 @@ class Visited:
 
 
 def visit_dual(
-    start: StochasticStart, outer: Outer, rounds: Rounds, here: Iterate, carried: Carried, n_shards: int
-) -> tuple[Iterate, Carried]:
+    start: StochasticStart, outer: Outer, rounds: Rounds, here: Iterate, carried: RunMemory, n_shards: int
+) -> tuple[Iterate, RunMemory]:
     """Visit all shards as often as the start says; a round that leads uphill, by rounding, is dropped.
 
     Returns
@@ -643,7 +643,7 @@ def visit_dual(
         image = sum((part.image for part in parts[1:]), parts[0].image)
         before = outer.value(_square(here.image)) + sum(part.before for part in parts)
         if not outer.value(_square(image)) + sum(part.after for part in parts) <= before:
-            rounds.settle("drop", Dropped())
+            rounds.settle("drop", RestSums())
             break
         rounds.settle("begin", Visited(visit))
         here, carried = Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
@@ -680,7 +680,7 @@ class ShardedDual:
         rounds: Rounds,
         current: Iterate,
         previous: Iterate,
-        carried: Carried,
+        carried: RunMemory,
     ) -> None:
         self._prototype, self._outer, self._rounds = prototype, outer, rounds
         self._current, self._previous = current.image, previous.image
@@ -693,7 +693,7 @@ class ShardedDual:
         self.reads = 0
 
     @property
-    def carried(self) -> Carried:
+    def carried(self) -> RunMemory:
         """For the next one to begin with."""
         return self._kept
 
@@ -710,10 +710,10 @@ class ShardedDual:
         told = self._extrapolation if self._untold else None
         self._untold = False
         searches = self._searches()
-        aim = Aim(told, lipschitz, candidates_of(searches), with_excess)
+        aim = AimCommand(told, lipschitz, candidates_of(searches), with_excess)
         if searches:
             multipliers = self._multipliers(searches, lipschitz, self._rounds.ask(aim))
-            parts: list[StepPart] = self._rounds.ask(Take(lipschitz, multipliers, with_excess))
+            parts: list[StepPart] = self._rounds.ask(TakeCommand(lipschitz, multipliers, with_excess))
         else:
             multipliers, parts = _NOTHING, self._rounds.ask(aim)
         self._last = (lipschitz, multipliers)
@@ -723,13 +723,13 @@ class ShardedDual:
     def accept(self) -> None:
         """Make the step the current point."""
         assert self._extrapolation is not None, "a step was taken"
-        self._rounds.settle("keep", Stepped(self._extrapolation, *self._last))
+        self._rounds.settle("keep", StepSums(self._extrapolation, *self._last))
         self._previous, self._current = self._current, self._new
         self._kept = replace(self._kept, penalty=self._new_penalty)
 
     def restart(self) -> None:
         """Throw the step away, and the momentum with it."""
-        self._rounds.settle("drop", Dropped())
+        self._rounds.settle("drop", RestSums())
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:
@@ -738,7 +738,7 @@ class ShardedDual:
         squared_norm = _squared_norm(here)
         slope = self._outer.slope(squared_norm)
         searches = self._searches()
-        parts: list[LookPart] = self._rounds.ask(Look(here, slope, lipschitz, candidates_of(searches)))
+        parts: list[LookPart] = self._rounds.ask(LookCommand(here, slope, lipschitz, candidates_of(searches)))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
         values: list[tuple[float, float]] = self._rounds.ask(Value(thresholds, lipschitz, multipliers))
@@ -777,7 +777,7 @@ class ShardedDual:
         self, searches: list[RootSearch], lipschitz: float, answers: list[Vector], remember: bool = True
     ) -> Vector:
         found = found_multipliers(
-            searches, self._totals, answers, lambda tried: self._rounds.ask(Seek(lipschitz, tried))
+            searches, self._totals, answers, lambda tried: self._rounds.ask(SeekCommand(lipschitz, tried))
         )
         if remember and len(found):
             moved = np.abs(found - self._kept.multipliers)
@@ -795,7 +795,7 @@ class ShardedDual:
         ]
 
         def ask(candidates: Vector) -> Vector:
-            slopes = added(self._rounds.ask(Slopes(candidates)))
+            slopes = added(self._rounds.ask(RiskSlopes(candidates)))
             slopes[:, :, 0] += totals[:, np.newaxis]
             return slopes
 

@@ -93,7 +93,7 @@ class Lengths:
 
 @stored("primal-gradient-command")
 @dataclass(frozen=True, eq=False)
-class Gradient:
+class GradientCommand:
     """Go to the extrapolated margins."""
 
     momentum: float
@@ -110,7 +110,7 @@ class Gradient:
 
 @stored("primal-try-command")
 @dataclass(frozen=True, eq=False)
-class Try:
+class TryCommand:
     """The margins of another w."""
 
     weights: FloatArray
@@ -131,7 +131,7 @@ class Try:
 
 @stored("primal-inspect-command")
 @dataclass(frozen=True, eq=False)
-class Inspect:
+class InspectCommand:
     """The current margins."""
 
     def run(self, vectors: PrimalVectors) -> tuple[FloatArray, float]:
@@ -161,7 +161,7 @@ class Conjugate:
 
 @stored("primal-placed")
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedMargins:
     """Current and previous w: the margins follow."""
 
     current: FloatArray
@@ -195,13 +195,13 @@ class ShardedPrimal:
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
         self._there = self._current + momentum * (self._current - self._previous)
-        self._gradient = added(self._rounds.ask(Gradient(momentum)))
+        self._gradient = added(self._rounds.ask(GradientCommand(momentum)))
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz), and its margins: one read."""
         self._new = self._proxed(self._there, lipschitz)
-        parts: list[Costs] = self._rounds.ask(Try(self._new, with_excess))
+        parts: list[Costs] = self._rounds.ask(TryCommand(self._new, with_excess))
         self.reads += 1
         squared, turn = step_sums(self._new, self._there, self._gradient, self._current)
         self._new_penalty = float(np.abs(self._new).sum())
@@ -214,17 +214,17 @@ class ShardedPrimal:
 
     def accept(self) -> None:
         """Make the step the current point."""
-        self._rounds.settle("keep", Placed(self._new, self._current), last_only=True)
+        self._rounds.settle("keep", PlacedMargins(self._new, self._current), last_only=True)
         self._previous, self._current, self._penalty = self._current, self._new, self._new_penalty
 
     def restart(self) -> None:
         """Throw the step away, and the momentum with it."""
-        self._rounds.settle("drop", Placed(self._current, self._current), last_only=True)
+        self._rounds.settle("drop", PlacedMargins(self._current, self._current), last_only=True)
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:
         """F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
-        parts: list[tuple[FloatArray, float]] = self._rounds.ask(Inspect())
+        parts: list[tuple[FloatArray, float]] = self._rounds.ask(InspectCommand())
         self.reads += 1
         self._gradient = added([part[0] for part in parts])
         risk, norm = sum(part[1] for part in parts), self._penalty

@@ -29,7 +29,7 @@ from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import Classifier, Problem
+from okl.solvers.accelerated.base import Classifier, CompositeProblem
 from okl.solvers.accelerated.catalogue import make_model, parameter_of
 from okl.solvers.accelerated.dual import DualProblem, SparseProblem
 from okl.solvers.accelerated.models.dwd import DWD
@@ -60,7 +60,7 @@ def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.floa
 
 
 def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) -> IntArray:
-    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.Classes.
+    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.ClassGroups.
 
     0 is that of +1. Where there are two groups, 1 is that of -1; where there are more, each other class has one.
     """
@@ -79,7 +79,7 @@ _NEXT = 1.0 + 1e-9
 
 
 @dataclass(frozen=True)
-class Task:
+class ModelTask:
     """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
 
     name: str
@@ -112,7 +112,7 @@ class Task:
             value = _SHARES[0] * highest
         return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
 
-    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> Task | None:
+    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
         """nu-SVM with a larger nu, where none was given and one has shown no weights; None: this one is gone on with.
 
         The least nu that has weights takes a linear program over all rows; a few are tried instead.
@@ -167,7 +167,7 @@ class Command(Protocol):
         ...
 
 
-class Settled(Protocol):
+class ResolvedModel(Protocol):
     """A step that was settled, with all that it takes to go it again."""
 
     def redo(self, vectors: Any) -> None: ...
@@ -183,7 +183,7 @@ class Recovery:
     """
 
     checkpoint: int = 0
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[ResolvedModel, ...] = ()
     pending: tuple[Command, ...] = ()
 
 
@@ -205,7 +205,7 @@ class Message:
 
 
 @dataclass(frozen=True, eq=False)
-class Reply:
+class ShardReply:
     """A shard's part of an answer; lost : its vectors are not here; written : whether a checkpoint was, if due."""
 
     part: Any = None
@@ -290,7 +290,7 @@ _MOST_RUNS = 2
 class _Held:
     serial: int
     vectors: Any
-    reply: Reply
+    reply: ShardReply
 
 
 _runs: OrderedDict[str, dict[int, _Held]] = OrderedDict()
@@ -299,7 +299,7 @@ _lock = Lock()
 
 @stored("worker-vectors")
 @dataclass(frozen=True, eq=False)
-class Beside:
+class WorkerState:
     """Work for `execution.sum`: answers messages by the vectors that this process holds beside a shard.
 
     Parameters
@@ -313,7 +313,7 @@ class Beside:
     opened: Callable[[Shard], Vectors]
     folder: Path | None = None
 
-    def __call__(self, shard: Shard, message: Message) -> Reply:
+    def __call__(self, shard: Shard, message: Message) -> ShardReply:
         """The shard's answer, or that its vectors are lost."""
         held = _of_run(self.run).get(shard.index)
         if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
@@ -325,9 +325,9 @@ class Beside:
         elif message.recovery is not None:
             vectors = self._recovered(shard, message.recovery)
         else:
-            return Reply(lost=True)
+            return ShardReply(lost=True)
         written = message.checkpoint is not None and self._write(shard, vectors, message.checkpoint, message.kept)
-        reply = Reply(message.command.run(vectors), written=written)
+        reply = ShardReply(message.command.run(vectors), written=written)
         _of_run(self.run)[shard.index] = _Held(message.serial, vectors, reply)
         return reply
 
@@ -400,7 +400,7 @@ _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and
 
 @stored("worker-rounds")
 @dataclass(frozen=True, eq=False)
-class Log:
+class CommandLog:
     """State of a run's vectors, and the commands that restore it; a value.
 
     serial : of the last message; verdict : on the last step, not told yet
@@ -421,7 +421,7 @@ class Rounds:
     execution, shards : whom to ask; work : what answers there; log : where the run stands
     """
 
-    def __init__(self, execution: Execution, shards: Sequence[Shard], work: Beside, log: Log) -> None:
+    def __init__(self, execution: Execution, shards: Sequence[Shard], work: WorkerState, log: CommandLog) -> None:
         self._execution = execution
         self._shards = shards
         self._work = work
@@ -449,10 +449,10 @@ class Rounds:
         kept = log.recovery
         if checkpoint is not None and all(reply.written for reply in replies):
             kept = Recovery(checkpoint)
-        self.log = Log(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
+        self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
         return [reply.part for reply in replies]
 
-    def settle(self, verdict: Verdict, step: Settled, last_only: bool = False) -> None:
+    def settle(self, verdict: Verdict, step: ResolvedModel, last_only: bool = False) -> None:
         """Note what becomes of the last step; shards hear it with the next command.
 
         last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then
@@ -470,13 +470,13 @@ class Rounds:
         """Note that the next command needs nothing of what the last ones left."""
         self.log = replace(self.log, recovery=replace(self.log.recovery, pending=()))
 
-    def _sum(self, message: Message) -> list[Reply]:
-        replies: list[Reply] = self._execution.sum(self._work, self._shards, message, _in_order).part
+    def _sum(self, message: Message) -> list[ShardReply]:
+        replies: list[ShardReply] = self._execution.sum(self._work, self._shards, message, _in_order).part
         return replies
 
 
-def _in_order(replies: list[Reply]) -> Reply:
-    return Reply(replies)
+def _in_order(replies: list[ShardReply]) -> ShardReply:
+    return ShardReply(replies)
 
 
 def added(parts: list[FloatArray]) -> FloatArray:
@@ -585,7 +585,7 @@ def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Classes:
+class ClassGroups:
     """Groups of like rows: how many there are, and what one of them weighs; first all of +1, then those of -1.
 
     -1 is one group, or, where the rest of several classes weigh differently, one a class in the order of the labels.
@@ -611,7 +611,7 @@ class Classes:
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
 
-def prototype_of(model: object, classes: Classes) -> DualProblem | SparseProblem:
+def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparseProblem:
     """The model's problem on one row of each group.
 
     Raises
@@ -651,7 +651,7 @@ def outer_at(prototype: DualProblem, level: int, first_length: float, longest_fi
     return EuclideanNorm(first * less.width / outer.width)
 
 
-def _checked(problem: Problem) -> DualProblem:
+def _checked(problem: CompositeProblem) -> DualProblem:
     assert isinstance(problem, DualProblem)
     return problem
 
@@ -885,7 +885,7 @@ _BINS = 4096
 class CountScores:
     """Work on a shard: rows of either class by bin of their score; or, without edges, the range of the scores.
 
-    counted : what an error on a row of each group counts, see okl.solvers.accelerated.shards.Classes
+    counted : what an error on a row of each group counts, see okl.solvers.accelerated.shards.ClassGroups
     """
 
     rows: MappedRows

@@ -30,30 +30,30 @@ from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.problem import ClassMoments, EuclideanNorm, Moments, Outer, SumOfLosses, moments_of
 from okl.solvers.accelerated.sharded_dual import (
-    Carried,
-    Dropped,
     DualVectors,
     LossPart,
     OpenDual,
-    Seek,
+    RestSums,
+    RunMemory,
+    SeekCommand,
     ShardedDual,
-    Take,
+    TakeCommand,
     begin_dual,
     candidates_a_round,
     candidates_of,
     found_multipliers,
     visit_dual,
 )
-from okl.solvers.accelerated.sharded_primal import OpenPrimal, Placed, ShardedPrimal, Try, begin_primal
+from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
 from okl.solvers.accelerated.shards import (
-    Beside,
-    Classes,
-    Log,
+    ClassGroups,
+    CommandLog,
     MappedRows,
+    ModelTask,
     RootSearch,
     Rounds,
     Sums,
-    Task,
+    WorkerState,
     added,
     error_minimising_threshold,
     groups_of_class,
@@ -85,7 +85,7 @@ _FIRM = 1e6  # so that a prox only brings a point into the set, where a barrier 
 
 @stored("warm-start")
 @dataclass(frozen=True, eq=False)
-class Warm:
+class WarmStart:
     """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
 
     weights: FloatArray
@@ -106,7 +106,7 @@ class WarmPart(NamedTuple):
 class AimWarm:
     """Aim at the dual entries that the weights' margins tell."""
 
-    warm: Warm
+    warm: WarmStart
     lipschitz: float
     candidates: FloatArray
 
@@ -147,15 +147,15 @@ class TakeWarm:
 
     def redo(self, vectors: DualVectors) -> None:
         """Bring it there."""
-        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+        TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
 
 
 @stored("warm-started")
 @dataclass(frozen=True, eq=False)
-class Warmed:
+class WarmSums:
     """A warm point that was kept, with all it takes to find it again."""
 
-    warm: Warm
+    warm: WarmStart
     lipschitz: float
     multipliers: FloatArray
 
@@ -167,8 +167,8 @@ class Warmed:
 
 
 def begin_warm(
-    warm: Warm, prototype: DualProblem, outer: Outer, rounds: Rounds, here: Iterate, carried: Carried
-) -> tuple[Iterate, Carried]:
+    warm: WarmStart, prototype: DualProblem, outer: Outer, rounds: Rounds, here: Iterate, carried: RunMemory
+) -> tuple[Iterate, RunMemory]:
     """Go to the warm point where that is lower; two reads.
 
     Returns
@@ -182,27 +182,27 @@ def begin_warm(
     totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
     searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
     answers: list[FloatArray] = rounds.ask(AimWarm(warm, lipschitz, candidates_of(searches)))
-    found = found_multipliers(searches, totals, answers, lambda tried: rounds.ask(Seek(lipschitz, tried)))
+    found = found_multipliers(searches, totals, answers, lambda tried: rounds.ask(SeekCommand(lipschitz, tried)))
     parts: list[WarmPart] = rounds.ask(TakeWarm(lipschitz, found))
     image = added([part.image for part in parts])
     before = outer.value(_square(here.image)) + sum(part.before for part in parts)
     if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
-        rounds.settle("drop", Dropped())
+        rounds.settle("drop", RestSums())
         return here, carried
-    rounds.settle("begin", Warmed(warm, lipschitz, found))
+    rounds.settle("begin", WarmSums(warm, lipschitz, found))
     return Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
 
 
-def begin_warm_primal(warm: Warm, rounds: Rounds, n_columns: int) -> Iterate:
+def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
     """The weights of an l1 model, or 0 where that is lower: two reads; the shards' margins are those of it."""
     values = []
     for tried in (np.zeros(n_columns), warm.weights):
-        losses = sum(part.losses for part in rounds.ask(Try(tried, False)))
+        losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
         values.append(losses + float(np.abs(tried).sum()))
     if not values[1] < values[0]:
         rounds.forget_pending()
         return Iterate(np.zeros(n_columns), np.empty(0))
-    rounds.settle("begin", Placed(warm.weights, warm.weights), last_only=True)
+    rounds.settle("begin", PlacedMargins(warm.weights, warm.weights), last_only=True)
     return Iterate(warm.weights, np.empty(0))
 
 
@@ -295,12 +295,12 @@ def descend_primal(
         point = execution.mix(work, shards, (point, number), _averaged).point
     values = []
     for tried in (np.zeros(rows.n_columns), point):
-        losses = sum(part.losses for part in rounds.ask(Try(tried, False)))
+        losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
         values.append(losses + float(np.abs(tried).sum()))
     if not values[1] <= values[0]:
         rounds.forget_pending()
         return Iterate(np.zeros(rows.n_columns), np.empty(0))
-    rounds.settle("begin", Placed(point, point), last_only=True)
+    rounds.settle("begin", PlacedMargins(point, point), last_only=True)
     return Iterate(point, np.empty(0))
 
 
@@ -344,7 +344,7 @@ def minimax_start(
 
 @stored("one-class-state")
 @dataclass(frozen=True, eq=False)
-class Standpoint:
+class ClassState:
     """Where the solution of one class stands; a value.
 
     fapg : state of the method, whose points lie beside the shards; value : of the parameter
@@ -353,9 +353,9 @@ class Standpoint:
 
     fapg: FapgState
     value: float
-    log: Log
-    carried: Carried | None
-    work: Beside | None
+    log: CommandLog
+    carried: RunMemory | None
+    work: WorkerState | None
     minimax: MinimaxProblem | None = None
 
 
@@ -368,12 +368,12 @@ class OneClass:
     start : where to begin; None: at the problem's own point; warm : a solution for other rows, to begin at
     """
 
-    task: Task
-    classes: Classes
+    task: ModelTask
+    classes: ClassGroups
     positive: int | None
     scratch: Path | None
     start: StochasticStart | None = None
-    warm: Warm | None = None
+    warm: WarmStart | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
@@ -382,7 +382,7 @@ class OneClass:
         else:
             prototype_of(self._model, self.classes)
 
-    def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+    def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         """At the first point, checked.
 
         Raises
@@ -394,9 +394,9 @@ class OneClass:
         if self._of_moments:
             return self._begin_minimax(rows, method, execution)
         prototype = prototype_of(self._model, self.classes)
-        run, log, carried, n_groups = secrets.token_hex(8), Log(), None, len(self.classes.rows)
+        run, log, carried, n_groups = secrets.token_hex(8), CommandLog(), None, len(self.classes.rows)
         if isinstance(prototype, SparseProblem):
-            work = Beside(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
+            work = WorkerState(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
             if self.start is not None:
@@ -409,7 +409,7 @@ class OneClass:
         else:
             # without its levels, which hold code: they are for the caller
             opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
-            work = Beside(run, opening, self.scratch)
+            work = WorkerState(run, opening, self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here, carried = begin_dual(prototype, rounds)
             outer = _outer(prototype, 0, carried)
@@ -419,9 +419,9 @@ class OneClass:
                 here, carried = begin_warm(self.warm, prototype, outer, rounds, here, carried)
             dual = ShardedDual(prototype, outer, rounds, here, here, carried)
             fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
-        return Standpoint(fapg, _value_of(self._model), rounds.log, carried, work)
+        return ClassState(fapg, _value_of(self._model), rounds.log, carried, work)
 
-    def advance(self, at: Standpoint, method: Fapg, execution: Execution) -> Standpoint:
+    def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
         """At the next check."""
         if at.minimax is not None:
             return replace(at, fapg=method.advance(at.fapg, at.minimax))
@@ -439,7 +439,7 @@ class OneClass:
         fapg = method.run(state, dual, level)
         return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
 
-    def solution(self, at: Standpoint) -> tuple[FloatArray, Certificate]:
+    def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
         """Weights of the columns (n_columns,), and the proof of the best point so far."""
         best, record = at.fapg.best, at.fapg.best_record
         if at.minimax is not None or at.carried is None:
@@ -453,7 +453,7 @@ class OneClass:
         """The same with a parameter: the one that a run began with."""
         return replace(self, task=replace(self.task, value=value))
 
-    def larger(self, at: Standpoint, over: bool) -> OneClass | None:
+    def larger(self, at: ClassState, over: bool) -> OneClass | None:
         """The problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
         if self.task.name != NuSVM.NAME:
             return None
@@ -473,7 +473,7 @@ class OneClass:
             f"are all 0, and the optimum with them. Take a nu between {model.nu:g} and {high:.6g}."
         )
 
-    def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+    def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
         highest = fda_kappa_max(moments) if self.task.name == MMFDA.NAME else mpm_kappa_max(moments)
@@ -484,7 +484,7 @@ class OneClass:
         if self.start is not None:
             weights = self.classes.weights
             point = minimax_start(self.start, problem, execution, rows, self.positive, weights)
-        return Standpoint(method.start(problem, point), model.kappa, Log(), None, None, problem)
+        return ClassState(method.start(problem, point), model.kappa, CommandLog(), None, None, problem)
 
     @property
     def _of_moments(self) -> bool:
@@ -504,7 +504,7 @@ def _value_of(model: Classifier) -> float:
     return float(getattr(model, model.PARAMETER))
 
 
-def _outer(prototype: DualProblem, level: int, carried: Carried) -> Any:
+def _outer(prototype: DualProblem, level: int, carried: RunMemory) -> Any:
     return outer_at(prototype, level, carried.first_length, carried.longest_first)
 
 
@@ -513,7 +513,7 @@ def _outer(prototype: DualProblem, level: int, carried: Carried) -> Any:
 
 @stored("solved-class")
 @dataclass(frozen=True, eq=False)
-class Solved:
+class ClassSolution:
     """One class against the rest, done.
 
     weights : (n_columns,); bias : chosen; certificate : of the model's own bias; value : of its parameter
@@ -540,9 +540,9 @@ class AcceleratedState:
 
     rows: MappedRows
     chosen: dict[str, Any]
-    solved: tuple[Solved, ...]
-    current: Standpoint | None
-    warm: tuple[Warm, ...] = ()
+    solved: tuple[ClassSolution, ...]
+    current: ClassState | None
+    warm: tuple[WarmStart, ...] = ()
 
     @property
     def iterations(self) -> int:
@@ -557,7 +557,7 @@ SAMPLE_ROWS = 4096
 Bias = Literal["own", "errors"]
 
 
-class MapChoice(Protocol):
+class SolverMap(Protocol):
     """What becomes a feature map once a sample of the data has been seen."""
 
     def draw(
@@ -581,8 +581,8 @@ class AcceleratedSolver:
     stochastic : where every class begins; None: at the model's own point
     """
 
-    task: Task
-    maps: MapChoice
+    task: ModelTask
+    maps: SolverMap
     class_weights: tuple[float, ...] | None = None
     bias: Bias = "own"
     method: Fapg = field(default_factory=Fapg)
@@ -701,14 +701,14 @@ class AcceleratedSolver:
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
-            classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
+            classes = ClassGroups((counts[1], counts[0]), (weights[1], weights[0]))
             return [OneClass(self.task, classes, None, self.scratch, self.stochastic)]
         return [
             OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch, self.stochastic)
             for index in range(len(counts))
         ]
 
-    def _begin(self, state: AcceleratedState, data: Dataset, execution: Execution) -> Standpoint | None:
+    def _begin(self, state: AcceleratedState, data: Dataset, execution: Execution) -> ClassState | None:
         classes = self._classes(data.schema)
         if len(state.solved) == len(classes):
             return None
@@ -718,28 +718,28 @@ class AcceleratedSolver:
         return one.begin(state.rows, self.method, execution)
 
     def _solved(
-        self, state: AcceleratedState, one: OneClass, current: Standpoint, outcome: Outcome, execution: Execution
-    ) -> Solved:
+        self, state: AcceleratedState, one: OneClass, current: ClassState, outcome: Outcome, execution: Execution
+    ) -> ClassSolution:
         weights, certificate = one.solution(current)
         if outcome.kind == "done":
             one.refuse_no_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
             bias = error_minimising_threshold(execution, state.rows, weights, one.positive, one.classes.weights)
-        return Solved(weights, bias, certificate, outcome, current.value, current.fapg)
+        return ClassSolution(weights, bias, certificate, outcome, current.value, current.fapg)
 
 
-def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> Classes:
+def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> ClassGroups:
     """A class against all others, each row with the weight of its own class."""
     rest_counts, rest_weights = (tuple(np.delete(given, index).tolist()) for given in (counts, weights))
     if len(set(rest_weights)) == 1:
-        return Classes((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))
-    return Classes((counts[index], *rest_counts), (weights[index], *rest_weights))
+        return ClassGroups((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))
+    return ClassGroups((counts[index], *rest_counts), (weights[index], *rest_weights))
 
 
-def _warm_classes(warm: LinearPredictor | None) -> tuple[Warm, ...]:
+def _warm_classes(warm: LinearPredictor | None) -> tuple[WarmStart, ...]:
     if warm is None:
         return ()
     offsets = np.zeros(warm.n_outputs) if warm.offsets is None else warm.offsets
     pairs = zip(warm.weights, offsets, strict=True)
-    return tuple(Warm(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)
+    return tuple(WarmStart(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)

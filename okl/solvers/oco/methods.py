@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from okl.compiled.oco import Rows, make_rows, make_work, mix_experts, run_experts, weigh_experts
+from okl.compiled.oco import ConstraintRows, make_rows, make_work, mix_experts, run_experts, weigh_experts
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.oco.problem import Constraints, LinearConstraints, Matrix, Problem, QuadraticLosses, solve_by_cuts
@@ -26,7 +26,7 @@ from okl.solvers.oco.sets import ConvexSet, Vector
 # The interface.
 
 
-class State(Protocol):
+class MethodState(Protocol):
     """State of a method: an immutable value; each round returns a new one."""
 
     @property
@@ -36,7 +36,7 @@ class State(Protocol):
     def problem(self) -> Problem: ...
 
 
-AnyState = TypeVar("AnyState", bound=State)
+AnyState = TypeVar("AnyState", bound=MethodState)
 
 
 class Method(Protocol[AnyState]):
@@ -83,7 +83,7 @@ class Stepper:
 
     region: ConvexSet
     constraints: Constraints
-    rows: Rows | None = field(init=False, repr=False)
+    rows: ConstraintRows | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         rows = None
@@ -123,7 +123,7 @@ def run_rounds(
     queues: Matrix,
     weights: Vector,
     linear: Matrix,
-    rows: Rows,
+    rows: ConstraintRows,
     region: ConvexSet,
     step_sizes: Matrix,
     penalties: Matrix,

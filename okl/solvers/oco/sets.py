@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.oco import BALL, BOX, SIMPLEX, Region, project
+from okl.compiled.oco import BALL, BOX, SIMPLEX, CompiledSet, project
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 
@@ -29,7 +29,7 @@ class ConvexSet(Protocol):
     def diameter(self) -> float: ...
 
     @property
-    def region(self) -> Region: ...
+    def region(self) -> CompiledSet: ...
 
     def contains(self, point: Vector, tolerance: float = 1e-9) -> bool: ...
 
@@ -62,7 +62,7 @@ class _Projecting:
     """Base of the three sets: projection and membership by their region."""
 
     @property
-    def region(self) -> Region:
+    def region(self) -> CompiledSet:
         raise NotImplementedError
 
     def project(self, point: Vector) -> Vector:
@@ -116,9 +116,9 @@ class Box(_Projecting):
         return float(np.linalg.norm(self.high - self.low))
 
     @property
-    def region(self) -> Region:
+    def region(self) -> CompiledSet:
         """The set as compiled code takes it."""
-        return Region(BOX, self.low, self.high, 0.0)
+        return CompiledSet(BOX, self.low, self.high, 0.0)
 
     def support(self, direction: Vector) -> float:
         """Return max of <direction, x> over the set."""
@@ -161,9 +161,9 @@ class Ball(_Projecting):
         return 2.0 * self.radius
 
     @property
-    def region(self) -> Region:
+    def region(self) -> CompiledSet:
         """The set as compiled code takes it."""
-        return Region(BALL, self.centre, self.centre, self.radius)
+        return CompiledSet(BALL, self.centre, self.centre, self.radius)
 
     def support(self, direction: Vector) -> float:
         """Return max of <direction, x> over the set."""
@@ -203,11 +203,11 @@ class Simplex(_Projecting):
         return self.total * math.sqrt(2.0) if self.size > 1 else 0.0
 
     @property
-    def region(self) -> Region:
+    def region(self) -> CompiledSet:
         """The set as compiled code takes it."""
         zeros = np.zeros(self.size)
         zeros.setflags(write=False)  # as the arrays of the other sets: compiled code is made once for all
-        return Region(SIMPLEX, zeros, zeros, self.total)
+        return CompiledSet(SIMPLEX, zeros, zeros, self.total)
 
     def support(self, direction: Vector) -> float:
         """Return max of <direction, x> over the set."""

@@ -142,14 +142,14 @@ def progress_from(
 # The interface.
 
 
-class Learned(Protocol):
+class LearnerState(Protocol):
     """State of a learner: a picklable value that no method writes into."""
 
     @property
     def progress(self) -> Progress: ...
 
 
-State = TypeVar("State", bound=Learned)
+State = TypeVar("State", bound=LearnerState)
 
 
 class RowLearner(Protocol[State]):

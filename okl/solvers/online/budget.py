@@ -20,9 +20,9 @@ from okl.compiled.budget import (
     RANDOM,
     SCALE,
     BudgetRule,
-    Grown,
-    Growth,
-    Kept,
+    GrowingArrays,
+    GrowthRule,
+    SupportArrays,
     learn_growing,
     used_width,
 )
@@ -75,14 +75,14 @@ class BudgetStrategy:
         """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
         return (0, 0)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         raise NotImplementedError
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute memory from the supports, after supports of several shards were put together; kept changes."""
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Bring supports down to the budget as the strategy does it row by row; kept changes in place."""
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class BudgetStrategy:
 @stored("budget-state")
 @dataclass(frozen=True, eq=False)
 class BudgetState:
-    """A value that no method writes into; the arrays are those of okl.compiled.budget.Kept.
+    """A value that no method writes into; the arrays are those of okl.compiled.budget.SupportArrays.
 
     supports : (n_inputs, capacity), one column a support, zeros beyond n_supports
     coefficients : (n_outputs, capacity), before the scale
@@ -161,12 +161,12 @@ def empty_state(
     )
 
 
-def kept_from(state: BudgetState) -> Kept:
+def kept_from(state: BudgetState) -> SupportArrays:
     """Copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
     precision = state.supports.dtype
     counts, sums, class_counts = progress_arrays(state.progress)
-    return Kept(
+    return SupportArrays(
         supports=_copy(state.supports),
         coefficients=_copy(state.coefficients),
         marks=state.marks.copy(),
@@ -183,7 +183,7 @@ def kept_from(state: BudgetState) -> Kept:
     )
 
 
-def state_from(kept: Kept, task: Task) -> BudgetState:
+def state_from(kept: SupportArrays, task: Task) -> BudgetState:
     """The value that kept, which is not written into any more, has become."""
     progress = progress_from(task, kept.counts, kept.sums, kept.class_counts)
     return BudgetState(kept.supports, kept.coefficients, kept.marks, kept.memory, kept.integers, kept.floats, progress)
@@ -462,7 +462,7 @@ class GrowingStrategy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def growth(self, code: int, epsilon: float) -> Growth:
+    def growth(self, code: int, epsilon: float) -> GrowthRule:
         """As compiled code takes it, for the code of a loss."""
         ...
 
@@ -612,7 +612,7 @@ class _Growing:
         among = np.empty((len(inputs), len(inputs)), dtype=dtype)
         kernel_block(among, inputs, panels_of(inputs.T), self._kernel)
         floats = np.array([1.0, self._margin])
-        grown = Grown(
+        grown = GrowingArrays(
             np.zeros((n_outputs, len(inputs))),
             floats,
             self._counts,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.constrained import Watched, learn_constrained_block, learn_constrained_fourier, room_for
+from okl.compiled.constrained import LimitCounters, learn_constrained_block, learn_constrained_fourier, room_for
 from okl.compiled.threads import borrowed_block
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
@@ -31,7 +31,7 @@ from okl.solvers.online.constraints import (
     rows_from,
     sums_of,
 )
-from okl.solvers.online.factory import Mode, Settled, Situation, check_loss, race_step_sizes
+from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss, race_step_sizes
 from okl.solvers.online.linear import (
     LinearLearner,
     Turns,
@@ -53,7 +53,7 @@ class ConstrainedWeights(Weights):
     """Weights, and the queues of Algorithm 1; never written into.
 
     queues : (2, m) float64, of lower and upper limits
-    exceeded : (m + 1,), as in okl.compiled.constrained.Watched
+    exceeded : (m + 1,), as in okl.compiled.constrained.LimitCounters
     """
 
     queues: NDArray[np.float64]
@@ -67,9 +67,9 @@ class ConstrainedWeights(Weights):
         return cls(**values, queues=queues, exceeded=exceeded)
 
 
-def watched_from(weights: ConstrainedWeights) -> Watched:
+def watched_from(weights: ConstrainedWeights) -> LimitCounters:
     """Copies of all that learning writes into, beside the weights."""
-    return Watched(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
+    return LimitCounters(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
 
 
 def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
@@ -230,7 +230,7 @@ def step_of_radius(radius: float) -> float:
 
 
 @dataclass(frozen=True)
-class ConstrainedRecipe:
+class ConstrainedFactory:
     """Algorithm 1 of Yi et al. in a ball, within limits of what is linear in the weights.
 
     Parameters
@@ -263,7 +263,7 @@ class ConstrainedRecipe:
         """Limits are kept row after row, or by shards whose weights are averaged."""
         return ("stream", "mix")
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Draw the map, add the rows of the constraints up over all training rows, and settle the step size.
 
         Raises
@@ -304,22 +304,22 @@ class ConstrainedRecipe:
             "constraint_margin": float(limits.margins.max()),
             "constraint_margin_reason": "as given, and what rounding takes" if self.margin else "what rounding takes",
         }
-        return Settled(learner, chosen)
+        return BuiltLearner(learner, chosen)
 
-    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+    def _estimated(self, situation: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
         if situation.data is None or situation.execution is None:
             raise ConfigError("Constraints of columns are about a data set, but rows came without one.")
         return estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
 
 
 @dataclass(frozen=True, eq=False)
-class RecipeInMemory(ConstrainedRecipe):
+class MemoryFactory(ConstrainedFactory):
     """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints look at beside them."""
 
     inputs: FloatArray | None = None
     columns: Columns | None = None
 
-    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+    def _estimated(self, situation: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
         assert self.inputs is not None
         assert self.columns is not None
         weighings = Weighings(self.constraints)

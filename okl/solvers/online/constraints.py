@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from okl.compiled.constrained import Limits, Small, room_for, settle_multipliers
+from okl.compiled.constrained import Limits, StepProblem, room_for, settle_multipliers
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
@@ -33,7 +33,7 @@ from okl.foundation.validation import check_positive
 
 
 @dataclass(frozen=True)
-class Group:
+class ConstraintGroup:
     """The rows where a column has a value.
 
     value : as written; a number is compared as a number, text as text
@@ -65,7 +65,7 @@ class Covariance:
 class GroupMean:
     """Mean score of the rows of a group."""
 
-    group: Group
+    group: ConstraintGroup
 
     def __str__(self) -> str:
         return f"mean({self.group})"
@@ -80,8 +80,8 @@ class GroupMean:
 class MeanDifference:
     """Mean score of the rows of the first group, less that of the second."""
 
-    first: Group
-    second: Group
+    first: ConstraintGroup
+    second: ConstraintGroup
 
     def __str__(self) -> str:
         return f"difference({self.first}, {self.second})"
@@ -276,10 +276,10 @@ class _Parser:
     def _begins_with_number(self) -> bool:
         return len(self._tokens) > 1 and self._tokens[1] == "<="
 
-    def _group(self) -> Group:
+    def _group(self) -> ConstraintGroup:
         column = self._word("a column")
         self._take("=")
-        return Group(column, self._word("a value"))
+        return ConstraintGroup(column, self._word("a value"))
 
     def _word(self, what: str) -> str:
         word = self._peek()
@@ -421,7 +421,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
 
 
-def members(group: Group, columns: Columns) -> NDArray[np.float64]:
+def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
     """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
 
     Raises
@@ -493,7 +493,7 @@ def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
 
 # Row weights of the quantities.
 
-Weighing = None | Covariance | Group
+Weighing = None | Covariance | ConstraintGroup
 """None: every row weighs 1; a covariance: the value of its column; a group: 1 for its rows, otherwise 0."""
 
 
@@ -537,7 +537,7 @@ class Weighings:
         places = {weighing: index for index, weighing in enumerate(self.all)}
         mean, rows = products[0] / totals[0], totals[0]
 
-        def of_group(group: Group) -> NDArray[np.float64]:
+        def of_group(group: ConstraintGroup) -> NDArray[np.float64]:
             index = places[group]
             found: NDArray[np.float64] = products[index] / totals[index]
             return found
@@ -602,7 +602,7 @@ def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where:
         for first in range(0, len(features), BLOCK_ROWS):
             part = slice(first, first + BLOCK_ROWS)
             products += weights[:, part] @ features[part].astype(np.float64)
-    names = {weighing.column for weighing in weighings.all if isinstance(weighing, Group)}
+    names = {weighing.column for weighing in weighings.all if isinstance(weighing, ConstraintGroup)}
     seen = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
     return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), seen)
 
@@ -644,7 +644,7 @@ def estimate_rows(
 def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
     """The rows that sums make, or ConfigError for a group without a row."""
     for weighing, count in zip(weighings.all, sums.counts, strict=True):
-        if isinstance(weighing, Group) and not count:
+        if isinstance(weighing, ConstraintGroup) and not count:
             seen = ", ".join(sums.seen[weighing.column])
             raise ConfigError(
                 f"The group {weighing} has no training rows; column {weighing.column!r} holds {seen}. Name one of its "
@@ -745,7 +745,7 @@ class LinearLimits:
         point = weights.astype(np.float64)
         scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
         found, free = room_for(len(low)), np.full(len(low), np.inf)
-        small = Small(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
+        small = StepProblem(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
         grown = settle_multipliers(found, small, float(point @ point))
         nearest: Vector = (point - 0.5 * found.multipliers @ scaled) / grown
         return nearest
@@ -798,7 +798,7 @@ Moments = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MeasureShard:
+class MeasureConstraints:
     """Work on one shard: its moments, with a predictor that is given."""
 
     data: Dataset
@@ -853,7 +853,7 @@ def measure_constraints(
     of decisions positive_rate of a group, positive_rate_difference between two, or decision_covariance with a column
     that holds more than 0 and 1; None where a group has no rows
     """
-    work = MeasureShard(data, Weighings(constraints), precision)
+    work = MeasureConstraints(data, Weighings(constraints), precision)
     return figures_of(constraints, execution.sum(work, shards, predictor, add_moments))
 
 

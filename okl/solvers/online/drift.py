@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import AVERAGED, ExpertRule, Mixture, Said, Team, learn_team
+from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, Mixture, Team, learn_team
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.mixing import Counted, Hedge, ShareRule, Shares, new_memo, share_rows
-from okl.compiled.threads import MOST_ROWS, Crew
+from okl.compiled.mixing import AdaHedgeState, FixedShareState, MixtureCounters, ShareRule, new_memo, share_rows
+from okl.compiled.threads import MOST_ROWS, ThreadPool
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures
@@ -31,8 +31,8 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.experts import Candidates, Group, Kind, Words, learn_fourier, padded_columns
-from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
+from okl.solvers.online.experts import Candidates, ExpertGroup, Kind, Words, learn_fourier, padded_columns
+from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss
 from okl.solvers.online.maps import MapChoice
 
 # Snapshots of the model at the ends of the last windows.
@@ -45,7 +45,7 @@ MOST_KEPT = 4  # the oldest is judged beside three windows that it did not learn
 
 @stored("tracking-snapshots")
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Snapshot:
     """A value that no method writes into; M models, the latest last.
 
     weights : (M, n_outputs, n_columns)
@@ -60,16 +60,16 @@ class Kept:
     wrong: NDArray[np.int64]
     progress: Progress
 
-    def with_latest(self, weights: FloatArray, progress: Progress) -> Kept:
+    def with_latest(self, weights: FloatArray, progress: Progress) -> Snapshot:
         """A window ends: its last weights (n_outputs, n_columns) are kept too, the oldest no longer."""
         weights = np.concatenate([self.weights, weights[None]])[-MOST_KEPT:]
         error = progress.since(self.progress).error if progress.task == "regression" else 0.0
         limits = np.append(self.limits, math.sqrt(error))[-MOST_KEPT:]
-        return Kept(weights, limits, np.zeros(len(limits), dtype=np.int64), progress)
+        return Snapshot(weights, limits, np.zeros(len(limits), dtype=np.int64), progress)
 
     def heard(
         self, feature_map: FeatureMap, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int = 1
-    ) -> Kept:
+    ) -> Snapshot:
         """After more rows of the window; a score that is not finite is wrong."""
         if not len(self.weights):
             return self
@@ -78,9 +78,9 @@ class Kept:
         return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
 
 
-def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Kept:
+def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
     """No model yet."""
-    return Kept(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
+    return Snapshot(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
 
 
 def _right(
@@ -102,7 +102,7 @@ def _right(
 
 @stored("tracking-step-sizes")
 @dataclass(frozen=True, eq=False)
-class Speakers:
+class MixedScores:
     """A team of step sizes in a map."""
 
     feature_map: FeatureMap
@@ -116,13 +116,13 @@ class Speakers:
 
     def learn(
         self,
-        group: Group,
+        group: ExpertGroup,
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
         seen: int,
         n_threads: int,
-        crew: Crew,
+        crew: ThreadPool,
     ) -> Words:
         """Words (rows, E) and whether any weights changed (rows,); the group changes in place.
 
@@ -141,7 +141,7 @@ class Speakers:
     def _learn_blocks(
         self,
         heard: Words,
-        group: Group,
+        group: ExpertGroup,
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
@@ -153,7 +153,7 @@ class Speakers:
             for first in range(0, len(targets), MOST_ROWS):
                 part = slice(first, first + MOST_ROWS)
                 block, cautions = block_of(self.feature_map.transform(inputs[part])), np.ones(len(targets[part]))
-                said = Said(words[0, part], stepped[0, part])
+                said = ExpertScores(words[0, part], stepped[0, part])
                 learn_team(said, team, block, targets[part], cautions, rule, seen + first)
 
     @cached_property
@@ -163,8 +163,8 @@ class Speakers:
 
 def _apart() -> Mixture:
     """A mixture that is not complete: words are mixed afterwards."""
-    counted = Counted(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64))
-    return Mixture(counted, Hedge(np.zeros(1), np.zeros(1), np.zeros(3)), new_memo(1, 1), False)
+    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64))
+    return Mixture(counted, AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)), new_memo(1, 1), False)
 
 
 def _idle() -> None:
@@ -176,7 +176,7 @@ def _idle() -> None:
 
 @stored("tracking-state")
 @dataclass(frozen=True, eq=False)
-class Tracked:
+class TrackingState:
     """The state of the tracking learner: a value that no method writes into.
 
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
@@ -185,14 +185,14 @@ class Tracked:
     kept : models of before, if anybody watches for change
     """
 
-    group: Group
+    group: ExpertGroup
     p: NDArray[np.float64]
     mistakes: NDArray[np.float64]
     numbers: NDArray[np.float64]
     progress: Progress
-    kept: Kept
+    kept: Snapshot
 
-    def copy(self) -> Tracked:
+    def copy(self) -> TrackingState:
         """Arrays of its own, to be changed in place."""
         return replace(
             self,
@@ -284,19 +284,21 @@ class TrackingLearner:
         """Return the precision of the map."""
         return self.feature_map.precision
 
-    def start(self) -> Tracked:
+    def start(self) -> TrackingState:
         """Weights of zero, and every expert heard alike."""
         steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
         halves, n_columns = self._speakers.halves
         shape = (1, steps.size, self.n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
         none = np.zeros((1, 0, 0, 0, 0), dtype)
         kind: Kind = "fourier" if halves > 1 else "linear"
-        group = Group(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
+        group = ExpertGroup(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
         kept = nothing_kept(self.n_outputs, halves * n_columns, dtype, progress)
-        return Tracked(group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, kept)
+        return TrackingState(
+            group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, kept
+        )
 
-    def learn(self, state: Tracked, rows: Rows, n_threads: int = 1) -> Tracked:
+    def learn(self, state: TrackingState, rows: Rows, n_threads: int = 1) -> TrackingState:
         """Learn rows in their order; the state that came stays as it is.
 
         Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
@@ -307,11 +309,11 @@ class TrackingLearner:
         """
         feature_map, tracked, seen, kept = self.feature_map, state.copy(), state.progress.rows, state.kept
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
-        counted = Counted(*progress_arrays(state.progress))
-        shares = Shares(
+        counted = MixtureCounters(*progress_arrays(state.progress))
+        shares = FixedShareState(
             tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(self._n_classes)
         )
-        with Crew() as crew:
+        with ThreadPool() as crew:
             for first in range(0, len(targets), STRETCH_ROWS):
                 part = slice(first, first + STRETCH_ROWS)
                 words, stepped = self._speakers.learn(
@@ -326,15 +328,15 @@ class TrackingLearner:
             )
         return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
 
-    def keep(self, state: Tracked) -> Tracked:
+    def keep(self, state: TrackingState) -> TrackingState:
         """A window of a stream ends: from here on, tell how the model of now would do on what follows."""
         return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
-    def predictor(self, state: Tracked) -> LinearPredictor:
+    def predictor(self, state: TrackingState) -> LinearPredictor:
         """The map with the mean of the experts' weights, each as much as it is heard after the last row."""
         return LinearPredictor(self.feature_map, state.weights())
 
-    def chosen(self, state: Tracked) -> dict[str, Any]:
+    def chosen(self, state: TrackingState) -> dict[str, Any]:
         """Step size and kind of weights of the expert that is heard most."""
         t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
         heard = f"of the expert heard most, {100.0 * state.p.max():.0f}% of {len(state.p)}"
@@ -375,15 +377,15 @@ class TrackingLearner:
         return ShareRule(float(self._rate), float(self.share), self.loss.code, self._epsilon, self._class_weights)
 
     @cached_property
-    def _speakers(self) -> Speakers:
-        return Speakers(self.feature_map)
+    def _speakers(self) -> MixedScores:
+        return MixedScores(self.feature_map)
 
 
 # The factory.
 
 
 @dataclass(frozen=True)
-class TrackingRecipe:
+class TrackingFactory:
     """Experts of several step sizes in one map, mixed by Fixed Share.
 
     Rows are learnt one after the other only: what changes with time cannot be learnt on shards apart.
@@ -404,10 +406,10 @@ class TrackingRecipe:
     name: str = "track"
     modes: tuple[Mode, ...] = ("stream",)
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Draw the map for the sample."""
         schema = situation.schema
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, situation.sample.inputs, situation.seed, situation.precision)
         learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, class_weights=self.class_weights)
-        return Settled(learner, chosen)
+        return BuiltLearner(learner, chosen)

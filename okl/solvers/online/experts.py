@@ -12,10 +12,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import AVERAGED, ExpertRule, Mixture, Said, Team, Teams, age_of, learn_team, learn_teams
-from okl.compiled.mixing import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.experts import (
+    AVERAGED,
+    ExpertRule,
+    ExpertScores,
+    Mixture,
+    Team,
+    Teams,
+    age_of,
+    learn_team,
+    learn_teams,
+)
+from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
-from okl.compiled.threads import Crew, aligned_empty, borrowed_block, give_up_turns, new_turns
+from okl.compiled.threads import ThreadPool, aligned_empty, borrowed_block, give_up_turns, new_turns
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
@@ -37,7 +47,7 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.factory import LinearRecipe, Mode, Settled, Situation, check_loss
+from okl.solvers.online.factory import BuildContext, BuiltLearner, LinearFactory, Mode, check_loss
 
 # The schedule: fewer and fewer maps take part.
 
@@ -282,7 +292,7 @@ def padded_columns(n_columns: int, itemsize: int) -> int:
 
 @stored("expert-group")
 @dataclass(frozen=True, eq=False)
-class Group:
+class ExpertGroup:
     """Learners of one kind: M maps with T step sizes each.
 
     candidates : (base, octave) of each Fourier map; one pair of zeros for a linear map
@@ -304,16 +314,16 @@ class Group:
         """Two for each map and step size: the last and the averaged weights."""
         return 2 * self.steps.size
 
-    def copy(self) -> Group:
+    def copy(self) -> ExpertGroup:
         """Arrays of its own, to be changed in place."""
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
-        return Group(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
+        return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
-    def kept(self, maps: list[int], steps: list[list[int]]) -> Group:
+    def kept(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
         """Some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
         squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
-        return Group(
+        return ExpertGroup(
             self.kind,
             tuple(self.candidates[m] for m in maps),
             self.n_columns,
@@ -346,7 +356,7 @@ class Experts:
     """
 
     round: int
-    groups: tuple[Group, ...]
+    groups: tuple[ExpertGroup, ...]
     losses: NDArray[np.float64]
     recent: NDArray[np.float64]
     numbers: NDArray[np.float64]
@@ -386,7 +396,7 @@ def after_round(experts: Experts, following: Round, number: int) -> Experts:
     best = [values.min(axis=(1, 2)) for values in recent]
     places = [(group, m) for group, values in enumerate(best) for m in range(len(values))]
     ranked = sorted(places, key=lambda place: best[place[0]][place[1]])[: following.maps]
-    groups: list[Group] = []
+    groups: list[ExpertGroup] = []
     kept: list[np.ndarray] = []
     first = 0
     for index, group in enumerate(experts.groups):
@@ -420,14 +430,14 @@ Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
 
 def learn_fourier(
     heard: Words,
-    group: Group,
+    group: ExpertGroup,
     candidates: Candidates,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
     seen: int,
     n_threads: int,
-    crew: Crew,
+    crew: ThreadPool,
     mixture: Mixture,
     besides: Callable[[], None],
 ) -> None:
@@ -457,7 +467,7 @@ def learn_fourier(
     crew.run(n_threads, run, give_up)
 
 
-def _teams(group: Group, candidates: Candidates) -> Teams:
+def _teams(group: ExpertGroup, candidates: Candidates) -> Teams:
     arrays = (group.weights, group.pulls, group.squares, group.steps)
     if len(group.candidates) == 1:
         waves = candidates.fourier(*group.candidates[0]).waves
@@ -482,14 +492,14 @@ STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every b
 
 def learn_round(
     experts: Experts,
-    counted: Counted,
+    counted: MixtureCounters,
     candidates: Candidates,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
     seen: int,
     n_threads: int,
-    crew: Crew,
+    crew: ThreadPool,
 ) -> None:
     """Rows of one round; the arrays of experts, and counted, change in place. Same bits for any number of threads.
 
@@ -498,7 +508,7 @@ def learn_round(
 
     seen : rows before these; crew : the threads
     """
-    hedge = Hedge(experts.losses, experts.recent, experts.numbers)
+    hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
     memo = new_memo(len(experts.losses), len(counted.class_counts))
     mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for first in range(0, len(targets), STRETCH_ROWS):
@@ -518,7 +528,7 @@ def _said(
     rule: ExpertRule,
     seen: int,
     n_threads: int,
-    crew: Crew,
+    crew: ThreadPool,
     mixture: Mixture,
 ) -> Words:
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
@@ -540,14 +550,14 @@ def _said(
     return np.ascontiguousarray(np.concatenate(said, axis=1) if len(said) > 1 else said[0]), stepped
 
 
-def _room(group: Group, n_rows: int) -> Words:
+def _room(group: ExpertGroup, n_rows: int) -> Words:
     """Room for what M maps with T step sizes say: (M, rows, T, 2), and whether they step, (M, rows)."""
     n_maps, n_steps = group.steps.shape
     return np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8)
 
 
 def _learn_linear(
-    groups: list[tuple[Group, Words]],
+    groups: list[tuple[ExpertGroup, Words]],
     candidates: Candidates,
     inputs: FloatArray,
     targets: NDArray[np.float64],
@@ -563,7 +573,7 @@ def _learn_linear(
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
     for group, (words, stepped) in groups:
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
-        learn_team(Said(words[0], stepped[0]), team, block, targets, cautions, rule, seen)
+        learn_team(ExpertScores(words[0], stepped[0]), team, block, targets, cautions, rule, seen)
 
 
 # The learner.
@@ -662,7 +672,7 @@ class ExpertLearner:
         candidates = self.candidates
         inputs, targets = checked_rows(rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision)
         experts, done = state.copy(), 0
-        with Crew() as crew:
+        with ThreadPool() as crew:
             while done < len(targets):
                 experts = self._next_round(experts)
                 last = self._end_of_round(experts, done, len(targets))
@@ -716,16 +726,16 @@ class ExpertLearner:
 
     def _group(
         self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], halves: tuple[int, int]
-    ) -> Group:
+    ) -> ExpertGroup:
         dtype = np.dtype(self.candidates.precision)
         n_columns = halves[1]
         padded = padded_columns(n_columns, dtype.itemsize)
         shape = (len(candidates), len(steps), self.n_outputs, halves[0], padded)
         squares = np.zeros(shape if kind == "linear-adagrad" else (len(candidates), 0, 0, 0, 0), dtype)
         sizes = np.tile(np.array(steps, dtype=np.float64), (len(candidates), 1))
-        return Group(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
+        return ExpertGroup(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
 
-    def _map(self, group: Group, m: int) -> FeatureMap:
+    def _map(self, group: ExpertGroup, m: int) -> FeatureMap:
         if group.kind == "fourier":
             return self.candidates.fourier(*group.candidates[m])
         assert self.candidates.linear is not None
@@ -742,10 +752,10 @@ class ExpertLearner:
         return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
 
     def _within_round(
-        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int, crew: Crew
+        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int, crew: ThreadPool
     ) -> Experts:
         progress = experts.progress
-        counted = Counted(*progress_arrays(progress))
+        counted = MixtureCounters(*progress_arrays(progress))
         learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads, crew)
         if not np.isfinite(experts.losses).any():
             raise DivergedError(
@@ -755,7 +765,7 @@ class ExpertLearner:
         return replace(experts, progress=progress_from(self.task, *counted))
 
 
-def _leading(state: Experts) -> tuple[Group, int, int, int]:
+def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:
     """Group, map, step size and kind of weights of the expert with averaged weights that lost least of late.
 
     Last weights may lose less on the way, where rows beside each other are alike; on other rows averages are better.
@@ -770,7 +780,7 @@ def _leading(state: Experts) -> tuple[Group, int, int, int]:
 
 
 @dataclass(frozen=True)
-class ExpertRecipe:
+class ExpertFactory:
     """Bandwidths and step sizes tracked side by side, and with them a linear model: nothing is left to choose.
 
     Shards could not average what experts of their own chose: in the modes mix and sum, experts learn a sample, and the
@@ -781,7 +791,7 @@ class ExpertRecipe:
     ----------
     loss : of the table; kernel : name of a shift-invariant one; n_frequencies : of each map
     class_weights : weight of each class's steps, None for 1
-    average, adaptive : as in LinearRecipe, for mix and sum
+    average, adaptive : as in LinearFactory, for mix and sum
 
     Source: see ExpertLearner.
     """
@@ -795,7 +805,7 @@ class ExpertRecipe:
     name: str = "fogd"
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Draw the maps for the sample; for mix and sum, let experts choose one of them."""
         schema, sample = situation.schema, situation.sample
         check_loss(self.loss, schema)
@@ -807,11 +817,13 @@ class ExpertRecipe:
         learner = ExpertLearner(candidates, self.loss, schema.n_outputs, schedule, class_weights=self.class_weights)
         if situation.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
-            return Settled(learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"})
+            return BuiltLearner(
+                learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"}
+            )
         learnt = learner.learn(learner.start(), sample)
         why = f"least loss of experts on {len(sample.targets):,} sampled rows"
-        recipe = LinearRecipe(
-            Chosen(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
+        recipe = LinearFactory(
+            ChosenMap(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
             self.loss,
             None,
             self.class_weights,
@@ -823,7 +835,7 @@ class ExpertRecipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenMap:
     """A map that was chosen already, and what it is, for people."""
 
     feature_map: FeatureMap

@@ -14,7 +14,7 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Precision
 from okl.losses import Loss
 from okl.solvers.online.base import RowLearner
-from okl.solvers.online.linear import AdaGrad, Gradient, LinearLearner
+from okl.solvers.online.linear import AdaGrad, LinearLearner, PlainGradient
 from okl.solvers.online.maps import MapChoice
 
 # From settings to a learner.
@@ -23,7 +23,7 @@ Mode = Literal["stream", "mix", "sum"]
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class BuildContext:
     """Context in which a learner is built.
 
     schema : of the data; sample : training rows in a random order, at most 4096 of them
@@ -43,7 +43,7 @@ class Situation:
     execution: Execution | None = None
 
 
-class Settled(NamedTuple):
+class BuiltLearner(NamedTuple):
     """Learner built for a context.
 
     learner : the learner; chosen : what was chosen from the sample, each with its reason: for people
@@ -55,7 +55,7 @@ class Settled(NamedTuple):
     optimiser: AdaGrad | None = None
 
 
-class Recipe(Protocol):
+class LearnerFactory(Protocol):
     """Frozen configuration of one kind of learner."""
 
     @property
@@ -68,7 +68,7 @@ class Recipe(Protocol):
         """Modes that it can learn in."""
         ...
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """The learner for the data at hand.
 
         Raises
@@ -150,7 +150,7 @@ def _adagrad_error(learner: LinearLearner, sample: Rows, step: float) -> float:
         batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
         for number, part in enumerate(batches, start=1):
             inside = slice(part[0], part[-1] + 1)
-            gradient = Gradient.of(racer, weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
+            gradient = PlainGradient.of(racer, weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
             weights, stepped = gradient.step(racer, weights, optimiser, number)
             assert stepped is not None
             optimiser = stepped
@@ -165,7 +165,7 @@ MOST_STEP_FACTOR = 4
 
 
 @dataclass(frozen=True)
-class LinearRecipe:
+class LinearFactory:
     """Predict, suffer, then learn, one row at a time: w <- w - step_size loss'(w'z(x)) z(x).
 
     Parameters
@@ -196,7 +196,7 @@ class LinearRecipe:
         """All three; in a ball rows are learnt one after the other only, which is what regret is about."""
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Draw the map, and settle the step size on the sample."""
         schema, sample, mode = situation.schema, situation.sample, situation.mode
         check_loss(self.loss, schema)
@@ -214,16 +214,16 @@ class LinearRecipe:
             step_size, why = self.step_size, "as given"
         optimiser = AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None
         chosen = chosen | {"step_size": step_size, "step_size_reason": why}
-        return Settled(replace(learner, step_size=step_size), chosen, optimiser)
+        return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
 
-    def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> Settled:
+    def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
         decaying = self.decaying or self.step_size is None
         step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
         why += ", over the square root of the rows seen" if decaying else ""
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
-        return Settled(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
+        return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 
-    def _step_factor(self, situation: Situation) -> int:
+    def _step_factor(self, situation: BuildContext) -> int:
         """Return the factor of a mode's steps relative to the sample's; squared residuals do not tolerate one.
 
         The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left

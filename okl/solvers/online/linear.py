@@ -20,9 +20,9 @@ from okl.compiled.sgd import (
     SAMPLED,
     SQUARED_ERROR,
     UPDATES,
-    Learnt,
-    Rule,
-    Summed,
+    LearnerArrays,
+    SummedGradients,
+    UpdateRule,
     learn_block,
     sum_block,
 )
@@ -136,16 +136,16 @@ class Weights:
         return replace(self, total=None, n_sampled=0)
 
 
-def learnt_from(weights: Weights) -> Learnt:
+def learnt_from(weights: Weights) -> LearnerArrays:
     """Copies of everything that learning writes into."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
     counts, sums, class_counts = progress_arrays(weights.progress)
     counts[SAMPLED] = weights.n_sampled
-    return Learnt(last, weights.summed, counts, sums, class_counts)
+    return LearnerArrays(last, weights.summed, counts, sums, class_counts)
 
 
-def weights_from(learnt: Learnt, task: Task) -> Weights:
+def weights_from(learnt: LearnerArrays, task: Task) -> Weights:
     """The value that learnt, which is not written into any more, has become."""
     progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
     return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
@@ -179,11 +179,11 @@ Work = Callable[[Turns, int, int], None]
 
 
 def learn_rows(
-    learnt: Learnt,
+    learnt: LearnerArrays,
     feature_map: FeatureMap,
     inputs: FloatArray,
     targets: NDArray[np.float64],
-    rule: Rule,
+    rule: UpdateRule,
     n_threads: int,
 ) -> None:
     """Learn rows in their order; everything in learnt changes in place. Same bits for any number of threads.
@@ -221,12 +221,12 @@ def learn_mapped(
 
 
 def sum_rows(
-    summed: Summed,
+    summed: SummedGradients,
     feature_map: FeatureMap,
     weights: FloatArray,
     inputs: FloatArray,
     targets: NDArray[np.float64],
-    rule: Rule,
+    rule: UpdateRule,
     n_threads: int,
 ) -> None:
     """Add the subgradients of rows at fixed weights to summed, which changes in place, in block order."""
@@ -401,7 +401,7 @@ class LinearLearner:
         """
         inputs, targets = self._checked(weights, rows)
         weights = as_compiled(weights, self.feature_map.precision)
-        summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+        summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
         sum_rows(summed, self.feature_map, weights, inputs, targets, self.rule, n_threads)
         counts, sums = summed.counts, summed.sums
         progress = Progress(
@@ -429,11 +429,11 @@ class LinearLearner:
         return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> UpdateRule:
         """Return the update rule as compiled code takes it."""
         class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
         epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
-        return Rule(
+        return UpdateRule(
             self.loss.code,
             float(epsilon),
             float(self.step_size),
@@ -503,9 +503,9 @@ class LearnWork(RoundWork):
 class GradientWork(RoundWork):
     """sum: add up the subgradients of a shard's rows at the given weights."""
 
-    def __call__(self, shard: Shard, task: RoundTask) -> Gradient:
+    def __call__(self, shard: Shard, task: RoundTask) -> PlainGradient:
         """The shard's part of the sum."""
-        return Gradient.of(self.learner, task.learned.last, self.rows(shard, task))
+        return PlainGradient.of(self.learner, task.learned.last, self.rows(shard, task))
 
 
 @stored("adagrad")
@@ -525,7 +525,7 @@ class AdaGrad:
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient:
+class PlainGradient:
     """Subgradients of some rows at fixed weights, added up.
 
     gradient : (n_outputs, n_columns) float64; progress : rows, errors, class counts and target sum of these rows
@@ -537,7 +537,7 @@ class Gradient:
     target_squares: float
 
     @classmethod
-    def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> Gradient:
+    def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> PlainGradient:
         """Return the gradient of some rows at weights last (n_outputs, n_columns)."""
         summed = learner.gradient(last, rows)
         counts = np.zeros(len(learner.start().progress.class_counts), dtype=np.int64)
@@ -593,11 +593,11 @@ class Gradient:
         return replace(mine, baseline_mistakes=mine.rows - mine.class_counts[majority])
 
 
-def add_gradients(parts: list[Gradient]) -> Gradient:
+def add_gradients(parts: list[PlainGradient]) -> PlainGradient:
     """Add the parts up in the order given."""
     total = parts[0]
     for part in parts[1:]:
-        total = Gradient(
+        total = PlainGradient(
             total.gradient + part.gradient,
             total.progress.plus(part.progress),
             total.target_squares + part.target_squares,

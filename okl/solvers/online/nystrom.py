@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.fourier import panels_of
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import kernel_block
-from okl.compiled.sgd import Filling, Rule, fill_budget
+from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
@@ -30,7 +30,7 @@ from okl.foundation.validation import check_at_least, check_choice, check_positi
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
-from okl.solvers.online.factory import PLAIN_STEPS, LinearRecipe, Mode, Settled, Situation, check_loss
+from okl.solvers.online.factory import PLAIN_STEPS, BuildContext, BuiltLearner, LinearFactory, Mode, check_loss
 from okl.solvers.online.linear import LinearLearner, Weights
 from okl.solvers.online.maps import refuse_bandwidth_beside
 
@@ -77,7 +77,7 @@ class NOGDState:
 
 
 def fill(
-    kernel: Kernel, budget: int, rule: Rule, state: NOGDState, inputs: FloatArray, targets: NDArray[np.float64]
+    kernel: Kernel, budget: int, rule: UpdateRule, state: NOGDState, inputs: FloatArray, targets: NDArray[np.float64]
 ) -> tuple[NOGDState, int]:
     """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learnt.
 
@@ -92,7 +92,7 @@ def fill(
     coefficients = np.zeros((n_outputs, budget), dtype=inputs.dtype)
     coefficients[:, :size] = state.supports.coefficients
     added = np.zeros(budget, dtype=np.int64)
-    filling = Filling(coefficients, np.array([size]), added, counts, sums, class_counts)
+    filling = FillingSupports(coefficients, np.array([size]), added, counts, sums, class_counts)
     supports, done = state.supports.inputs, 0
     for first in range(0, len(targets), MOST_ROWS):
         block, before = inputs[first : first + MOST_ROWS], len(supports)
@@ -365,7 +365,7 @@ def check_budget(budget: int, n_rows: int) -> None:
 
 
 @dataclass(frozen=True)
-class NOGDRecipe:
+class NOGDFactory:
     """NOGD whose landmarks are the first support vectors: of the stream, or of the sample in the modes mix and sum.
 
     Shards could not average what each learns with supports of its own: there the map is made beforehand.
@@ -377,7 +377,7 @@ class NOGDRecipe:
     bandwidth : of a named kernel, None for the median distance of the sample; none for a kernel that is given itself
     budget : landmarks; rank : columns of the map, at most budget
     step_size : None for a choice by a small race on the sample
-    class_weights, average : as in LinearRecipe; adaptive : whether the caller of the mode sum steps by AdaGrad
+    class_weights, average : as in LinearFactory; adaptive : whether the caller of the mode sum steps by AdaGrad
     degree, offset : of the polynomial kernel by name
 
     Raises
@@ -404,7 +404,7 @@ class NOGDRecipe:
     def __post_init__(self) -> None:
         refuse_bandwidth_beside(self.kernel, self.bandwidth)
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
 
         Raises
@@ -439,12 +439,12 @@ class NOGDRecipe:
             learner = replace(learner, step_size=step_size)
         if situation.mode != "stream":
             maps = _FirstSupports(learner, sample, chosen)
-            recipe = LinearRecipe(
+            recipe = LinearFactory(
                 maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
             )
             return recipe.settle(situation)
         sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as asked for"}
-        return Settled(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
+        return BuiltLearner(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
 
 
 @dataclass(frozen=True, eq=False)

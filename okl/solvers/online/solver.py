@@ -15,11 +15,11 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import Precision
-from okl.solvers.base import Outcome, Standing
+from okl.solvers.base import Outcome, SolverProgress
 from okl.solvers.online.base import SEGMENTS, Progress, Segment, segments_of, windows_of
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.drift import Tracked, TrackingLearner
-from okl.solvers.online.factory import Mode, Recipe, Situation
+from okl.solvers.online.drift import TrackingLearner, TrackingState
+from okl.solvers.online.factory import BuildContext, LearnerFactory, Mode
 from okl.solvers.online.linear import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
 
 SAMPLE_ROWS = 4096
@@ -64,7 +64,7 @@ class OnlineSolver:
     segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
     """
 
-    recipe: Recipe
+    recipe: LearnerFactory
     passes: int = 1
     order: Order = "shuffle"
     seed: int = 0
@@ -89,7 +89,7 @@ class OnlineSolver:
         check_mode(recipe, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         rows, n_shards = data.rows("train"), len(data.split("train"))
-        situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
+        situation = BuildContext(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
         learner, chosen, optimiser = recipe.settle(situation)
         state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
         if self.mode == "stream":
@@ -152,10 +152,10 @@ class OnlineSolver:
         """Done after the last pass; a learner that diverges raises DivergedError at once."""
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
-    def standing(self, state: OnlineState) -> Standing:
+    def standing(self, state: OnlineState) -> SolverProgress:
         """Rows learnt and the progressive errors."""
         progress: Progress = state.learned.progress
-        return Standing(
+        return SolverProgress(
             progress.rows,
             state.total_rows,
             progress.error,
@@ -163,7 +163,7 @@ class OnlineSolver:
             progress.surrogate,
             progress.squared_gradients,
             progress.stepped_gradients,
-            tuple(state.learned.kept.wrong.tolist()) if isinstance(state.learned, Tracked) else (),
+            tuple(state.learned.kept.wrong.tolist()) if isinstance(state.learned, TrackingState) else (),
             progress.violation if isinstance(state.learner, ConstrainedLearner) else None,
         )
 
@@ -203,7 +203,7 @@ def with_model_kept(state: OnlineState) -> OnlineState:
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 
 
-def check_mode(recipe: Recipe, mode: Mode) -> None:
+def check_mode(recipe: LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the recipe can learn in a mode."""
     if mode not in recipe.modes:
         raise ConfigError(

@@ -16,8 +16,8 @@ from okl.compiled.budget import (
     PERCEPTRON,
     SCALE,
     BudgetRule,
-    Growth,
-    Kept,
+    GrowthRule,
+    SupportArrays,
     drop_bounded,
     drop_oldest,
     drop_random,
@@ -61,13 +61,8 @@ from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.budget import (
-    BudgetLearner,
-    BudgetStrategy,
-    GrowingLearner,
-    check_budget,
-)
-from okl.solvers.online.factory import PLAIN_STEPS, Mode, Settled, Situation, check_loss
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
+from okl.solvers.online.factory import PLAIN_STEPS, BuildContext, BuiltLearner, Mode, check_loss
 
 # The kernel Perceptron, without a budget.
 
@@ -94,9 +89,9 @@ class Perceptron:
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
 
-    def growth(self, code: int, epsilon: float) -> Growth:
+    def growth(self, code: int, epsilon: float) -> GrowthRule:
         """As compiled code takes it."""
-        return Growth(PERCEPTRON, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+        return GrowthRule(PERCEPTRON, code, float(epsilon), float(self.step_size), 1.0, -1.0)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
         """0: it has none."""
@@ -128,9 +123,9 @@ class OnlineGradientDescent:
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
 
-    def growth(self, code: int, epsilon: float) -> Growth:
+    def growth(self, code: int, epsilon: float) -> GrowthRule:
         """As compiled code takes it."""
-        return Growth(GRADIENT, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+        return GrowthRule(GRADIENT, code, float(epsilon), float(self.step_size), 1.0, -1.0)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
         """0: it has none."""
@@ -168,11 +163,11 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
         """The step size."""
         return (self.step_size,)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_random_perceptron(kept, inputs, targets, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop random supports until the budget is met; kept changes in place."""
         drop_random(kept, rule)
 
@@ -217,15 +212,15 @@ class BudgetPerceptron(BudgetStrategy):
         """Scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_budget_perceptron(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute the scores of the supports; kept changes in place."""
         remember_scores(kept, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop the most redundant supports until the budget is met; kept changes in place."""
         drop_redundant(kept, rule)
 
@@ -267,11 +262,11 @@ class Forgetron(BudgetStrategy):
         """The step size, and whether f shrinks."""
         return (self.step_size, float(self.shrinks))
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_forgetron(kept, inputs, targets, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
         forget_oldest(kept, rule)
 
@@ -321,11 +316,11 @@ class Projectron(BudgetStrategy):
         """A buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Project supports beyond the budget onto those within; kept changes in place."""
         project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
 
@@ -361,11 +356,11 @@ class ProjectronPlus(BudgetStrategy):
         """A buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Project supports beyond the budget onto those within; kept changes in place."""
         project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
 
@@ -417,15 +412,15 @@ class BPASimple(_PassiveAggressive):
         """k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bpa_simple(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute k(s, s) of all supports; kept changes in place."""
         remember_selves(kept, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
         drop_lightest(kept, rule)
 
@@ -452,15 +447,15 @@ class BPANearest(_PassiveAggressive):
         """k(s, s), the nearest neighbour, the distance to it and the kernel value with it, and a buffer."""
         return (5, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bpa_nearest(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Find the nearest neighbours of all supports; kept changes in place."""
         remember_neighbours(kept, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Project supports onto their nearest neighbours until the budget is met; kept changes in place."""
         remove_to_neighbours(kept, rule)
 
@@ -487,11 +482,11 @@ class BPAProjection(_PassiveAggressive):
         """The inverse of the kernel matrix, and three buffers."""
         return (3 + capacity, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bpa_projection(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute the inverse, and project the cheapest supports until the budget is met; kept changes in place."""
         everything = rule._replace(budget=int(kept.integers[COUNT]))
         project_excess(kept, everything, DEPENDENCE[kept.supports.dtype.name])
@@ -539,11 +534,11 @@ class BoundedGradientDescent(BudgetStrategy):
         decay = 1.0 - self.step_size * self.regularisation
         return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bounded_gradient(kept, inputs, targets, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop supports until the budget is met; kept changes in place."""
         drop_bounded(kept, rule)
 
@@ -584,15 +579,15 @@ class SampledGradientDescent(BudgetStrategy):
         """Norms of the supports, and a buffer for chances."""
         return (2, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_sampled_gradient(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute the norms of the supports; kept changes in place."""
         remember_norms(kept, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Draw and drop supports until the budget is met; kept changes in place."""
         drop_sampled(kept, rule)
 
@@ -645,16 +640,16 @@ class BSGDRemoval(BudgetStrategy):
         """k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bsgd_removal(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute k(s, s), and count coefficients in steps of the rows learnt so far; kept changes in place."""
         remember_selves(kept, rule)
         count_in_steps(kept, self.regularisation)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
         drop_lightest(kept, rule)
 
@@ -701,20 +696,20 @@ class BSGDMerging(BudgetStrategy):
         """Buffers of one number a support."""
         return (6, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_bsgd_merging(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Count coefficients in steps of the rows learnt so far; kept changes in place."""
         count_in_steps(kept, self.regularisation)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Merge until the budget is met; kept changes in place."""
         merge_excess(kept, rule)
 
 
-def count_in_steps(kept: Kept, regularisation: float) -> None:
+def count_in_steps(kept: SupportArrays, regularisation: float) -> None:
     """Divide the coefficients by the scale 1 / (regularisation t), t rows learnt: kept changes in place."""
     scale = 1.0 / (regularisation * max(1, int(kept.counts[ROWS])))
     kept.coefficients[:] = kept.coefficients * (kept.floats[SCALE] / scale)
@@ -768,10 +763,10 @@ class Norma(BudgetStrategy):
         """Step size, decay and nu."""
         return (self.step_size, 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu)
 
-    def growth(self, code: int, epsilon: float) -> Growth:
+    def growth(self, code: int, epsilon: float) -> GrowthRule:
         """As compiled code without a budget takes it."""
         step_size, decay, share = self.parameters
-        return Growth(NORMA, code, float(epsilon), step_size, decay, share)
+        return GrowthRule(NORMA, code, float(epsilon), step_size, decay, share)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
         """The margin, or the threshold of a regression."""
@@ -781,11 +776,11 @@ class Norma(BudgetStrategy):
         """The first margin."""
         return (self.first_margin(task, epsilon),)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_norma(kept, inputs, targets, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Drop the oldest supports until the budget is met; kept changes in place."""
         drop_oldest(kept, rule)
 
@@ -851,15 +846,15 @@ class TwinVectors(BudgetStrategy):
         """Counts, coefficients, scores, a buffer, and the kernel matrix."""
         return (5 + capacity, capacity)
 
-    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
         learn_twins(kept, inputs, targets, rule)
 
-    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Compute the kernel matrix and coefficients that counts allow; kept changes in place."""
         remember_twins(kept, rule)
 
-    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
         """Solve for f, and make room until the budget is met; kept changes in place."""
         reduce_twins(kept, rule)
 
@@ -883,7 +878,7 @@ Learner = BudgetLearner | GrowingLearner
 
 
 @dataclass(frozen=True)
-class BudgetRecipe:
+class BudgetFactory:
     """Predict, suffer, then learn, one row at a time, with support vectors: at most a budget of them, or all.
 
     Parameters
@@ -913,7 +908,7 @@ class BudgetRecipe:
         """The strategy's."""
         return self.strategy.name
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and, if it is to be chosen, the step size on the sample.
 
         Raises
@@ -933,10 +928,10 @@ class BudgetRecipe:
             if self.race:
                 learner, reason = _raced(learner, situation.sample)
             chosen = chosen | {"step_size": _step_size(learner), "step_size_reason": reason}
-        return Settled(learner, chosen)
+        return BuiltLearner(learner, chosen)
 
 
-def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, situation: Situation) -> Learner:
+def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, situation: BuildContext) -> Learner:
     schema = situation.schema
     sizes: dict[str, Any] = {
         "task": loss.task,

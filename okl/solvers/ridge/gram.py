@@ -45,7 +45,7 @@ class Basis(Protocol):
         """
         ...
 
-    def turn(self) -> Turn:
+    def turn(self) -> MetricFactor:
         """Return the factor that makes the penalty of the weights their squared length."""
         ...
 
@@ -60,7 +60,7 @@ class Basis(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class MetricFactor:
     """Coordinates in which ||f||^2 is the square of the length: weights are factor^(-T) times these.
 
     factor : (n_columns, n_columns) lower triangular, P = factor factor' being the penalty's matrix; None for P = I
@@ -137,7 +137,7 @@ class LandmarkBasis:
             kernel_block(values[first : first + step], inputs[first : first + step], self._panels, self.kernel.rule)
         return values
 
-    def turn(self) -> Turn:
+    def turn(self) -> MetricFactor:
         """Return the factor that makes the penalty of the weights their squared length."""
         wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
         # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
@@ -149,7 +149,7 @@ class LandmarkBasis:
             for added in (least, 1e2 * least, 1e4 * least):
                 try:
                     shifted = matrix + added * mean * np.eye(len(matrix))
-                    return Turn(cholesky(shifted, lower=True, check_finite=False), shifted)
+                    return MetricFactor(cholesky(shifted, lower=True, check_finite=False), shifted)
                 except np.linalg.LinAlgError:  # rounding has made an eigenvalue more negative than that
                     continue
         raise ConfigError(
@@ -182,9 +182,9 @@ class MapBasis:
         """Features of inputs (rows, n_inputs)."""
         return self.feature_map.transform(inputs)
 
-    def turn(self) -> Turn:
+    def turn(self) -> MetricFactor:
         """Return the factor that makes the penalty of the weights their squared length."""
-        return Turn(None, None)
+        return MetricFactor(None, None)
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
         """The map with weights."""
@@ -342,7 +342,7 @@ def _about_means(basis: Basis, outputs: Outputs, rows: Rows) -> _AboutMeans:
 
 
 @dataclass(frozen=True)
-class Piece:
+class GramPart:
     """Rows start .. stop - 1 of a row group of a shard."""
 
     shard: Shard
@@ -351,13 +351,13 @@ class Piece:
     stop: int
 
 
-Stretch = tuple[Piece, ...]
+Stretch = tuple[GramPart, ...]
 
 
 def stretches_of(data: Dataset) -> list[Stretch]:
     """The training rows in at most 32 stretches of about one length, which depend on nothing but the shards."""
     pieces = [
-        Piece(shard, group, start, min(start + BLOCK, rows))
+        GramPart(shard, group, start, min(start + BLOCK, rows))
         for shard in data.split("train")
         for group, rows in enumerate(shard.row_groups)
         for start in range(0, rows, BLOCK)

@@ -18,7 +18,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import IntArray, Task
-from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, Outputs, Turn, cuts, gram_of
+from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, MetricFactor, Outputs, cuts, gram_of
 
 # One penalty: one Cholesky factor.
 
@@ -27,7 +27,7 @@ _CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues
 
 @stored("ridge-residual-bound")
 @dataclass(frozen=True)
-class Proof:
+class RidgeProof:
     """Objective of weights, per unit of weight of the rows, and how far above the optimum it is at most.
 
     objective : penalty / 2 ||f||^2 + 1/2 mean of squared residuals, summed over outputs; gap : >= 0
@@ -42,7 +42,7 @@ class Proof:
         return self.gap / max(self.objective, np.finfo(float).tiny)
 
 
-def proof_of(count: float, scale: float, left: float, norm: float, slope: float) -> Proof:
+def proof_of(count: float, scale: float, left: float, norm: float, slope: float) -> RidgeProof:
     """By strong convexity: P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale), g the gradient, H the Hessian.
 
     scale : count * penalty; left : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the penalty is the
@@ -50,7 +50,7 @@ def proof_of(count: float, scale: float, left: float, norm: float, slope: float)
 
     Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
     """
-    return Proof(0.5 * (scale * norm + left) / count, slope / (2.0 * scale) / count)
+    return RidgeProof(0.5 * (scale * norm + left) / count, slope / (2.0 * scale) / count)
 
 
 def residual(
@@ -66,10 +66,10 @@ class Direct:
 
     weights: NDArray[np.float64]
     offsets: NDArray[np.float64]
-    proof: Proof
+    proof: RidgeProof
 
 
-def solve_directly(turn: Turn, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
+def solve_directly(turn: MetricFactor, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
     """(products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
 
     None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
@@ -106,7 +106,7 @@ _LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel value
 
 @stored("ridge-path-point")
 @dataclass(frozen=True)
-class Tried:
+class PenaltyErrors:
     """A penalty and the leave-one-out errors of the sampled rows.
 
     squared_error : mean of squares, summed over outputs, over that of the mean; mistake_rate : None for a regression
@@ -132,7 +132,7 @@ class Centred:
     """
 
     count: float
-    turn: Turn
+    turn: MetricFactor
     products: NDArray[np.float64]
     cross: NDArray[np.float64]
     squares: NDArray[np.float64]
@@ -151,7 +151,7 @@ class Centred:
         return found
 
 
-def centred(turn: Turn, gram: Gram, fit_intercept: bool = True) -> Centred:
+def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centred:
     """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties.
 
     turn : of the basis that the sums are of
@@ -182,7 +182,7 @@ def leave_one_out(
     sample: Rows,
     penalties: tuple[float, ...] = PENALTIES,
     n_threads: int = 1,
-) -> list[Tried]:
+) -> list[PenaltyErrors]:
     """Errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
 
     y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
@@ -243,16 +243,16 @@ def totals_of(
     return totals
 
 
-def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[Tried]:
+def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[PenaltyErrors]:
     """Return the errors of each penalty from the totals."""
     count, spread = totals[0], max(totals[1], np.finfo(np.float64).tiny)
     return [
-        Tried(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
+        PenaltyErrors(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
         for penalty, squares, wrong in zip(penalties, totals[2::2], totals[3::2], strict=True)
     ]
 
 
-def best_of(tried: list[Tried], n_rows: int) -> Tried:
+def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
     """The least error; of mistake rates that chance does not tell apart, that of the least squared error.
 
     Raises
@@ -280,7 +280,7 @@ def apart(mistake_rate: float, n_rows: int) -> float:
     return float(np.sqrt(spread * min(1.0, _FEW / n_rows)))
 
 
-def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> Proof:
+def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> RidgeProof:
     """The gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
 
     g = (products + count penalty I) w - cross; see proof_of.
@@ -311,12 +311,12 @@ class RidgeSolution:
     weights: NDArray[np.float64]
     offsets: NDArray[np.float64]
     penalty: float
-    proof: Proof
-    tried: tuple[Tried, ...] = ()
+    proof: RidgeProof
+    tried: tuple[PenaltyErrors, ...] = ()
     solved: bool = True
 
     @property
-    def best(self) -> Tried | None:
+    def best(self) -> PenaltyErrors | None:
         """Errors of the penalty that was chosen; None where it was given."""
         return next((one for one in self.tried if one.penalty == self.penalty), None)
 
@@ -349,7 +349,7 @@ def solve(
     """
     refuse_infinite(gram)
     turn, sums = basis.turn(), None
-    tried: list[Tried] = []
+    tried: list[PenaltyErrors] = []
     if penalty is None:
         rows, sums = sample(), centred(turn, gram, fit_intercept)
         # smaller ones would be of nothing but rounding, and no certificate would hold
@@ -461,7 +461,7 @@ def leave_folds_out(
     folds: IntArray,
     penalties: tuple[float, ...] = PENALTIES,
     n_threads: int = 1,
-) -> list[Tried]:
+) -> list[PenaltyErrors]:
     """Errors of the rows of each fold by the model of all other folds, for each penalty.
 
     Only penalties above the rounding of every fold's sums are tried. Squared errors are over those of the other folds'

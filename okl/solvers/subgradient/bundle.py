@@ -15,7 +15,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.subgradient.losses import PiecewiseLinear
-from okl.solvers.subgradient.spaces import Space, Vector, inner_product
+from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # A bundle of cuts: the lower model of the objective, its best bound, and the point that attains it.
 
@@ -192,7 +192,7 @@ class Directions(Protocol):
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
         """Take in a cut at the point; the lower bound of the sampled problem that is now known."""
 
-    def propose(self, point: Point, space: Space) -> Direction:
+    def propose(self, point: Point, space: SampleSpace) -> Direction:
         """A direction from the point."""
 
 
@@ -218,7 +218,7 @@ class BundleDirections:
         self.bundle.add(cut, intercept)
         return self.bundle.master().bound
 
-    def propose(self, point: Point, space: Space) -> Direction:
+    def propose(self, point: Point, space: SampleSpace) -> Direction:
         """From the point to the model's minimum; one read of the rows."""
         target = self.bundle.point()
         return Direction(target.moved(-1.0, point.vector), space.scores(target) - point.scores)
@@ -260,7 +260,7 @@ class ConjugateDirections:
         single = intercept - 0.5 * inner_product(cut, cut) / self.lam
         return max(single, height - 0.5 * inner_product(mean, mean) / self.lam)
 
-    def propose(self, point: Point, space: Space) -> Direction:
+    def propose(self, point: Point, space: SampleSpace) -> Direction:
         """The conjugate direction; one read of the rows."""
         assert self._gradient is not None
         vector = self._gradient.scaled(self._share - 1.0)
@@ -271,7 +271,7 @@ class ConjugateDirections:
         self.last = Direction(vector, scores)
         return self.last
 
-    def grow(self, space: Space, last: Direction, fresh: Vector, intercept: float, share: float) -> None:
+    def grow(self, space: SampleSpace, last: Direction, fresh: Vector, intercept: float, share: float) -> None:
         """Go on in a larger sample: the averaged cut takes in what its new rows alone say.
 
         last : the last direction there; fresh, intercept : a cut of the new rows; share : of the old ones

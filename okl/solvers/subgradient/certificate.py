@@ -16,7 +16,7 @@ from okl.data.reading import bytes_of_runs, read_runs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.subgradient.drawing import Design
+from okl.solvers.subgradient.drawing import SampleDesign
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sharded import SampledRows
 from okl.solvers.subgradient.spaces import ExplicitRows
@@ -98,7 +98,7 @@ def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
     return Rows(inputs, np.concatenate([part.targets for part in parts]))
 
 
-def draw_inputs(data: Dataset, design: Design, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
+def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
     """Inputs of about so many rows, unmapped, and the bytes that were read: what a map is chosen by."""
     share = min(1.0, n_rows / max(1, data.rows("train")))
     parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0

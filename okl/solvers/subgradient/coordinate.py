@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.bundle import Box, descend_kernel, descend_rows
+from okl.compiled.bundle import CoefficientBounds, descend_kernel, descend_rows
 from okl.compiled.kernels import LANES, LINEAR, KernelRule
 from okl.compiled.products import add_rows, multiply_rows
 from okl.compiled.threads import as_compiled
@@ -24,7 +24,7 @@ from okl.kernels import Kernel
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
 
 
-class Looked(NamedTuple):
+class GapCheck(NamedTuple):
     """Result of a gap check: seconds so far, rows visited, primal and dual objective."""
 
     seconds: float
@@ -34,13 +34,13 @@ class Looked(NamedTuple):
 
 
 @dataclass(eq=False)
-class Descent:
+class CoordinateState:
     """One descent while it goes on: coefficients change in place."""
 
     method: DualDescent
-    box: Box
+    box: CoefficientBounds
     coefficients: Doubles
-    history: list[Looked] = field(default_factory=list)
+    history: list[GapCheck] = field(default_factory=list)
 
     def run(self, visit: Callable[[Doubles, NDArray[np.int64]], None], measure: Callable[[Doubles], float]) -> Doubles:
         """Visit rows in random orders until the gap is reached; the scores (m,) of the rows.
@@ -58,7 +58,7 @@ class Descent:
             if since >= (_CHECK_EVERY if self.history else 1) * m or at_rest:
                 square = measure(scores)
                 seconds = time.perf_counter() - begun
-                self.history.append(Looked(seconds, visits, *self._objectives(scores, square)))
+                self.history.append(GapCheck(seconds, visits, *self._objectives(scores, square)))
                 if self._over(seconds, visits):
                     return scores
                 since, pulls, active, before = 0, self.box.targets - scores, np.arange(m), self.coefficients.copy()
@@ -105,7 +105,7 @@ DualLoss = Literal["hinge", "epsilon-insensitive"]
 
 
 @dataclass(frozen=True, eq=False)
-class Descended:
+class CoordinateResult:
     """Result of the descent.
 
     coefficients : (m,), b with w = sum_i b_i z_i / (lam m); weights : (n_columns,), empty with a kernel
@@ -116,7 +116,7 @@ class Descended:
     coefficients: Doubles
     weights: Doubles
     scores: Doubles
-    history: tuple[Looked, ...]
+    history: tuple[GapCheck, ...]
 
     @property
     def objective(self) -> float:
@@ -172,12 +172,12 @@ class DualDescent:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0) or (self.loss == "hinge" and self.epsilon):
             raise ConfigError(f"epsilon = {self.epsilon!r}, but it is a finite number from 0 on, and 0 for the hinge.")
 
-    def solve_rows(self, rows: FloatArray, targets: Doubles) -> Descended:
+    def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:
         """The solution on explicit rows (m, n_columns), float32 or float64; sums are float64."""
         rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
         squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         ones, weights = np.ones(len(rows)), np.zeros(rows.shape[1])
-        descent = Descent(self, self._box(targets, squares), np.zeros(len(rows)))
+        descent = CoordinateState(self, self._box(targets, squares), np.zeros(len(rows)))
 
         def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
             descend_rows(descent.coefficients, weights, pulls, order, rows, descent.box)
@@ -189,16 +189,16 @@ class DualDescent:
             return float(weights @ weights)
 
         scores = descent.run(visit, measure)
-        return Descended(descent.coefficients, weights, scores, tuple(descent.history))
+        return CoordinateResult(descent.coefficients, weights, scores, tuple(descent.history))
 
-    def solve_matrix(self, matrix: FloatArray, targets: Doubles) -> Descended:
+    def solve_matrix(self, matrix: FloatArray, targets: Doubles) -> CoordinateResult:
         """The solution on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
         matrix = as_compiled(matrix, matrix.dtype)
         unused = np.zeros((0, 0), dtype=matrix.dtype)
         kept = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
         return self._with_kernel(as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kept)
 
-    def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> Descended:
+    def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
         """The same for rows whose kernel matrix does not fit: a row of it is computed when its coefficient moves."""
         if kernel.rule is None:
             raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to solve_matrix.")
@@ -215,9 +215,9 @@ class DualDescent:
         matrix: FloatArray,
         supports: FloatArray,
         rule: KernelRule,
-    ) -> Descended:
+    ) -> CoordinateResult:
         carried = np.zeros(len(targets))
-        descent = Descent(self, self._box(targets, squares), np.zeros(len(targets)))
+        descent = CoordinateState(self, self._box(targets, squares), np.zeros(len(targets)))
 
         def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
             kept = (room, order, matrix, supports, rule, descent.box)
@@ -230,12 +230,14 @@ class DualDescent:
             return float(descent.coefficients @ carried) / descent.box.scale
 
         scores = descent.run(visit, measure)
-        return Descended(descent.coefficients, np.zeros(0), scores, tuple(descent.history))
+        return CoordinateResult(descent.coefficients, np.zeros(0), scores, tuple(descent.history))
 
-    def _box(self, targets: Doubles, squares: Doubles) -> Box:
+    def _box(self, targets: Doubles, squares: Doubles) -> CoefficientBounds:
         whole = np.ones(len(targets))
         lower, upper = (-whole, whole) if self.loss != "hinge" else (np.minimum(targets, 0), np.maximum(targets, 0))
-        return Box(targets, lower, upper, np.ascontiguousarray(squares), float(self.epsilon), self.lam * len(targets))
+        return CoefficientBounds(
+            targets, lower, upper, np.ascontiguousarray(squares), float(self.epsilon), self.lam * len(targets)
+        )
 
 
 def as_columns(inputs: FloatArray) -> FloatArray:

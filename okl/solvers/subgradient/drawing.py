@@ -28,7 +28,7 @@ _SHARDS = 0x5AD  # beside indices of shards in a seed
 
 @stored("sampling-design")
 @dataclass(frozen=True)
-class Design:
+class SampleDesign:
     """Distribution of the rows of a sample over the shards of a data set.
 
     A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
@@ -57,7 +57,7 @@ class Design:
     in_a_row: bool = False
 
     @classmethod
-    def of(cls, data: Dataset, *seed: int) -> Design:
+    def of(cls, data: Dataset, *seed: int) -> SampleDesign:
         """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
         shards = data.split("train")
         rows = sum(shard.rows for shard in shards)
@@ -65,7 +65,7 @@ class Design:
         in_a_row = [shard.index for shard in shards] == list(range(len(shards)))
         return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
 
-    def another(self, *seed: int) -> Design:
+    def another(self, *seed: int) -> SampleDesign:
         """The same with other numbers appended to the seed: independent of this one."""
         return replace(self, seed=(*self.seed, *seed))
 
@@ -170,7 +170,7 @@ _FALL = 0.5  # of the scale, from one sample to the next, at most
 
 @stored("sample-growth")
 @dataclass(frozen=True)
-class Seen:
+class GapEstimate:
     """Estimates of a point's gap from fresh samples.
 
     n_rows : of the sample that the point was learnt from; scale : excess over all rows, and optimism of a sample's
@@ -181,13 +181,13 @@ class Seen:
     scale: float
 
     @classmethod
-    def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> Seen:
+    def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> GapEstimate:
         """From the gaps of samples of replicate_rows at a point of n_rows; solved : what of that no rows would mend."""
         return cls(n_rows, max(0.0, mean_gap - solved) / (1.0 / n_rows + 1.0 / replicate_rows))
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """Rules of a run.
 
     gap : asked for; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
@@ -208,7 +208,7 @@ class Plan:
             return self.gap
         return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
 
-    def replicate_rows(self, seen: Seen, n_rows: int, solved: float, attempts: int = 0) -> int | None:
+    def replicate_rows(self, seen: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
         """Rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
 
         n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
@@ -221,9 +221,9 @@ class Plan:
             return None
         return max(self.first_sample, round(seen.scale / left))
 
-    def worth_looking(self, seen: Seen | None, n_rows: int, solved: float) -> bool:
+    def worth_looking(self, seen: GapEstimate | None, n_rows: int, solved: float) -> bool:
         """Return whether a few fresh samples should estimate the point's gap: with fewer it is hopeless, or known."""
         if seen is None:
             return True
-        likely = Seen(n_rows, _FALL * seen.scale)
+        likely = GapEstimate(n_rows, _FALL * seen.scale)
         return seen.n_rows != n_rows and self.replicate_rows(likely, n_rows, solved) is not None

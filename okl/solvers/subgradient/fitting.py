@@ -11,15 +11,15 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.subgradient.certificate import REPLICATES, SOLVED_TO, FullBound, bound_of_gaps, exact_bound
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, Plan, Seen
-from okl.solvers.subgradient.method import Reason, Record, Sampled, Scs, Watch, solve_sample
-from okl.solvers.subgradient.spaces import Source, Vector
+from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SamplePlan
+from okl.solvers.subgradient.method import DescentRecord, Reason, Sampled, Scs, Watch, solve_sample
+from okl.solvers.subgradient.spaces import RowSource, Vector
 
 LOOKS, LOOK_SHARE = 3, 0.125  # samples, and rows of each over those of the sample, to see what a point is worth
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class SubgradientFit:
     """Result of a fit.
 
     vector, bias : the point; n_rows : of the last sample; objective, lower_bound : on it
@@ -36,7 +36,7 @@ class Fitted:
     iterations: int
     reason: Reason
     notes: tuple[str, ...]
-    history: tuple[Record, ...] = field(repr=False)
+    history: tuple[DescentRecord, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class GeometricGrowth:
         if self.confidence is not None and not 0.0 < self.confidence < 1.0:
             raise ConfigError(f"confidence = {self.confidence!r}, but it takes a number in (0, 1), or None.")
 
-    def fit(self, source: Source, targets: FloatArray, method: Scs, watch: Watch | None = None) -> Fitted:
+    def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
         """Learn rows of a source, whose targets (n_rows,) are in the order of drawing.
 
         Raises
@@ -79,11 +79,11 @@ class GeometricGrowth:
         DataError : all labels are equal
         """
         begun, n_all = time.perf_counter(), source.n_rows
-        plan = Plan(method.gap, method.lam, self.first_sample, self.replicates)
+        plan = SamplePlan(method.gap, method.lam, self.first_sample, self.replicates)
         n_rows, notes = first_sample(targets, self.first_sample, method)
         solved: Sampled | None = None
-        history: list[Record] = []
-        seen: Seen | None = None
+        history: list[DescentRecord] = []
+        seen: GapEstimate | None = None
         tries = 0
         while True:
             space = source.space(n_rows)
@@ -110,19 +110,19 @@ class GeometricGrowth:
 class _Fresh:
     """Independent samples of the next rows in the order of drawing: a point of the sample has met none of them."""
 
-    def __init__(self, source: Source, targets: FloatArray, method: Scs, solved: Sampled) -> None:
+    def __init__(self, source: RowSource, targets: FloatArray, method: Scs, solved: Sampled) -> None:
         self.source, self.targets, self.solved = source, targets, solved
         self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
         self.first = len(solved.point.scores)
 
-    def look(self) -> Seen | None:
+    def look(self) -> GapEstimate | None:
         """Return the gap estimated by a few small samples; None if there are too few rows."""
         n_rows = len(self.solved.point.scores)
         rows = max(2, round(LOOK_SHARE * n_rows))
         if self.first + LOOKS * rows > self.source.n_rows:
             return None
         mean = self.bound(rows, LOOKS, 0.5).mean_gap
-        return Seen.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
+        return GapEstimate.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
 
     def bound(self, rows: int, replicates: int, confidence: float) -> FullBound:
         """Return the bound of the gap over all rows, from samples of `rows` rows each."""
@@ -163,11 +163,11 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
     return n_rows, tuple(notes)
 
 
-def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[Record]) -> Fitted:
+def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]) -> SubgradientFit:
     point = solved.point
     if solved.reason in ("rounding", "stalled"):
         notes = (*notes, f"rounding leaves a gap of {solved.gap:.2g}: these rows cannot certify a smaller one")
-    return Fitted(
+    return SubgradientFit(
         vector=point.vector,
         bias=point.bias,
         n_rows=len(point.scores),

@@ -29,11 +29,11 @@ from okl.solvers.subgradient.bundle import (
     Ray,
 )
 from okl.solvers.subgradient.losses import Hinge, PiecewiseLinear
-from okl.solvers.subgradient.spaces import Space, Vector, inner_product
+from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # Descent on one sample.
 
-Watch = Callable[["Descent"], None]
+Watch = Callable[["SampleDescent"], None]
 Reason = Literal["gap", "rounding", "stalled", "iterations"]
 _FLOOR = 64.0 * float(np.finfo(np.float64).eps)  # of the objective: what sums of so many terms may lose
 _FEW, _MOST_CHANGES = 0.5, 30  # slopes that change, of all; sums made from the last one before a new one: rounding
@@ -41,7 +41,7 @@ _STALLED = 10  # iterations in which nothing changes
 
 
 @dataclass(frozen=True)
-class Record:
+class DescentRecord:
     """After an iteration: seconds since the start, rows in the sample, objective and lower bound on it."""
 
     seconds: float
@@ -50,7 +50,7 @@ class Record:
     lower_bound: float
 
 
-class Descent:
+class SampleDescent:
     """The iterations of a method on the rows of a space.
 
     objective, lower_bound : the sampled optimum lies between; iterations : done so far
@@ -60,7 +60,7 @@ class Descent:
     point: Point
 
     def __init__(
-        self, space: Space, targets: FloatArray, method: Scs, start: Vector, before: Descent | None = None
+        self, space: SampleSpace, targets: FloatArray, method: Scs, start: Vector, before: SampleDescent | None = None
     ) -> None:
         self.space, self.targets, self.method = space, targets, method
         self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
@@ -88,9 +88,9 @@ class Descent:
         """The gap that rounding alone may leave."""
         return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
 
-    def record(self, begun: float) -> Record:
+    def record(self, begun: float) -> DescentRecord:
         """Return the record of the current iteration."""
-        return Record(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
+        return DescentRecord(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
         """Why to stop, or None."""
@@ -119,7 +119,7 @@ class Descent:
         self.iterations += 1
         self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
 
-    def _carry(self, before: Descent) -> None:
+    def _carry(self, before: SampleDescent) -> None:
         """Each cut of fewer rows, and one that the new rows have in common, together are a cut of all rows."""
         n, n_old, loss = self.space.n_rows, before.space.n_rows, self.method.loss
         scores, targets, slopes = self.point.scores[n_old:], self.targets[n_old:], self._last_slopes
@@ -194,8 +194,8 @@ class Sampled:
     lower_bound: float
     iterations: int
     reason: Reason
-    history: tuple[Record, ...] = field(repr=False)
-    descent: Descent = field(repr=False)
+    history: tuple[DescentRecord, ...] = field(repr=False)
+    descent: SampleDescent = field(repr=False)
 
     @property
     def gap(self) -> float:
@@ -277,14 +277,14 @@ class Scs:
 
 
 def solve_sample(
-    space: Space,
+    space: SampleSpace,
     targets: FloatArray,
     method: Scs,
     start: Vector | None = None,
     until: float | None = None,
     begun: float | None = None,
     watch: Watch | None = None,
-    before: Descent | None = None,
+    before: SampleDescent | None = None,
 ) -> Sampled:
     """Minimise the objective on the rows of a space.
 
@@ -304,7 +304,7 @@ def solve_sample(
     Sampled
     """
     begun = time.perf_counter() if begun is None else begun
-    descent = Descent(space, targets, method, space.zero() if start is None else start, before)
+    descent = SampleDescent(space, targets, method, space.zero() if start is None else start, before)
     gap = method.gap if until is None else until
     history = [descent.record(begun)]
     while (reason := descent.finished(gap, method.max_iterations)) is None:
@@ -337,7 +337,7 @@ class RestartedDirections(ConjugateDirections):
     short: float = 0.5
     _limit: float | None = field(default=None, init=False)
 
-    def propose(self, point: Point, space: Space) -> Direction:
+    def propose(self, point: Point, space: SampleSpace) -> Direction:
         """The conjugate direction, or minus the subgradient; one read of the rows."""
         direction = super().propose(point, space)
         length = inner_product(direction.vector, direction.vector) ** 0.5
@@ -373,7 +373,7 @@ class Wolfe(Scs):
         """Directions of a run."""
         return RestartedDirections(self.lam, short=self.short)
 
-    def solve(self, space: Space, targets: FloatArray, watch: Watch | None = None) -> Sampled:
+    def solve(self, space: SampleSpace, targets: FloatArray, watch: Watch | None = None) -> Sampled:
         """The solution on the rows of a space, with targets (n_rows,)."""
         return solve_sample(space, targets, self, watch=watch)
 

@@ -14,9 +14,9 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.subgradient.bundle import ConjugateDirections, Direction, Point, Ray
 from okl.solvers.subgradient.certificate import exact_bound
-from okl.solvers.subgradient.fitting import Fitted, first_sample
-from okl.solvers.subgradient.method import Reason, Record, Scs
-from okl.solvers.subgradient.spaces import Source, Vector, inner_product
+from okl.solvers.subgradient.fitting import SubgradientFit, first_sample
+from okl.solvers.subgradient.method import DescentRecord, Reason, Scs
+from okl.solvers.subgradient.spaces import RowSource, Vector, inner_product
 
 # Iterations with a growing sample.
 
@@ -24,12 +24,12 @@ from okl.solvers.subgradient.spaces import Source, Vector, inner_product
 class PaperRun:
     """Judges first, then the sample: both in one space, where coefficients of judges stay 0."""
 
-    def __init__(self, growth: PaperGrowth, source: Source, targets: FloatArray, method: Scs, judges: int) -> None:
+    def __init__(self, growth: PaperGrowth, source: RowSource, targets: FloatArray, method: Scs, judges: int) -> None:
         self.growth, self.source, self.targets, self.method, self.judges = growth, source, targets, method, judges
         own, self.notes = first_sample(targets[judges:], growth.first_sample, method)
         self.n_rows = judges + own
         self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, judges + growth.most_rows)
-        self.begun, self.history, self.iterations = time.perf_counter(), list[Record](), 0
+        self.begun, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
         self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
         self.search = method.new_search()
         self.space = source.space(self.n_rows)
@@ -144,13 +144,13 @@ class PaperRun:
         self.lower_bound = max(self.lower_bound, self.directions.add(cut, intercepts / own, self.point))
         losses = self.method.loss.value(self.point.scores[self.judges :], self.targets[self.judges : self.n_rows])
         self.objective = float(losses.mean()) + 0.5 * self.method.lam * self.point.squared_length
-        self.history.append(Record(time.perf_counter() - self.begun, own, self.objective, self.lower_bound))
+        self.history.append(DescentRecord(time.perf_counter() - self.begun, own, self.objective, self.lower_bound))
 
-    def fitted(self, reason: Reason) -> Fitted:
+    def fitted(self, reason: Reason) -> SubgradientFit:
         """The result; rows that still judge are no part of the sample, and nothing is known of all."""
         own = self.n_rows - self.judges
         full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
-        return Fitted(
+        return SubgradientFit(
             vector=self.point.vector,
             bias=0.0,
             n_rows=own,
@@ -216,8 +216,8 @@ class PaperGrowth:
             )
 
     def fit(
-        self, source: Source, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None
-    ) -> Fitted:
+        self, source: RowSource, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None
+    ) -> SubgradientFit:
         """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones judge.
 
         watch : called after each iteration with the point, and the rows drawn for the sample so far

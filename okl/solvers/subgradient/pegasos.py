@@ -19,8 +19,8 @@ from okl.compiled.sgd import (
     STEPS,
     TOTAL,
     UNIFORM,
-    Carried,
-    Steps,
+    CarriedWeights,
+    PegasosSteps,
     step_kernel,
     step_rows,
 )
@@ -35,7 +35,7 @@ from okl.foundation.validation import check_at_least, check_choice, check_positi
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
-from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
+from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss
 from okl.solvers.online.maps import MapChoice
 from okl.solvers.subgradient.coordinate import as_columns
 
@@ -73,13 +73,13 @@ class PegasosState:
         mean: Doubles = (self.numbers[FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[TOTAL]
         return mean
 
-    def carried(self) -> Carried:
+    def carried(self) -> CarriedWeights:
         """Copies of everything that steps write into."""
         counts, _, class_counts = progress_arrays(self.progress)
-        return Carried(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
+        return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
 
-def state_from(carried: Carried, task: Task) -> PegasosState:
+def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
     """The value that what was carried, and is not written into any more, has become."""
     progress = progress_from(task, carried.counts, np.zeros(6), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
@@ -119,9 +119,9 @@ class Pegasos:
         check_choice("average", self.average, get_args(Average))
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> PegasosSteps:
         """As compiled code takes it."""
-        return Steps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
+        return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
         """Nothing learnt; n_outputs : 1 for two classes, otherwise one a class."""
@@ -153,7 +153,7 @@ class Pegasos:
         scores, (changes, wrongs) = np.zeros(n_outputs, dtype=rows.dtype), self._buffers()
         state = self.start(rows.shape[1], n_outputs, rows.dtype)
 
-        def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
+        def learn(carried: CarriedWeights, picks: NDArray[np.int64]) -> None:
             step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
 
         return self._run(state, learn, len(targets))
@@ -188,7 +188,7 @@ class Pegasos:
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
         room = np.zeros(supports.shape[1], dtype=matrix.dtype)
 
-        def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
+        def learn(carried: CarriedWeights, picks: NDArray[np.int64]) -> None:
             step_kernel(carried, scores, changes, room, matrix, supports, rule, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
@@ -199,7 +199,7 @@ class Pegasos:
     def _run(
         self,
         state: PegasosState,
-        learn: Callable[[Carried, NDArray[np.int64]], None],
+        learn: Callable[[CarriedWeights, NDArray[np.int64]], None],
         n_rows: int,
         fixed: int | None = None,
     ) -> Iterator[PegasosState]:
@@ -323,7 +323,7 @@ class PegasosLearner:
 
 
 @dataclass(frozen=True)
-class PegasosRecipe:
+class PegasosFactory:
     """Pegasos in a feature map that is drawn for the data.
 
     Parameters
@@ -348,14 +348,14 @@ class PegasosRecipe:
     def __post_init__(self) -> None:
         check_stream(self.loss, self._method(0).batch)
 
-    def settle(self, situation: Situation) -> Settled:
+    def settle(self, situation: BuildContext) -> BuiltLearner:
         """Draw the map."""
         schema = situation.schema
         check_loss(self.loss, schema)
         sample = situation.sample.inputs
         feature_map, chosen = self.maps.draw(schema, sample, situation.seed, situation.precision)
         learner = PegasosLearner(feature_map, self._method(situation.seed), self.loss, schema.n_outputs)
-        return Settled(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
+        return BuiltLearner(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
 
     def _method(self, seed: int) -> Pegasos:
         return Pegasos(self.lam, self.batch, self.project, self.average, seed=seed)

@@ -15,11 +15,11 @@ from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel
-from okl.solvers.accelerated.shards import Beside, Log
+from okl.solvers.accelerated.shards import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
-from okl.solvers.subgradient.drawing import Plan, Seen
+from okl.solvers.subgradient.drawing import GapEstimate, SamplePlan
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
-from okl.solvers.subgradient.sharded import Descent, Drawn, OpenSample, SampledRows, begin, place
+from okl.solvers.subgradient.sharded import OpenSample, SampledRows, SampleTotals, ShardedDescent, begin, place
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
 
 # State.
@@ -41,8 +41,8 @@ class SubgradientState:
     rows: SampledRows
     chosen: dict[str, Any]
     samples: tuple[int, ...]
-    descent: Descent | KernelDescent
-    seen: Seen | None
+    descent: ShardedDescent | KernelDescent
+    seen: GapEstimate | None
     proof: FullBound | None
     attempts: int
     drawn_rows: int
@@ -68,7 +68,7 @@ class Sampler:
     """Draws samples and takes the first cut of each. method : of the problem; plan : how samples grow."""
 
     method: Scs
-    plan: Plan
+    plan: SamplePlan
 
     def room(self, rows: int) -> bool:
         """Return whether a sample of so many rows can be solved: wherever shards can be read."""
@@ -92,10 +92,10 @@ class Sampler:
         read = bytes_read + drawn.bytes_read
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
 
-    def beside(self, rows: SampledRows) -> tuple[Beside, Log]:
+    def beside(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
         """Return the worker state of a run before any shard has been read."""
         work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
-        return Beside(secrets.token_hex(8), work), Log()
+        return WorkerState(secrets.token_hex(8), work), CommandLog()
 
     def placed(
         self,
@@ -103,9 +103,9 @@ class Sampler:
         shares: tuple[float, ...],
         weights: FloatArray,
         iterations: int,
-        placed: tuple[Beside, Log],
+        placed: tuple[WorkerState, CommandLog],
         execution: Execution,
-    ) -> tuple[Drawn, Descent, int]:
+    ) -> tuple[SampleTotals, ShardedDescent, int]:
         """The sample of the last share, or one with two classes, cut once; how many had one class."""
         work, log = placed
         one_class, bytes_read, first = 0, 0, None
@@ -166,9 +166,9 @@ class Sampler:
         )
 
 
-def placed_descent(state: SubgradientState) -> Descent:
+def placed_descent(state: SubgradientState) -> ShardedDescent:
     """Return the descent of a state whose sample is held by the shards."""
-    assert isinstance(state.descent, Descent)
+    assert isinstance(state.descent, ShardedDescent)
     return state.descent
 
 
@@ -206,7 +206,7 @@ class KernelSampler:
     """
 
     method: Scs
-    plan: Plan
+    plan: SamplePlan
     max_iterations: int
 
     def room(self, rows: int) -> bool:

@@ -19,9 +19,9 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.shards import Beside, Command, Log, Rounds, Verdict
+from okl.solvers.accelerated.shards import Command, CommandLog, Rounds, Verdict, WorkerState
 from okl.solvers.subgradient.bundle import Directions, Point
-from okl.solvers.subgradient.drawing import Design, cut_runs
+from okl.solvers.subgradient.drawing import SampleDesign, cut_runs
 from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.spaces import ExplicitRows, Vector
@@ -45,7 +45,7 @@ class SampledRows:
 
     data: Dataset
     feature_map: FeatureMap
-    design: Design
+    design: SampleDesign
     constant: bool
     tag: str
 
@@ -196,7 +196,7 @@ class SampleVectors:
 # Commands and their sums.
 
 
-class Drawn(NamedTuple):
+class SampleTotals(NamedTuple):
     """Totals of one shard or of all: rows and losses of the previous rows, and of the new ones.
 
     bytes_read : of the files, for the new ones; targets : the least and the largest one of all rows
@@ -212,25 +212,25 @@ class Drawn(NamedTuple):
 
 @stored("sample-place-command")
 @dataclass(frozen=True, eq=False)
-class Place:
+class PlaceCommand:
     """Have the rows of a sample that grew through these shares, with the scores of a point."""
 
     shares: tuple[float, ...]
     weights: FloatArray
 
-    def run(self, vectors: SampleVectors) -> Drawn:
+    def run(self, vectors: SampleVectors) -> SampleTotals:
         """Return the new rows and the cost of the point there."""
         before = vectors.n_rows
         grown = vectors.draw(self.shares)
         self.redo(vectors)
         if not vectors.n_rows:
-            return Drawn(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
+            return SampleTotals(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
         losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
         old = vectors.n_rows - sum(segment.rows for segment in grown)
         assert old in (before, 0), "a sample that is another one has no old rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
         read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
-        return Drawn(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
+        return SampleTotals(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
 
     def redo(self, vectors: SampleVectors) -> None:
         """Read them, and compute the scores."""
@@ -239,7 +239,7 @@ class Place:
         vectors.along = np.zeros_like(vectors.scores)
 
 
-class Slopes(NamedTuple):
+class LineSlopes(NamedTuple):
     """Sums over rows: of slope_i (x) z_i, of the intercepts of these slopes, and of the losses at the point."""
 
     gathered: FloatArray
@@ -249,13 +249,13 @@ class Slopes(NamedTuple):
 
 @stored("sample-cut-command")
 @dataclass(frozen=True, eq=False)
-class Cut:
+class CutCommand:
     """Go a step along the direction, and take slopes further on."""
 
     step: float
     further: float
 
-    def run(self, vectors: SampleVectors) -> Slopes:
+    def run(self, vectors: SampleVectors) -> LineSlopes:
         """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
@@ -264,7 +264,7 @@ class Cut:
         losses, intercepts = loss.slopes_into(slopes, there, along, targets)
         if self.further:
             losses, _ = loss.line(vectors.scores, along, targets, 0.0)
-        return Slopes(vectors.gathered(slopes), intercepts, losses)
+        return LineSlopes(vectors.gathered(slopes), intercepts, losses)
 
     def redo(self, vectors: SampleVectors) -> None:
         """Go there."""
@@ -274,7 +274,7 @@ class Cut:
 
 @stored("sample-try-command")
 @dataclass(frozen=True, eq=False)
-class Try:
+class StepCommand:
     """Another direction, and steps along it."""
 
     direction: FloatArray
@@ -283,7 +283,7 @@ class Try:
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
         """Return the new rows and the cost of the point there."""
         self.redo(vectors)
-        return Again(self.steps).run(vectors)
+        return RepeatCommand(self.steps).run(vectors)
 
     def redo(self, vectors: SampleVectors) -> None:
         """Compute the scores of the direction."""
@@ -292,7 +292,7 @@ class Try:
 
 @stored("sample-restart-command")
 @dataclass(frozen=True, eq=False)
-class Again:
+class RepeatCommand:
     """Other steps along the same direction."""
 
     steps: tuple[float, ...]
@@ -308,7 +308,7 @@ class Again:
 
 @stored("sample-moved")
 @dataclass(frozen=True, eq=False)
-class Moved:
+class MovedSums:
     """A step that was taken along a direction."""
 
     direction: FloatArray
@@ -329,7 +329,7 @@ _EVEN = np.arange(1, N_STEPS + 1) / N_STEPS
 
 
 @dataclass(frozen=True)
-class Quadratic:
+class LineQuadratic:
     """The objective along a direction less the losses: slope t + curvature t^2 / 2, and the mean losses at 0."""
 
     losses: float
@@ -340,7 +340,7 @@ class Quadratic:
 
 @stored("line-search")
 @dataclass(frozen=True)
-class Search:
+class StepSearch:
     """The step of least objective in [0, longest], by the secant of the slopes between two trials where they turn.
 
     Trials are denser towards 0, with the cube of their number. looks : how often the two trials that the least one is
@@ -350,19 +350,19 @@ class Search:
     longest: float
     looks: int
 
-    def step(self, direction: FloatArray, around: Quadratic, rounds: Rounds) -> float:
+    def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
         """The step; shards hold the direction then."""
         steps = self.longest * _EVEN**3
-        low, high, best = _turning(steps, _asked(rounds, Try(direction, tuple(steps.tolist())), around), around)
+        low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
         for _ in range(self.looks):
             if high - low <= _NARROW * high:
                 break
             steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
-            low, high, best = _turning(steps, _asked(rounds, Again(tuple(steps.tolist())), around), around, low)
+            low, high, best = _turning(steps, _asked(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low)
         return best
 
 
-def _asked(rounds: Rounds, command: Command, around: Quadratic) -> NDArray[np.float64]:
+def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
     """Mean losses and slopes at the steps of a command, (steps, 2)."""
     parts: list[NDArray[np.float64]] = rounds.ask(command)
     total = parts[0].copy()
@@ -373,7 +373,7 @@ def _asked(rounds: Rounds, command: Command, around: Quadratic) -> NDArray[np.fl
 
 
 def _turning(
-    steps: NDArray[np.float64], line: NDArray[np.float64], around: Quadratic, begun: float = 0.0
+    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
 ) -> tuple[float, float, float]:
     """Two steps that the least objective is between, and the step to take; begun : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
@@ -405,7 +405,7 @@ _STALLED = 10  # iterations without a fall or a rise, at the end of what float64
 
 @stored("descent-state")
 @dataclass(frozen=True, eq=False)
-class Descent:
+class ShardedDescent:
     """State of the solution of a sample; a value. Losses are means over the rows of the sample.
 
     shares : through which the sample grew; n_rows : in it
@@ -423,13 +423,13 @@ class Descent:
     losses: float
     lower_bound: float
     directions: Directions
-    search: Search
+    search: StepSearch
     direction: FloatArray
     steps: int
     iterations: int
     idle: int
-    log: Log
-    work: Beside
+    log: CommandLog
+    work: WorkerState
 
     @property
     def objective(self) -> float:
@@ -452,7 +452,7 @@ class Descent:
         return Rounds(execution, shards_of(self.work), self.work, self.log)
 
 
-def shards_of(work: Beside) -> tuple[Shard, ...]:
+def shards_of(work: WorkerState) -> tuple[Shard, ...]:
     """The shards whose rows are drawn."""
     opening: Any = work.opened
     assert isinstance(opening, OpenSample)
@@ -465,20 +465,20 @@ def squared(weights: FloatArray) -> float:
 
 
 def place(
-    work: Beside, log: Log, shares: tuple[float, ...], weights: FloatArray, execution: Execution
-) -> tuple[Drawn, Log]:
+    work: WorkerState, log: CommandLog, shares: tuple[float, ...], weights: FloatArray, execution: Execution
+) -> tuple[SampleTotals, CommandLog]:
     """Have all shards draw the sample, and compute the scores of a point there: one read."""
     rounds = Rounds(execution, shards_of(work), work, log)
-    command = Place(shares, weights)
-    parts: list[Drawn] = rounds.ask(command)
+    command = PlaceCommand(shares, weights)
+    parts: list[SampleTotals] = rounds.ask(command)
     rounds.settle("keep", command, last_only=True)
     return added(parts), rounds.log
 
 
-def added(parts: list[Drawn]) -> Drawn:
+def added(parts: list[SampleTotals]) -> SampleTotals:
     """The sum over shards, in their order."""
     least = min(part.targets[0] for part in parts)
-    return Drawn(
+    return SampleTotals(
         sum(part.old_rows for part in parts),
         sum(part.old_losses for part in parts),
         sum(part.new_rows for part in parts),
@@ -492,25 +492,25 @@ def begin(
     method: Scs,
     shares: tuple[float, ...],
     weights: FloatArray,
-    drawn: Drawn,
+    drawn: SampleTotals,
     iterations: int,
-    placed: tuple[Beside, Log],
+    placed: tuple[WorkerState, CommandLog],
     execution: Execution,
-) -> Descent:
+) -> ShardedDescent:
     """The first cut of a sample, at a point that was placed there."""
     n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
-    search = Search(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
+    search = StepSearch(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
     work, log = placed
     directions = method.new_directions()
-    at = Descent(
+    at = ShardedDescent(
         lam, shares, n_rows, weights, losses, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
     )
     return _cut(at, 0.0, 0.0, execution)
 
 
-def iterate(at: Descent, execution: Execution) -> Descent:
+def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     """One direction, one step, one cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
@@ -519,7 +519,7 @@ def iterate(at: Descent, execution: Execution) -> Descent:
     direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
     rounds = at.rounds(execution)
     cross, curvature = at.lam * float(np.vdot(at.weights, direction)), at.lam * squared(direction)
-    step = at.search.step(direction, Quadratic(at.losses, cross, curvature, at.n_rows), rounds)
+    step = at.search.step(direction, LineQuadratic(at.losses, cross, curvature, at.n_rows), rounds)
     before = at.objective, at.lower_bound
     further = at.directions.ahead * (1.0 - step) if step < 1.0 else 0.0
     moved = replace(
@@ -535,12 +535,12 @@ def iterate(at: Descent, execution: Execution) -> Descent:
     return replace(after, idle=at.idle + 1 if same else 0)
 
 
-def _cut(at: Descent, step: float, further: float, execution: Execution) -> Descent:
+def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) -> ShardedDescent:
     """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
     rounds = at.rounds(execution)
-    parts: list[Slopes] = rounds.ask(Cut(step, further))
+    parts: list[LineSlopes] = rounds.ask(CutCommand(step, further))
     if at.direction.any():
-        rounds.settle("keep", Moved(at.direction, step))
+        rounds.settle("keep", MovedSums(at.direction, step))
     else:
         rounds.forget_pending()
     gathered = parts[0].gathered.copy()
@@ -553,7 +553,7 @@ def _cut(at: Descent, step: float, further: float, execution: Execution) -> Desc
     return replace(at, losses=losses, lower_bound=max(at.lower_bound, bound), log=rounds.log)
 
 
-def _point(at: Descent) -> Point:
+def _point(at: ShardedDescent) -> Point:
     """The best point as directions take it; its scores are with the shards."""
     scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
     return Point(Vector(at.weights, at.weights), scores, squared(at.weights))

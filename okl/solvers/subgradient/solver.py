@@ -17,8 +17,8 @@ from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.accelerated.shards import Beside, Log
-from okl.solvers.accelerated.solver import MapChoice
+from okl.solvers.accelerated.shards import CommandLog, WorkerState
+from okl.solvers.accelerated.solver import SolverMap
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.subgradient.certificate import (
     REPLICATES,
@@ -31,7 +31,7 @@ from okl.solvers.subgradient.certificate import (
     fresh,
     replicated_bound,
 )
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, Design, Plan, Seen
+from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SamplePlan
 from okl.solvers.subgradient.losses import PiecewiseLinear, describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
@@ -42,7 +42,7 @@ from okl.solvers.subgradient.sampling import (
     kernel_of,
     most_rows,
 )
-from okl.solvers.subgradient.sharded import Descent, OpenSample, SampledRows, begin, iterate, place, squared
+from okl.solvers.subgradient.sharded import OpenSample, SampledRows, ShardedDescent, begin, iterate, place, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Validation samples.
@@ -52,7 +52,7 @@ _LOOK_SEED, _PROOF_SEED = 3, 4
 
 
 @dataclass(frozen=True)
-class Witness:
+class SampleValidation:
     """Asks fresh samples. method : of the problem, with the gap asked for; confidence, replicates : of a bound."""
 
     method: Scs
@@ -64,7 +64,7 @@ class Witness:
         at = state.descent
         rows = max(LOOK_SHARE * at.n_rows, 2.0)
         found = self._bound(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
-        seen = Seen.of(found.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
+        seen = GapEstimate.of(found.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
         return self._read(replace(state, seen=seen), found)
 
     def proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
@@ -72,7 +72,7 @@ class Witness:
         at, attempt = state.descent, state.attempts + 1
         confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
         proof = self._bound(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
-        seen = Seen.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
+        seen = GapEstimate.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
         return self._read(replace(state, proof=proof, attempts=attempt, seen=seen), proof)
 
     def _bound(
@@ -147,7 +147,7 @@ class Prover:
         ------
         DataError : shards that cannot be read
         """
-        rows = SampledRows(data, feature_map, Design.of(data, self.seed, _SEED), False, secrets.token_hex(8))
+        rows = SampledRows(data, feature_map, SampleDesign.of(data, self.seed, _SEED), False, secrets.token_hex(8))
         point, n_all = np.array(weights, dtype=np.float64), data.rows("train")
         if self.replicates * self.replicate_rows >= n_all:
             return self._exact(rows, point, execution)
@@ -156,8 +156,8 @@ class Prover:
         return replicated_bound(rows, point, method, outputs, share, self.confidence, execution, self.replicates)
 
     def _exact(self, rows: SampledRows, point: FloatArray, execution: Execution) -> FullBound:
-        work = Beside(secrets.token_hex(8), OpenSample(rows, self.loss, rows.data.schema.n_outputs))
-        drawn, log = place(work, Log(), (1.0,), point, execution)
+        work = WorkerState(secrets.token_hex(8), OpenSample(rows, self.loss, rows.data.schema.n_outputs))
+        drawn, log = place(work, CommandLog(), (1.0,), point, execution)
         here = drawn.new_losses / drawn.new_rows + 0.5 * self.lam * squared(point)
         at = begin(Scs(lam=self.lam, loss=self.loss), (1.0,), point, drawn, 0, (work, log), execution)
         while at.gap > _ACCURACY * (here - at.lower_bound) and not at.exhausted and at.iterations < _MOST_ITERATIONS:
@@ -283,7 +283,7 @@ class SubgradientSolver:
     """
 
     loss: PiecewiseLinear
-    maps: MapChoice
+    maps: SolverMap
     lam: float = 1e-3
     gap: float = 0.01
     confidence: float = 0.95
@@ -348,17 +348,17 @@ class SubgradientSolver:
         """
         n_rows = data.rows("train")
         self.check(data.schema, n_rows)
-        design = Design.of(data, self.seed, _SAMPLE_SEED)
+        design = SampleDesign.of(data, self.seed, _SAMPLE_SEED)
         if warm is not None:
             return self._start_warm(data, design, warm, execution)
-        inputs, bytes_read = draw_inputs(data, Design.of(data, self.seed, _MAP_SEED), MAP_SAMPLE, self.precision)
+        inputs, bytes_read = draw_inputs(data, SampleDesign.of(data, self.seed, _MAP_SEED), MAP_SAMPLE, self.precision)
         feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
         rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
         return self._sampler.begun(rows, chosen, share, bytes_read, execution)
 
     def _start_warm(
-        self, data: Dataset, design: Design, warm: LinearPredictor, execution: Execution
+        self, data: Dataset, design: SampleDesign, warm: LinearPredictor, execution: Execution
     ) -> SubgradientState:
         rows = SampledRows(data, warm.feature_map, design, self.constant, secrets.token_hex(8))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / data.rows("train"))
@@ -384,7 +384,9 @@ class SubgradientSolver:
             return self._sampler.arrived(state, data, execution)
         at, plan = state.descent, self._plan
         ended = at.iterations >= self.max_iterations or self._full(state)
-        if isinstance(at, Descent) and not (ended or at.exhausted or at.gap <= plan.tolerance(state.share, at.n_rows)):
+        if isinstance(at, ShardedDescent) and not (
+            ended or at.exhausted or at.gap <= plan.tolerance(state.share, at.n_rows)
+        ):
             return replace(state, descent=iterate(at, execution), proof=None)
         if state.share >= 1.0:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
@@ -442,13 +444,13 @@ class SubgradientSolver:
         return Sampler(wolfe if self.conjugate else self._method, self._plan)
 
     @property
-    def _witness(self) -> Witness:
-        return Witness(self._method, self.confidence, self.replicates)
+    def _witness(self) -> SampleValidation:
+        return SampleValidation(self._method, self.confidence, self.replicates)
 
     @property
     def _method(self) -> Scs:
         return Scs(lam=self.lam, loss=self.loss, gap=self.gap, bundle_size=self.bundle_size)
 
     @property
-    def _plan(self) -> Plan:
-        return Plan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE, self.replicates)
+    def _plan(self) -> SamplePlan:
+        return SamplePlan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE, self.replicates)

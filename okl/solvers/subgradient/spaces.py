@@ -108,7 +108,7 @@ def inner_product(left: Vector, right: Vector) -> float:
     return float(inner(left.coefficients.ravel(), right.dual.ravel()))
 
 
-class Space(Protocol):
+class SampleSpace(Protocol):
     """Space of the points, with the rows of a sample in it."""
 
     @property
@@ -132,7 +132,7 @@ class Space(Protocol):
     def lifted(self, vector: Vector) -> Vector:
         """A vector of a space of the first of these rows as one of this."""
 
-    def first(self, n_rows: int) -> Space:
+    def first(self, n_rows: int) -> SampleSpace:
         """The first rows alone."""
 
 
@@ -417,24 +417,24 @@ class ExactChoice:
 # Rows in memory in sampling order.
 
 
-class Apart(NamedTuple):
+class SeparateRows(NamedTuple):
     """Rows beside a sample: a space of their own, a vector's scores on them, and it as a start there, if it is one."""
 
-    space: Space
+    space: SampleSpace
     scores: FloatArray
     start: Vector | None
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows in the order of drawing; what a sample of them needs is computed when it is asked for."""
 
     @property
     def n_rows(self) -> int: ...
 
-    def space(self, n_rows: int) -> Space:
+    def space(self, n_rows: int) -> SampleSpace:
         """The first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
 
-    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
         """Rows from first to last as a space of their own, with what a vector of the first rows is there."""
 
 
@@ -476,11 +476,11 @@ class ColumnSource:
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
-    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
         """Rows from first to last, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
-        return Apart(space, space.scores(vector), vector)
+        return SeparateRows(space, space.scores(vector), vector)
 
     def _know(self, n_rows: int) -> None:
         if n_rows <= self._known:
@@ -527,12 +527,12 @@ class KernelSource:
         self._values.among(n_rows)
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
-    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
         """Rows from first to last in a space of their own, and their scores by the kernel across."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients
-        return Apart(KernelRows(self._of(others), last - first, self.n_outputs, self.n_threads), scores, None)
+        return SeparateRows(KernelRows(self._of(others), last - first, self.n_outputs, self.n_threads), scores, None)
 
     def _of(self, inputs: FloatArray) -> KernelValues:
         return KernelValues(self.kernel, inputs, float(self.constant), self.budget_bytes)

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from okl.report.figures import DARK, SMALL, Theme, legend, lines_across, one_picture, png
+from okl.report.figures import DARK, SMALL, Theme, figure_with_axes, legend, lines_across, png
 from okl.report.format import number
-from okl.report.page import Block, Grid, Picture, Section, Tiles, Words, html_page
+from okl.report.page import Block, FigureBlock, Paragraph, Section, TableBlock, Tiles, html_page
 from tests.benchmarks.peers.records import (
     DUEL,
     EVEN,
@@ -158,7 +158,7 @@ def accuracy_against_seconds(found: Sequence[Measurement], theme: Theme) -> byte
 
     What is far worse than the best is left out; the band is what counts as near the best.
     """
-    figure, axes = one_picture(theme)
+    figure, axes = figure_with_axes(theme)
     regression = found[0].subject.task == "regression"
     least = min(one.answer.loss or 0.0 for one in found)
     most = HIGHEST_LOSS * least if regression else least + LOWEST
@@ -186,7 +186,7 @@ def accuracy_against_seconds(found: Sequence[Measurement], theme: Theme) -> byte
 def memory(verdicts: Sequence[Verdict], theme: Theme) -> bytes:
     """Draw the peak of memory of both sides of each duel, of whole processes, libraries and rows included."""
     duelled = [one for one in verdicts if one.own and one.peer]
-    figure, axes = one_picture(theme, 9.2, 3.4)
+    figure, axes = figure_with_axes(theme, 9.2, 3.4)
     places = range(len(duelled))
     own = [one.own.peak_memory_bytes / MEBIBYTE for one in duelled if one.own]
     peer = [one.peer.peak_memory_bytes / MEBIBYTE for one in duelled if one.peer]
@@ -220,14 +220,14 @@ def write_page(path: Path, measurements: Sequence[Measurement], verdicts: Sequen
 def bench_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> str:
     """The page, without any outside reference."""
     counts = [(words, sum(one.outcome == kind for one in verdicts)) for kind, words in OUTCOMES.items()]
-    lead: list[Block] = [Words(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
-    undone = Grid("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
-    duels = Grid("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
+    lead: list[Block] = [Paragraph(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
+    undone = TableBlock("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
+    duels = TableBlock("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
     found = [
-        Section("verdicts", "Who is first", [Grid("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
+        Section("verdicts", "Who is first", [TableBlock("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
         Section("pictures", "Accuracy against seconds", _pictures(measurements, verdicts)),
         Section("duels", "Duels", [duels]),
-        Section("how", "How it was measured", [*(Words(told) for told in HOW), undone]),
+        Section("how", "How it was measured", [*(Paragraph(told) for told in HOW), undone]),
         Section("machine", "Machine and versions", _where(measurements)),
     ]
     sections = [section for section in found if section.key != "duels" or duels.rows]
@@ -292,7 +292,7 @@ def _versions(measurements: Sequence[Measurement]) -> Rows:
 
 
 def _where(measurements: Sequence[Measurement]) -> list[Block]:
-    return [Grid("Machine", (), _machine(measurements)), Grid("Versions", (), _versions(measurements))]
+    return [TableBlock("Machine", (), _machine(measurements)), TableBlock("Versions", (), _versions(measurements))]
 
 
 def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> list[Block]:
@@ -301,8 +301,8 @@ def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) 
         found = swept(measurements, one.set)
         what = "mean squared error" if one.task == "regression" else "percent right"
         told = f"{what} of {len(found)} configurations against seconds of the processor; the band is near the best."
-        drawn.append(Picture(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
+        drawn.append(FigureBlock(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
     if any(one.own and one.peer for one in verdicts):
         told = "Of the two processes of each verdict, libraries and rows included, MiB."
-        drawn.append(Picture("Peak memory", partial(memory, verdicts), told, wide=True))
+        drawn.append(FigureBlock("Peak memory", partial(memory, verdicts), told, wide=True))
     return drawn

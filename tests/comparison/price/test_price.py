@@ -21,14 +21,14 @@ from okl.runs.compare import Asked, bounds_between
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.price import Priced, PriceItem, PriceWork, SideSample
-from okl.solvers.online.constraints import Constraint, Covariance, Group, MeanDifference, without_features
+from okl.solvers.online.constraints import Constraint, ConstraintGroup, Covariance, MeanDifference, without_features
 from tests.solvers.online.constraints_cases import sensitive_data
 
 SMALL = {"folds": 2, "rows": 500, "frequencies": 15, "bandwidth": 1.0, "radius": 8.0, "threads": 2}
 COVARIANCE = "abs(covariance(s)) <= 0.01"
 BOTH = (
     Constraint(Covariance("s"), -0.01, 0.01),
-    Constraint(MeanDifference(Group("how", "often"), Group("how", "never")), high=2.0),
+    Constraint(MeanDifference(ConstraintGroup("how", "often"), ConstraintGroup("how", "never")), high=2.0),
 )
 
 

@@ -20,7 +20,7 @@ import pytest
 from okl.data.executor import Execution
 from okl.data.ingest import csv
 from okl.data.ingest.run import ingest
-from okl.data.ingest.writer import Moments, Task, column_statistics, empty_moments, merge_moments, moments_of
+from okl.data.ingest.writer import ColumnMoments, ShardTask, column_statistics, empty_moments, merge_moments, moments_of
 from okl.data.manifest import verify
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.settings import IngestSettings
@@ -136,7 +136,7 @@ class Meddled:
         return self.inner.n_workers
 
     def map(self, work: Any, items: Sequence[Any]) -> Iterator[Any]:
-        return self.inner.map(self.meddle(work) if isinstance(items[0], Task) else work, items)
+        return self.inner.map(self.meddle(work) if isinstance(items[0], ShardTask) else work, items)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Dies:
     work: Any
     marker: Path
 
-    def __call__(self, task: Task) -> Any:
+    def __call__(self, task: ShardTask) -> Any:
         done = self.work(task)
         if not self.marker.exists():
             self.marker.touch()
@@ -161,7 +161,7 @@ class Cramped:
     work: Any
     limit_bytes: int
 
-    def __call__(self, task: Task) -> Any:
+    def __call__(self, task: ShardTask) -> Any:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit_bytes, hard))
         try:
@@ -176,7 +176,7 @@ class Elsewhere:
 
     work: Any
 
-    def __call__(self, task: Task) -> Any:
+    def __call__(self, task: ShardTask) -> Any:
         object.__setattr__(self.work, "folder", Path("/somewhere/else"))
         return self.work(task)
 
@@ -235,7 +235,7 @@ def test_rows_that_cannot_be_read_are_named_as_in_one_process(
 # tests.store.test_statistics
 
 
-def merge_all(parts: Iterable[Moments], n_columns: int) -> Moments:
+def merge_all(parts: Iterable[ColumnMoments], n_columns: int) -> ColumnMoments:
     return reduce(merge_moments, parts, empty_moments(n_columns))
 
 
@@ -245,7 +245,7 @@ def columns(rows: int = 4000) -> FloatArray:
     return np.asarray(values, dtype=np.float32)
 
 
-def close(one: Moments, other: Moments, tolerance: float = 1e-12) -> bool:
+def close(one: ColumnMoments, other: ColumnMoments, tolerance: float = 1e-12) -> bool:
     return one.count == other.count and all(
         np.allclose(getattr(one, name), getattr(other, name), rtol=tolerance, atol=tolerance)
         for name in ("mean", "squares", "minimum", "maximum")

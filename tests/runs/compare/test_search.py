@@ -15,10 +15,10 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.runs.compare import (
+    ComparedGrid,
     Entrant,
-    Grid,
+    ModelSearch,
     Sample,
-    Search,
     Trial,
     make_grid,
     rungs,
@@ -30,7 +30,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
 
 
-def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> Search:
+def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> ModelSearch:
     given = {"data": str(data.folder), "folds": 3, "grid": 3, "rows": 240, "iterations": 60, "tolerance": 1e-2} | values
     settings = CompareSettings(**given)
     sample = Sample(data, settings.rows, 0, "float32", settings.folds, settings.holdout)
@@ -38,7 +38,7 @@ def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), 
     rows = sample.all()
     signs = signs_of_classes(rows.targets, n_classes)
     grids = {name: make_grid(name, rows.inputs, signs, settings.grid) for name in names if name in MODEL_NAMES}
-    return Search(settings, sample, names, grids, n_classes)
+    return ModelSearch(settings, sample, names, grids, n_classes)
 
 
 def timeless(entrants: list[Entrant]) -> list[Any]:
@@ -97,7 +97,7 @@ def test_rungs_double_until_all_rows_are_in(rows: int, grid: int, expected: int)
 @pytest.fixture
 def made_entrant() -> Callable[[str, list[list[int]]], Entrant]:
     def make(name: str, right: list[list[int]]) -> Entrant:
-        grid = Grid("c-svm", tuple(float(k + 1) for k in range(len(right))), "value")
+        grid = ComparedGrid("c-svm", tuple(float(k + 1) for k in range(len(right))), "value")
         entrant = Entrant(name, grid, tuple(range(len(right))))
         for place, folds in enumerate(right):
             bits = [np.packbits(np.arange(10) < count).tobytes() for count in folds]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import lambertw
 
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.operators import DenseRows
@@ -20,7 +20,7 @@ class Case(NamedTuple):
     """A random problem, its rows, and a run of the proven method on it that recorded every iteration."""
 
     rows: DenseRows
-    problem: Problem
+    problem: CompositeProblem
     run: FapgState
 
 
@@ -88,7 +88,7 @@ def proof_of(case: Case, n_iterations: int = 50) -> Proof:
     return Proof(above / np.abs(values).max(), float(shares.max(initial=0.0)), steepest / (method.growth * lipschitz))
 
 
-def lipschitz_constant(problem: Problem, rows: DenseRows) -> float:
+def lipschitz_constant(problem: CompositeProblem, rows: DenseRows) -> float:
     """L_f, by singular values."""
     if isinstance(problem, MinimaxProblem):
         return float(np.linalg.norm(problem.roots, 2)) ** 2
@@ -100,7 +100,7 @@ def lipschitz_constant(problem: Problem, rows: DenseRows) -> float:
     return outer * steepest + problem.curvature
 
 
-def radius(problem: Problem, above: float) -> float:
+def radius(problem: CompositeProblem, above: float) -> float:
     """How far points as good as the start, which is `above` the optimum, may be from an optimum."""
     if isinstance(problem, MinimaxProblem):
         return 2.0 * problem.kappa * float(np.sqrt(problem.n_balls))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
@@ -23,7 +23,7 @@ from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, square_root
 
 Doubles = NDArray[np.float64]
-Maker = Callable[[DenseRows], Problem]
+Maker = Callable[[DenseRows], CompositeProblem]
 
 
 def two_classes(seed: int, n_rows: int = 40, n_columns: int = 4, distance: float = 1.0) -> DenseRows:
@@ -64,7 +64,7 @@ WITH_MARGINS: dict[str, Maker] = {
 }
 
 
-def feasible_point(problem: Problem, rng: np.random.Generator) -> Doubles:
+def feasible_point(problem: CompositeProblem, rng: np.random.Generator) -> Doubles:
     """A point of finite F, near or far from the start."""
     point = np.empty(problem.n_points)
     size = rng.choice([0.1, 1.0, 10.0])
@@ -72,13 +72,13 @@ def feasible_point(problem: Problem, rng: np.random.Generator) -> Doubles:
     return point
 
 
-def image_of(problem: Problem, point: Doubles) -> Doubles:
+def image_of(problem: CompositeProblem, point: Doubles) -> Doubles:
     image = np.empty(problem.n_image)
     problem.image(image, point)
     return image
 
 
-def pulled_of(problem: Problem, image: Doubles) -> Doubles:
+def pulled_of(problem: CompositeProblem, image: Doubles) -> Doubles:
     pulled = np.empty(problem.n_points)
     problem.pull(pulled, image)
     return pulled

@@ -17,7 +17,7 @@ from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
 from okl.solvers.accelerated.catalogue import parameter_of
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.shards import Beside, Task, forget
+from okl.solvers.accelerated.shards import ModelTask, WorkerState, forget
 from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
 from okl.solvers.online.maps import FourierChoice, InputsChoice
 from tests.distributed.works import KilledOnce
@@ -48,7 +48,7 @@ def solver(
     task = {"value": PARAMETERS[parameter_of(name)]} | task
     method = Fapg(tolerance=tolerance, max_iterations=iterations)
     maps = FourierChoice(n_frequencies=N_COLUMNS // 2) if kernel else InputsChoice()
-    return AcceleratedSolver(Task(name, **task), maps, bias=bias, method=method, seed=3)
+    return AcceleratedSolver(ModelTask(name, **task), maps, bias=bias, method=method, seed=3)
 
 
 def last_state(solver: AcceleratedSolver, data: Dataset, execution: Any) -> AcceleratedState:
@@ -85,7 +85,7 @@ class Watched:
 
 def vectors_lost(work: Any, _: int) -> Any:
     """As if another process had the shards now."""
-    if isinstance(work, Beside):
+    if isinstance(work, WorkerState):
         forget(work.run)
     return work
 

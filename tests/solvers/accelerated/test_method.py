@@ -14,9 +14,9 @@ from okl.estimators.accelerated import UnifiedClassifier
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import Linear
-from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.catalogue import MODEL_NAMES, make_model, parameter_of
-from okl.solvers.accelerated.dual import Standing, objective, rows_awake
+from okl.solvers.accelerated.dual import ActiveRows, objective, rows_awake
 from okl.solvers.accelerated.fitting import Fitted, fit_one
 from okl.solvers.accelerated.method import Fapg, FapgState, StochasticStart, solve
 from okl.solvers.accelerated.models.csvm import CSVM
@@ -38,7 +38,7 @@ MODELS = {
 ROWS = two_classes(3, n_rows=400, n_columns=6, distance=6.0)
 
 
-def states_of(problem: Problem, method: Fapg) -> list[FapgState]:
+def states_of(problem: CompositeProblem, method: Fapg) -> list[FapgState]:
     states = [method.start(problem)]
     while method.finished(states[-1]) is None:
         states.append(method.advance(states[-1], problem))
@@ -102,13 +102,13 @@ def test_rows_awake_are_those_whose_slack_is_small_beside_its_change() -> None:
     slopes, firm = np.zeros(100), np.full(100, 10.0)
     firm[:20] = 0.0
     slopes[50] = 6.0
-    before = Standing(slopes, firm)
+    before = ActiveRows(slopes, firm)
     assert rows_awake(before, None) is None
     assert rows_awake(None, before) is None
-    awake = rows_awake(Standing(np.zeros(100), firm), before)
+    awake = rows_awake(ActiveRows(np.zeros(100), firm), before)
     assert awake is not None
     np.testing.assert_array_equal(awake, [*range(20), 50])
-    assert rows_awake(Standing(np.zeros(100), np.zeros(100)), before) is None
+    assert rows_awake(ActiveRows(np.zeros(100), np.zeros(100)), before) is None
 
 
 def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:
@@ -142,7 +142,7 @@ def model_of(name: str, fit_intercept: bool = True) -> Any:
     return make_model(name, **{parameter_of(name): value}, fit_intercept=fit_intercept)
 
 
-def value_at(problem: Problem, point: FloatArray) -> float:
+def value_at(problem: CompositeProblem, point: FloatArray) -> float:
     image = np.empty(problem.n_image)
     problem.image(image, point)
     return objective(problem, point, image)

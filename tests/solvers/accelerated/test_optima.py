@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression as Liblinear
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.base import Certificate, Problem
+from okl.solvers.accelerated.base import Certificate, CompositeProblem
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -36,7 +36,7 @@ def cancer() -> tuple[Doubles, Doubles]:
     return np.ascontiguousarray(inputs[::2]), np.where(target[::2] == 1, 1.0, -1.0)
 
 
-def solved(problem: Problem, method: Fapg = TIGHT) -> Certificate:
+def solved(problem: CompositeProblem, method: Fapg = TIGHT) -> Certificate:
     state, outcome = solve(problem, method)
     assert outcome.kind == "done"
     assert outcome.reason.startswith("relative duality gap"), outcome.reason

@@ -15,9 +15,9 @@ from okl.distributed import open_execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, TrainSettings
-from okl.runs.loop import learn
+from okl.runs.loop import run_loop
 from okl.runs.plan import make_solver
-from okl.solvers.accelerated.base import Problem, SweepArguments
+from okl.solvers.accelerated.base import CompositeProblem, SweepArguments
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -44,7 +44,7 @@ from tests.solvers.accelerated.model_cases import (
 ALL = MAKERS | WITH_MARGINS
 
 
-def in_ball_maker(rows: DenseRows) -> Problem:
+def in_ball_maker(rows: DenseRows) -> CompositeProblem:
     problem = CSVM(1.0, fit_intercept=False).problem(rows)
     return in_ball(problem, 0.7, np.full(rows.n_points, 0.5))
 
@@ -197,7 +197,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Windows:
 def solved(settings: TrainSettings, data: Dataset, execution: Execution) -> tuple[Any, LinearPredictor]:
     solver = make_solver(settings, data)
     assert isinstance(solver, AcceleratedSolver | SubgradientSolver)
-    found = learn(solver, solver.start(data, execution), data, execution).predictor
+    found = run_loop(solver, solver.start(data, execution), data, execution).predictor
     assert isinstance(found, LinearPredictor)
     return solver, found
 
@@ -219,7 +219,7 @@ def test_a_warm_start_is_nearer_and_reaches_the_same_optimum(name: str, task: st
         solver, before = solved(settings, first, execution)
         cold = replace(solver, maps=Kept(before.feature_map))
         begins = [cold.start(second, execution), *(solver.start(second, execution, before) for _ in range(2))]
-        ends = [learn(solver, begin, second, execution).state for begin in begins]
+        ends = [run_loop(solver, begin, second, execution).state for begin in begins]
     proofs = [solver.certificate(end) for end in ends]
     assert all(proof["relative_gap"] <= 2e-2 for proof in proofs)
     assert abs(proofs[0]["objective"] - proofs[1]["objective"]) <= proofs[0]["gap"] + proofs[1]["gap"]
@@ -250,6 +250,6 @@ def test_cuts_begin_at_the_weights_that_are_given(bias: str, windows: Windows) -
         solver, before = solved(TrainSettings.model_validate(given), first, execution)
         cold = replace(solver, maps=Kept(before.feature_map)).start(second, execution)
         warm = solver.start(second, execution, before)
-        end = learn(solver, warm, second, execution).state
+        end = run_loop(solver, warm, second, execution).state
     assert warm.descent.objective < cold.descent.objective
     assert solver.certificate(end)["gap"] <= 1e-2

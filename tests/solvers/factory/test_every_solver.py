@@ -18,10 +18,10 @@ from okl.models.file import Model, load_model, save_model
 from okl.runs.plan import make_online_solver, make_solver, mode_of
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
 from okl.solvers.factory import make_recipe
-from okl.solvers.online.experts import ExpertRecipe
-from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.experts import ExpertFactory
+from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
-from okl.solvers.online.strategies import STRATEGIES, BudgetRecipe
+from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import OPTIONS
 from okl.solvers.subgradient.catalogue import CUTTING_NAMES
 from tests.solver_cases import last_state
@@ -77,8 +77,8 @@ def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
         "no average": {"average": False},
     }
     recipes = {name: make_recipe(settings_of("fogd", **values), SCHEMAS["binary"]) for name, values in given.items()}
-    assert isinstance(recipes.pop("nothing"), ExpertRecipe)
-    assert {type(recipe) for recipe in recipes.values()} == {LinearRecipe}
+    assert isinstance(recipes.pop("nothing"), ExpertFactory)
+    assert {type(recipe) for recipe in recipes.values()} == {LinearFactory}
 
 
 @pytest.mark.parametrize("solver", STRATEGIES)
@@ -96,7 +96,7 @@ def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: st
 def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
     def race(task: Task, **values: Any) -> bool:
         recipe = make_recipe(settings_of("rbp", **values), SCHEMAS[task])
-        assert isinstance(recipe, BudgetRecipe)
+        assert isinstance(recipe, BudgetFactory)
         return recipe.race
 
     assert (race("binary"), race("multiclass"), race("regression")) == (False, False, True)

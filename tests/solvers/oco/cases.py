@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from okl.compiled.oco import Rows, make_rows, make_work, step
+from okl.compiled.oco import ConstraintRows, make_rows, make_work, step
 from okl.solvers.oco.problem import LinearConstraints, Matrix, Problem, QuadraticLosses
 from okl.solvers.oco.sets import Ball, Box, Simplex, Vector
 
@@ -64,7 +64,7 @@ def take_step(
     return solution, work.multipliers.copy(), gap
 
 
-def rows_over(region: Set, matrix: Matrix, bounds: Vector) -> Rows:
+def rows_over(region: Set, matrix: Matrix, bounds: Vector) -> ConstraintRows:
     """Return the rows of linear constraints over a set, read-only as those of a run are: steps are compiled once."""
     constraints = LinearConstraints(matrix, bounds)
     return make_rows(constraints.matrix, constraints.bounds, region.region)

@@ -20,8 +20,8 @@ from okl.kernels import Gaussian
 from okl.lifecycle.inbox import union
 from okl.solvers.online.constraints import (
     Constraint,
+    ConstraintGroup,
     Covariance,
-    Group,
     GroupMean,
     LinearLimits,
     MeanDifference,
@@ -43,7 +43,7 @@ from tests.solvers.online.constraints_cases import sensitive_data
 
 # tests.online.constraints.test_grammar
 
-DIFFERENCE = MeanDifference(Group("f71", "1"), Group("job title", "night shift"))
+DIFFERENCE = MeanDifference(ConstraintGroup("f71", "1"), ConstraintGroup("job title", "night shift"))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ DIFFERENCE = MeanDifference(Group("f71", "1"), Group("job title", "night shift")
     [
         ("abs(covariance(f71)) <= 0.01", Constraint(Covariance("f71"), -0.01, 0.01)),
         ("covariance('a (b)')>=-1e-3", Constraint(Covariance("a (b)"), low=-1e-3)),
-        ("mean(sex=Male) <= .2", Constraint(GroupMean(Group("sex", "Male")), high=0.2)),
+        ("mean(sex=Male) <= .2", Constraint(GroupMean(ConstraintGroup("sex", "Male")), high=0.2)),
         ('-1 <= difference(f71=1, "job title"="night shift") <= 2', Constraint(DIFFERENCE, -1.0, 2.0)),
         (" norm<=10 ", NormBound(10.0)),
     ],
@@ -259,7 +259,7 @@ def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
 )
 def test_a_group_has_the_rows_of_its_value_and_no_others(column: pa.Array, value: str, expected: list[int]) -> None:
     columns = {"day": values_of(pa.chunked_array([column]), "day")}
-    np.testing.assert_array_equal(members(Group("day", value), columns), expected)
+    np.testing.assert_array_equal(members(ConstraintGroup("day", value), columns), expected)
 
 
 def test_values_that_cannot_be_told_apart_are_refused() -> None:
@@ -267,7 +267,7 @@ def test_values_that_cannot_be_told_apart_are_refused() -> None:
         values_of(pa.chunked_array([pa.array([2**53 + 1])]), "day")
     rounded = {"day": values_of(pa.chunked_array([pa.array([20240104.0], pa.float32())]), "day")}
     with pytest.raises(DataError, match=r"day=20240103: column 'day' is stored as float32.* --key day"):
-        members(Group("day", "20240103"), rounded)
+        members(ConstraintGroup("day", "20240103"), rounded)
 
 
 def test_a_covariance_takes_numbers_that_are_written_with_zeros() -> None:
@@ -289,4 +289,4 @@ def test_a_sample_of_shards_that_write_a_key_otherwise_has_one_group(tmp_path: P
         parts.append(ingest(file, tmp_path / f"data{zero}", settings, reference=reference).dataset)
     columns = sample_side(union(tmp_path, parts), "train", 1000, 0, ("hour",))
     assert len(columns["hour"]) == 80
-    assert members(Group("hour", "3"), columns).sum() == 16
+    assert members(ConstraintGroup("hour", "3"), columns).sum() == 16

@@ -16,7 +16,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, ThresholdedHalfSquared
-from okl.solvers.online.drift import MOST_KEPT, Tracked, TrackingLearner
+from okl.solvers.online.drift import MOST_KEPT, TrackingLearner, TrackingState
 from okl.solvers.online.linear import LinearLearner
 from tests.naive import mixing as naive_mixing
 from tests.solvers.online.experts_cases import LOSSES, N_CLASSES, part
@@ -45,7 +45,7 @@ def make_learner(loss: Loss, precision: Precision = "float32", **options: Any) -
     return TrackingLearner(make_map(precision), loss, N_CLASSES if loss.task == "multiclass" else 1, **options)
 
 
-def bits(state: Tracked) -> tuple[Any, ...]:
+def bits(state: TrackingState) -> tuple[Any, ...]:
     arrays = state.group.weights, state.group.pulls, state.p, state.mistakes, state.numbers
     return (*(array.tobytes() for array in arrays), state.progress)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.compiled.sgd import Learnt, Rule
+from okl.compiled.sgd import LearnerArrays, UpdateRule
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map
@@ -95,9 +95,9 @@ def test_learning_matches_naive_row_by_row(loss: Loss, kind: str) -> None:
     learnt = learner.learn(learner.start(), rows, 2)
     n_labels = len(learnt.progress.class_counts)
     start = learner.start()
-    naive = Learnt(start.last, start.summed, np.zeros(5, int), np.zeros(3), np.zeros(n_labels, int))
+    naive = LearnerArrays(start.last, start.summed, np.zeros(5, int), np.zeros(3), np.zeros(n_labels, int))
     epsilon = loss.epsilon if isinstance(loss, ThresholdedHalfSquared) else 0.0
-    rule = Rule(loss.code, epsilon, learner.step_size, np.ones(n_labels), SAMPLE_EVERY)
+    rule = UpdateRule(loss.code, epsilon, learner.step_size, np.ones(n_labels), SAMPLE_EVERY)
     features = learner.feature_map.transform(rows.inputs)
     learn_block(naive, block_of(features), rows.targets, rule)
     np.testing.assert_allclose(learnt.last, naive.weights, atol=1e-10)

@@ -18,7 +18,7 @@ from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
 from okl.losses import make_loss
 from okl.models.file import Model, load_model, save_model
-from okl.solvers.online.factory import LinearRecipe, Mode
+from okl.solvers.online.factory import LinearFactory, Mode
 from okl.solvers.online.maps import FourierChoice, MapChoice, NystromChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.solver_cases import last_state
@@ -56,7 +56,7 @@ def here() -> Iterator[Execution]:
 
 
 def solver_of(choice: MapChoice, mode: Mode = "stream") -> OnlineSolver:
-    return OnlineSolver(LinearRecipe(choice, make_loss("hinge")), mode=mode, passes=2, seed=3)
+    return OnlineSolver(LinearFactory(choice, make_loss("hinge")), mode=mode, passes=2, seed=3)
 
 
 def own_kernel(left: FloatArray, right: FloatArray) -> FloatArray:

@@ -19,8 +19,8 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Task
 from okl.losses import make_loss
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
-from okl.solvers.online.experts import ExpertLearner, ExpertRecipe, Round, draw_candidates
-from okl.solvers.online.factory import LinearRecipe, Mode, Situation, balanced_class_weights
+from okl.solvers.online.experts import ExpertFactory, ExpertLearner, Round, draw_candidates
+from okl.solvers.online.factory import BuildContext, LinearFactory, Mode, balanced_class_weights
 from okl.solvers.online.linear import LinearLearner, round_rows
 from okl.solvers.online.maps import FourierChoice, LinearChoice
 from okl.solvers.online.solver import OnlineSolver, OnlineState
@@ -191,7 +191,7 @@ def test_regression_targets_of_any_unit_are_learnt_as_they_are(
     data = make_learnable(tmp_path, "regression", unit=unit)
     assert data.schema.target_shift_and_factor == (0.0, 1.0)
     loss = make_loss("thresholded-half-squared", epsilon=0.0)
-    solver = OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), loss), 5, seed=3, mode=mode, rounds=40)
+    solver = OnlineSolver(LinearFactory(FourierChoice(n_frequencies=60), loss), 5, seed=3, mode=mode, rounds=40)
     assert share_of_constant_error(solver, data, here) < 0.75
 
 
@@ -220,7 +220,7 @@ def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution
     assert chosen["stream"]["mixing_share"] == 1.0
     assert "median distance of 2," in chosen["stream"]["bandwidth_reason"]
     assert "2,257 sampled rows" in chosen["stream"]["step_size_reason"]
-    given = OnlineSolver(LinearRecipe(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3), order="stored")
+    given = OnlineSolver(LinearFactory(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3), order="stored")
     told = given.start(data, here).chosen
     assert (told["bandwidth"], told["step_size"], told["mixing_share"]) == (2.0, 0.3, 0.0)
     assert told["bandwidth_reason"] == told["step_size_reason"] == "as given"
@@ -235,7 +235,7 @@ def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Datase
 @MODE
 def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["regression"]
-    recipe = LinearRecipe(LinearChoice(), make_loss("thresholded-half-squared"))
+    recipe = LinearFactory(LinearChoice(), make_loss("thresholded-half-squared"))
     solver = replace(online("thresholded-half-squared", mode, rounds=20), recipe=recipe)
     state = last_state(solver, data, here)
     assert solver.predictor(state).describe()["map"]["kind"] == "standardised-linear"
@@ -259,8 +259,8 @@ def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Datas
 def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, learnable: dict[Task, Dataset]) -> None:
     data, loss = learnable["binary"], make_loss("hinge")
     sample = all_rows(data)
-    situation = Situation(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
-    settled = ExpertRecipe(loss, n_frequencies=16).settle(situation)
+    situation = BuildContext(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
+    settled = ExpertFactory(loss, n_frequencies=16).settle(situation)
     everyone = Round(None, 100, 100)
     experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(everyone,))
     learnt = experts.learn(experts.start(), sample)

@@ -13,7 +13,16 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import IntArray, Task
 from okl.kernels import Gaussian, Polynomial
 from okl.solvers.ridge.gram import BLOCK, LandmarkBasis, MapBasis, Outputs, gram_of
-from okl.solvers.ridge.path import Tried, best_of, centred, fit_rows, folds_of, leave_folds_out, leave_one_out, prove
+from okl.solvers.ridge.path import (
+    PenaltyErrors,
+    best_of,
+    centred,
+    fit_rows,
+    folds_of,
+    leave_folds_out,
+    leave_one_out,
+    prove,
+)
 from okl.solvers.ridge.solver import plain_inputs
 from tests.naive import ridge as naive
 from tests.solvers.ridge.conftest import Problem, curved_rows, problem
@@ -28,7 +37,7 @@ def folds(posed: Problem, seed: int = 0) -> IntArray:
     return folds_of(posed.rows.targets, places, posed.outputs.task)
 
 
-def left_out(posed: Problem, n_threads: int = 1) -> list[Tried]:
+def left_out(posed: Problem, n_threads: int = 1) -> list[PenaltyErrors]:
     return leave_folds_out(posed.basis, posed.rows, posed.outputs, folds(posed), PENALTIES, n_threads)
 
 

@@ -24,7 +24,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.models.inputs import predictions
-from okl.runs.checkpoint import PutTogether, TakenApart
+from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, stretches_of
 from okl.solvers.ridge.path import fit_rows
@@ -113,8 +113,8 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
         assert middle.gram is not None
         assert 0 < middle.done < len(stretches_of(data))
         assert SOLVER.standing(middle).relative_gap == 1.0
-        apart = TakenApart(middle, {"data": data})
-        again = PutTogether(apart.tree, apart.arrays, {"data": data}).value
+        apart = EncodedTree(middle, {"data": data})
+        again = DecodedTree(apart.tree, apart.arrays, {"data": data}).value
         resumed = SOLVER.advance(again, data, execution)
     assert bits(SOLVER, resumed) == bits(SOLVER, whole)
 

@@ -14,7 +14,7 @@ from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.solvers.subgradient.certificate import bound_of_gaps, draw_rows, fresh, replicated_bound
-from okl.solvers.subgradient.drawing import Plan, Seen
+from okl.solvers.subgradient.drawing import GapEstimate, SamplePlan
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sampling import SubgradientState
 from okl.solvers.subgradient.solver import Prover
@@ -124,8 +124,8 @@ def test_drawn_rows_are_those_of_the_design(data: Dataset, here: Execution, tmp_
 
 
 def test_a_plan_asks_for_more_rows_where_gaps_fall_slowly() -> None:
-    plan = Plan(gap=0.01, lam=1e-3, first_sample=1000, replicates=10)
-    seen = Seen.of(mean_gap=0.02, n_rows=4000, replicate_rows=4000, solved=0.0)
+    plan = SamplePlan(gap=0.01, lam=1e-3, first_sample=1000, replicates=10)
+    seen = GapEstimate.of(mean_gap=0.02, n_rows=4000, replicate_rows=4000, solved=0.0)
     assert seen.scale == pytest.approx(40.0)
     assert plan.replicate_rows(seen, 4000, 0.0) is None  # the point alone may be worse than the gap
     wanted = plan.replicate_rows(seen, 16000, 0.0)

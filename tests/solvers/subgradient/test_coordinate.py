@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from okl.foundation.errors import ConfigError
 from okl.kernels import Gaussian
-from okl.solvers.subgradient.coordinate import Descended, DualDescent, DualLoss
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent, DualLoss
 
 Doubles = NDArray[np.float64]
 ROWS, COLUMNS = 300, 12
@@ -32,7 +32,7 @@ def objective(method: DualDescent, rows: NDArray[Any], targets: Doubles, weights
     return float(0.5 * method.lam * weights @ weights + lost.mean())
 
 
-def assert_certified(method: DualDescent, found: Descended) -> None:
+def assert_certified(method: DualDescent, found: CoordinateResult) -> None:
     assert -1e-12 <= found.gap <= method.relative_gap * found.objective
     inside = np.abs(found.coefficients)
     assert (inside == 0).any()

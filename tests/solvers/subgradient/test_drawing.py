@@ -8,7 +8,7 @@ import pytest
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.reading import is_flat
-from okl.solvers.subgradient.drawing import LEAST_GROUPS, LEAST_SHARDS, Design, cut_runs
+from okl.solvers.subgradient.drawing import LEAST_GROUPS, LEAST_SHARDS, SampleDesign, cut_runs
 from tests.solvers.subgradient.sharded_cases import sharded
 
 
@@ -18,20 +18,20 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return sharded(tmp_path_factory.mktemp("drawing"), compression=request.param, rows_per_group=20)
 
 
-def rows_of(design: Design, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> list[int]:
+def rows_of(design: SampleDesign, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> list[int]:
     runs = design.runs(data, shard, share, beyond)
     starts = np.cumsum([0, *shard.row_groups])[runs.groups] + runs.firsts
     return [row for start, rows in zip(starts, runs.rows, strict=True) for row in range(start, start + rows)]
 
 
-def sample(design: Design, data: Dataset, share: float, beyond: float = 0.0) -> set[tuple[int, int]]:
+def sample(design: SampleDesign, data: Dataset, share: float, beyond: float = 0.0) -> set[tuple[int, int]]:
     found = [(shard.index, row) for shard in data.split("train") for row in rows_of(design, data, shard, share, beyond)]
     assert len(set(found)) == len(found)
     return set(found)
 
 
 def test_a_sample_holds_no_row_twice_and_a_larger_one_all_rows_of_a_smaller(data: Dataset) -> None:
-    design, n = Design.of(data, 3), data.rows("train")
+    design, n = SampleDesign.of(data, 3), data.rows("train")
     shares = (0.05, 0.2, 0.43, 0.8, 1.0)
     samples = [sample(design, data, share) for share in shares]
     assert [len(one) for one in samples] == pytest.approx([share * n for share in shares], rel=0.25)
@@ -49,7 +49,7 @@ def test_every_row_is_as_likely_as_another(data: Dataset, share: float, run_rows
     counts = dict.fromkeys(rows, 0)
     sizes = []
     for seed in range(n_seeds):
-        design = replace(Design.of(data, seed), run_rows=run_rows)
+        design = replace(SampleDesign.of(data, seed), run_rows=run_rows)
         drawn = sample(design, data, share)
         sizes.append(len(drawn))
         for row in drawn:
@@ -63,19 +63,19 @@ def test_every_row_is_as_likely_as_another(data: Dataset, share: float, run_rows
 
 
 def test_other_seeds_draw_independent_samples(data: Dataset) -> None:
-    design, n = Design.of(data, 3), data.rows("train")
+    design, n = SampleDesign.of(data, 3), data.rows("train")
     one, other = sample(design, data, 0.3), sample(design.another(1), data, 0.3)
     assert abs(len(one & other) - 0.09 * n) < 0.045 * n
-    assert sample(Design.of(data, 3), data, 0.3) == one
+    assert sample(SampleDesign.of(data, 3), data, 0.3) == one
 
 
 def test_shards_that_come_later_change_no_draw_in_the_others(data: Dataset) -> None:
-    design, fewer = Design.of(data, 3), replace(data, shards=data.shards[:3])
+    design, fewer = SampleDesign.of(data, 3), replace(data, shards=data.shards[:3])
     assert sample(design, fewer, 0.3) == {place for place in sample(design, data, 0.3) if place[0] < 3}
 
 
 def test_a_small_sample_touches_few_row_groups_where_they_are_read_whole(data: Dataset) -> None:
-    design = Design.of(data, 3)
+    design = SampleDesign.of(data, 3)
     touched = sum(len(np.unique(design.runs(data, shard, 0.01).groups)) for shard in data.split("train"))
     groups = sum(len(shard.row_groups) for shard in data.split("train"))
     assert groups > 4 * LEAST_GROUPS
@@ -86,7 +86,7 @@ def test_a_small_sample_touches_few_row_groups_where_they_are_read_whole(data: D
 
 def test_runs_cut_short_hold_the_same_rows(data: Dataset) -> None:
     shard = data.split("train")[0]
-    runs = Design.of(data, 3).runs(data, shard, 1.0)
+    runs = SampleDesign.of(data, 3).runs(data, shard, 1.0)
     cut = cut_runs(runs, 7)
     assert cut.rows.max() == 7 < runs.rows.max()
     assert cut.n_rows == runs.n_rows == shard.rows
@@ -98,7 +98,7 @@ def test_of_many_shards_a_small_sample_opens_a_bounded_number(data: Dataset) -> 
     n_seeds, counts = 40, np.zeros(100)
     sizes = []
     for seed in range(n_seeds):
-        design = Design.of(many, seed)
+        design = SampleDesign.of(many, seed)
         rows = np.array([design.runs(many, one, 0.01).n_rows for one in many.shards])
         assert np.count_nonzero(rows) == LEAST_SHARDS
         counts += rows > 0

@@ -12,7 +12,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.solvers.subgradient.fitting import GeometricGrowth
 from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive
-from okl.solvers.subgradient.method import Descent, Scs, solve_sample
+from okl.solvers.subgradient.method import SampleDescent, Scs, solve_sample
 from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource, Vector
 
@@ -57,8 +57,8 @@ def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
     method = Scs(lam=0.01, loss=loss, gap=1e-9)
     small = solve_sample(source.space(600), targets[:600], method, until=1e-3)
     best = solve_sample(source.space(2000), targets, method)
-    cold = Descent(source.space(2000), targets, method, small.point.vector)
-    warm = Descent(source.space(2000), targets, method, small.point.vector, small.descent)
+    cold = SampleDescent(source.space(2000), targets, method, small.point.vector)
+    warm = SampleDescent(source.space(2000), targets, method, small.point.vector, small.descent)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-12)
     assert cold.lower_bound < warm.lower_bound <= best.objective
     while warm.finished(1e-9, 500) is None:  # most of its cuts are sums of few rows' changes by then

@@ -17,7 +17,7 @@ from okl.solvers.subgradient.bundle import Bundle
 from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive, PiecewiseLinear
 from okl.solvers.subgradient.method import Sampled, Scs, Wolfe, solve_sample
-from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, Space
+from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 
 # Samples solved by cuts and conjugate subgradients: against closed forms, exact solvers and each other.
 
@@ -56,7 +56,7 @@ def test_lam_of_one_gives_the_closed_form(kernel: Gaussian | Laplacian, directio
 def test_optima_are_those_of_dual_descent_in_a_map_and_by_a_kernel(lam: float) -> None:
     rows, targets = problem()
     judge, method = DualDescent(lam, relative_gap=1e-9), Scs(lam=lam, gap=1e-8)
-    spaces: tuple[Space, ...] = (ExplicitRows(rows), kernel_rows(rows))
+    spaces: tuple[SampleSpace, ...] = (ExplicitRows(rows), kernel_rows(rows))
     exact = (judge.solve_rows(rows, targets), judge.solve_kernel(Gaussian(1.0), rows, targets))
     for space, best in zip(spaces, exact, strict=True):
         solved = solve_sample(space, targets, method)

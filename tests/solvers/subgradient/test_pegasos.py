@@ -15,7 +15,7 @@ from okl.kernels import Gaussian
 from okl.losses import make_loss
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.pegasos import Pegasos, PegasosLearner, PegasosRecipe, PegasosState
+from okl.solvers.subgradient.pegasos import Pegasos, PegasosFactory, PegasosLearner, PegasosState
 
 ROWS, COLUMNS, LAM = 400, 6, 0.01
 
@@ -118,9 +118,9 @@ def test_a_batch_that_blocks_would_cut_and_another_loss_are_refused() -> None:
     with pytest.raises(ConfigError, match="batch = 3"):
         learner_of(batch=3)
     with pytest.raises(ConfigError, match="logistic"):
-        PegasosRecipe(FourierChoice(), make_loss("logistic"))
+        PegasosFactory(FourierChoice(), make_loss("logistic"))
     with pytest.raises(ConfigError, match="lam"):
-        PegasosRecipe(FourierChoice(), make_loss("hinge"), lam=0.0)
+        PegasosFactory(FourierChoice(), make_loss("hinge"), lam=0.0)
     with pytest.raises(ConfigError, match="average"):
         Pegasos(LAM, average="some")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="-1 and \\+1"):

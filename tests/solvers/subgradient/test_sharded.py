@@ -21,7 +21,7 @@ from okl.kernels import Gaussian
 from okl.solvers.online.maps import InputsChoice
 from okl.solvers.subgradient import sharded as sharded_module
 from okl.solvers.subgradient.catalogue import DEFAULT_LOSS, make_piecewise
-from okl.solvers.subgradient.drawing import Design
+from okl.solvers.subgradient.drawing import SampleDesign
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sharded import SampledRows
 from okl.solvers.subgradient.spaces import ExactChoice, ExplicitRows
@@ -102,7 +102,7 @@ def test_lost_vectors_come_back_with_the_same_bits(
 def test_shards_of_the_same_bytes_keep_their_own_samples(data: dict[Task, Dataset]) -> None:
     one = data["binary"].split("train")[0]
     feature_map = draw_fourier_map(Gaussian(1.0), data["binary"].schema.n_features, 5, 0)
-    rows = SampledRows(data["binary"], feature_map, Design.of(data["binary"], 3), False, "same bytes")
+    rows = SampledRows(data["binary"], feature_map, SampleDesign.of(data["binary"], 3), False, "same bytes")
     seen = []
     for shard in (one, replace(one, index=one.index + 1)):
         segments = rows.segments(shard, 0.5, 0.0)
@@ -130,7 +130,7 @@ def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
     visited = states(learning, data["binary"], here)
     for place in (0, 4, len(visited) // 2, -3):
         before = visited[place]
-        assert isinstance(before.descent, sharded_module.Descent)
+        assert isinstance(before.descent, sharded_module.ShardedDescent)
         stored = pickle.dumps(before.descent.directions)
         again = learning.advance(before, data["binary"], here)  # the vectors beside the shards have gone on
         assert pickle.dumps(before.descent.directions) == stored
