@@ -30,10 +30,9 @@ from okl.foundation.types import FloatArray
 # scale is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both
 # arrays, so that kernel rows run over whole vectors.
 #
-# A driver takes SupportArrays and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays handed on for
-# every row costs twice as much as its kernel row.
-#
-# Legend: x a row (n_inputs,); f a score; B the budget.
+# A driver takes SupportArrays and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays
+# handed on for every row costs twice as much as its kernel row.  Legend: x a row (n_inputs,); f a score; B the
+# budget.
 
 Integers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
