@@ -88,7 +88,7 @@ def workers_offered(home: Path) -> Iterator[None]:
 
 
 def rescoring(model: str, registry: str | None) -> str:
-    """When rows are scored with the champion that was just chosen, and how at once; "" where none are deployed.
+    """Return when rows are scored with the new champion, and how to score them now; "" without such a deployment.
 
     Parameters
     ----------

@@ -80,12 +80,12 @@ ASK_SECONDS = 2.0
 
 
 def server_answers(url: str, seconds: float = ASK_SECONDS) -> bool:
-    """Whether a Prefect server answers."""
+    """Return whether a Prefect server answers."""
     return get_json(f"{url}/health", seconds=seconds) is True
 
 
 def get_json(url: str, body: Any = None, seconds: float = ASK_SECONDS) -> Any:
-    """What a server on loopback answers, as an object; None for no answer, or none that is well."""
+    """Return the JSON answer of a server on loopback; None without a valid answer."""
     parts = urlsplit(url)
     # http.client, not urllib: it knows nothing of proxies, which have no business on loopback
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
@@ -121,7 +121,7 @@ def marked(instance: str) -> list[psutil.Process]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether a process runs: one that waits to be reaped does not."""
+    """Return whether a process runs; a zombie does not."""
     with suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False

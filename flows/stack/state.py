@@ -1,4 +1,4 @@
-"""What the supervisor of a stack writes down, and who may be one: a lock, held as long as it lives, and a file.
+"""The state file of a stack, and the lock that its supervisor holds.
 
 Both lie in the folder `stack` of okl's home folder, which only this user may enter.
 """
@@ -72,7 +72,7 @@ def stack_folder(home: Path) -> Path:
 
 
 def read_state(folder: Path) -> StackState | None:
-    """What was written last; None where there is nothing, or nothing that this version of okl can read."""
+    """Return the last written state; None if there is none, or none that this version of okl can read."""
     try:
         values = json.loads((folder / "stack.json").read_text())
         children = tuple(ChildState(**child) for child in values.pop("children"))

@@ -58,7 +58,7 @@ def _dask_workers(port: int) -> int | None:
 
 
 def _polls(state: StackState) -> bool:
-    """Whether the Prefect worker of this stack, not of one before, has been heard of."""
+    """Return whether the Prefect worker of this stack, not of an earlier one, has sent a heartbeat."""
     since = next((child.since for child in state.children if child.name == "prefect-worker"), None)
     found = get_json(f"{state.url}/work_pools/{state.pool}/workers/filter", {"limit": 200})
     if since is None or not isinstance(found, list):
@@ -91,7 +91,7 @@ def deployments_of(url: str) -> list[dict[str, Any]]:
 
 
 def schedules_at(url: str, seconds: float = ASK_SECONDS) -> int | None:
-    """How many schedules are active; None where the server does not tell within `seconds`."""
+    """Return the number of active schedules; None if the server does not answer within `seconds`."""
     found = get_json(f"{url}/deployments/filter", {"limit": MOST}, seconds)
     if not isinstance(found, list):
         return None
@@ -159,7 +159,7 @@ def _told(url: str, name: str, deployment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scores_to(name: str, parameters: dict[str, Any]) -> str | None:
-    """Where scores with each new champion go; None of a deployment that does not make them (see infra/prefect.yaml)."""
+    """Return where scores of each new champion are written; None if a deployment makes none (infra/prefect.yaml)."""
     flow, _, model = name.partition("/")
     settings = parameters.get("settings") or {}
     wanted = flow == "okl-score" and settings.get("model") == f"{model}@champion"
@@ -167,7 +167,7 @@ def _scores_to(name: str, parameters: dict[str, Any]) -> str | None:
 
 
 def _outcome(url: str, run: str) -> str:
-    """What a retraining came to, by the row that it left (see `flows.artifacts`); "" of other runs."""
+    """Return the outcome of a retraining from its artifact (see `flows.artifacts`); "" for other runs."""
     wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
     found = get_json(f"{url}/artifacts/filter", wanted)
     try:
@@ -255,12 +255,12 @@ def text(stack: dict[str, Any]) -> str:
 
 
 def export_line(url: str) -> str:
-    """What a shell needs for the command `prefect`."""
+    """Return the line that sets up a shell for the command `prefect`."""
     return f"export PREFECT_API_URL={url}"
 
 
 def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
-    """What to know, and to type, after a stack has ended.
+    """Return the messages after a stack has ended.
 
     Parameters
     ----------

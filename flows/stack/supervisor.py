@@ -34,7 +34,7 @@ WELL_KNOWN_PORT = 4200  # of Prefect's
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What `okl up` was asked for; port 0: any that is free."""
+    """Options of `okl up`; port 0: any free port."""
 
     home: Path
     port: int = 0
@@ -64,7 +64,7 @@ class Ports:
 
     @property
     def url(self) -> str:
-        """Of Prefect's API."""
+        """Return the URL of Prefect's API."""
         return f"http://{LOOPBACK}:{self.api.getsockname()[1]}/api"
 
 
@@ -79,7 +79,7 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Where state, logs and sockets are, and where the processes run."""
+        """Return the folder of state and logs, in which the processes run."""
         return stack_folder(self.options.home)
 
     @property
@@ -123,7 +123,7 @@ class Plan:
         return (sys.executable, "-P", "-m", "flows.stack.child", role, str(self.parent), json.dumps(options))
 
     def _environment(self) -> dict[str, str]:
-        """What all of them have; nothing of Prefect's that happens to be set here."""
+        """Return the environment of all processes, without Prefect variables that are set here."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         imports = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
         bypass = {name: f"{inherited.get(name, '')},{LOOPBACK}".lstrip(",") for name in ("NO_PROXY", "no_proxy")}
@@ -136,7 +136,7 @@ class Plan:
         return inherited | PRIVACY | bypass | own
 
     def _client(self) -> dict[str, str]:
-        """What those have who talk to the Prefect server."""
+        """Return the environment of clients of the Prefect server."""
         return self._environment() | {
             "PREFECT_API_URL": self.ports.url,
             "PREFECT_HOME": str(prefect_home(self.options.home)),

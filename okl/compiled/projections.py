@@ -31,7 +31,7 @@ BLOCK = 16384
 
 
 class ProjectionEntries(NamedTuple):
-    """What a projection reads: point (m,), signs (m,) int8, lower and upper, both floats or both float64 (m,)."""
+    """Input of a projection: point (m,), signs (m,) int8, lower and upper, both floats or both float64 (m,)."""
 
     point: FloatArray
     signs: NDArray[np.int8]
@@ -49,7 +49,7 @@ class Windows(NamedTuple):
 
 
 class BlockSums(NamedTuple):
-    """What a pass leaves, all changed in place: for each block, how much was constant and what bends.
+    """Result of a pass, changed in place: the constant part of each block, and its terms that bend.
 
     sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall throughout, of either
     counts : (n_blocks, 2) int64, entries of sign +1 and of sign -1 that bend inside their window
@@ -333,7 +333,8 @@ def _step(
 
 @compiled
 def _line_root(constant: float, falling: int, total: float, start: float, stop: float) -> float:
-    """Where the line without bends is 0; if it is level, beyond the end to which g has to go on, or where it is 0.
+    """Return where the line without bends is 0; if it is level, beyond the end to which g has to go on, or where it
+    is 0.
 
     Towards infinity g does not go on: what is missing there is rounding, and the last bend comes nearest.
     """
@@ -425,7 +426,7 @@ def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: NDArray[np.float64
 
 @compiled_sum
 def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
-    """How many of signs (m,) are +1, and how many are -1."""
+    """Return how many of signs (m,) are +1, and how many are -1."""
     plus, minus = 0, 0
     for i in range(signs.shape[0]):
         plus += signs[i] == 1
@@ -516,7 +517,9 @@ def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
 
 @compiled
 def root_of_bends(bends: Bends, total: float) -> float:
-    """Where the terms sum to a total, as far as rounding lets one tell; the last such place if there are several."""
+    """Return where the terms sum to a total, as far as rounding lets one tell; the last such place if there are
+    several.
+    """
     t = -np.inf
     for places in (bends.leaves, bends.arrives):
         first, last = 0, places.shape[0]
@@ -534,189 +537,6 @@ def root_of_bends(bends: Bends, total: float) -> float:
     return t + (terms - total) / falling if falling > 0 else t
 
 
-# Sums of clipped terms between many candidates for a multiplier at once, exact, so that shards add up in any cut.
-#
-# Terms are those of `projections`: clip(v - t, low, high), which bends at v - high and at v - low. K ascending
-# candidates cut the line into 2 K + 1 cells: cell 2 j is the open interval before candidate j, cell 2 j + 1 the
-# candidate itself. In a cell without a bend the sum of all terms is one line, constant - falling t, and `sum_bends`
-# leaves what changes of it from cell to cell.
-#
-# A sum of numbers that are multiples of one unit is exact while it fits into 53 bits, whatever the order. So each
-# number is cut into three pieces, multiples of ever smaller units, which are added apart.
-#
-# Source: the cut of numbers is that of Demmel & Nguyen, ARITH 2013, section 4.
-
-
-class Shard(NamedTuple):
-    """What a shard's sums are over: point (m,) float64, signs (m,) int8, lower and upper (m,) or (1,) float64."""
-
-    point: Doubles
-    signs: NDArray[np.int8]
-    lower: Doubles
-    upper: Doubles
-
-
-COLUMNS = 5  # three pieces of the constant, how many fall, how many bends lie inside
-
-
-@compiled
-def _one_form(entries: Shard, i: int) -> tuple[float, float, float]:
-    """v, low and high of entry i."""
-    step = entries.lower.shape[0] // entries.point.shape[0]  # 0 for one bound for all
-    a, lower, upper = entries.point[i], entries.lower[step * i], entries.upper[step * i]
-    positive = entries.signs[i] > 0
-    return a if positive else -a, lower if positive else -upper, upper if positive else -lower
-
-
-@compiled
-def _cut(number: float, cutter: float) -> float:
-    """The number rounded to a multiple of the cutter's last bit."""
-    return (number + cutter) - cutter
-
-
-@compiled
-def _sum_straight(
-    bins: Doubles,
-    extremes: Doubles,
-    flags: NDArray[np.uint8],
-    entries: Shard,
-    begin: int,
-    candidates: Doubles,
-    cutters: Doubles,
-    sign: int,
-) -> float:
-    """Add terms that do not bend from the first candidate to the last, flag those that do; returns the largest number.
-
-    In the two outer cells such a term may bend: it is noted there, so that nobody takes the line for the sum.
-    """
-    first, last = candidates[0], candidates[-1]
-    before, beyond, falling, largest, finite = 0.0, 0.0, 0.0, 0.0, True
-    high_piece, middle_piece, low_piece = 0.0, 0.0, 0.0
-    least_before, most_before, least_beyond, most_beyond = np.inf, -np.inf, np.inf, -np.inf
-    for j in range(flags.shape[0]):
-        v, low, high = _one_form(entries, begin + j)
-        counts = (sign == 0) | (entries.signs[begin + j] == sign)
-        leaves, arrives = v - high, v - low
-        bends = ((leaves >= first) & (leaves <= last)) | ((arrives >= first) & (arrives <= last))
-        flags[j] = bends & counts
-        finite &= abs(v) < np.inf
-        for size in (abs(v), abs(low), abs(high)):
-            largest = size if counts & (size > largest) & (size < np.inf) else largest
-        falls = (leaves < first) & (arrives > last)
-        number = high if leaves > last else (low if arrives < first else v)
-        number = 0.0 if bends or not counts else number
-        falling += 1.0 if falls & counts else 0.0
-        piece = _cut(number, cutters[0])
-        high_piece += piece
-        number -= piece
-        piece = _cut(number, cutters[1])
-        middle_piece += piece
-        low_piece += _cut(number - piece, cutters[2])
-        for bend in (leaves, arrives):
-            early, late = counts & (bend < first) & (bend > -np.inf), counts & (bend > last) & (bend < np.inf)
-            before += early
-            beyond += late
-            least_before = bend if early & (bend < least_before) else least_before
-            most_before = bend if early & (bend > most_before) else most_before
-            least_beyond = bend if late & (bend < least_beyond) else least_beyond
-            most_beyond = bend if late & (bend > most_beyond) else most_beyond
-    bins[0, 0] += high_piece
-    bins[0, 1] += middle_piece
-    bins[0, 2] += low_piece
-    bins[0, 3] += falling
-    bins[0, 4] += before
-    bins[-1, 4] += beyond
-    extremes[0, 0], extremes[0, 1] = min(extremes[0, 0], least_before), max(extremes[0, 1], most_before)
-    extremes[-1, 0], extremes[-1, 1] = min(extremes[-1, 0], least_beyond), max(extremes[-1, 1], most_beyond)
-    return largest if finite else np.inf
-
-
-@compiled
-def _cell(candidates: Doubles, bend: float) -> int:
-    """The cell of a bend, by halving."""
-    first, left = 0, candidates.shape[0]
-    while left > 0:
-        half = left // 2
-        # a branch that nobody can predict costs more than the arithmetic
-        beyond = candidates[first + half] < bend
-        first += (half + 1) if beyond else 0
-        left = (left - half - 1) if beyond else half
-    return 2 * first + (1 if first < candidates.shape[0] and candidates[first] == bend else 0)
-
-
-@compiled
-def _move(bins: Doubles, cell: int, before: float, after: float, falls: float, cutters: Doubles) -> None:
-    """Replace a number by another from the cell after this one on, in pieces."""
-    if cell + 1 < bins.shape[0]:
-        row = bins[cell + 1]
-        row[3] += falls
-        for k in range(3):
-            old, new = _cut(before, cutters[k]), _cut(after, cutters[k])
-            row[k] += new - old
-            before -= old
-            after -= new
-
-
-@compiled
-def _note(bins: Doubles, extremes: Doubles, cell: int, bend: float) -> None:
-    """Count a bend inside an interval between candidates, and widen the range of bends there."""
-    if cell % 2 == 0 and abs(bend) < np.inf and 0 < cell < bins.shape[0] - 1:
-        bins[cell, 4] += 1.0
-        j = cell // 2
-        extremes[j, 0] = min(extremes[j, 0], bend)
-        extremes[j, 1] = max(extremes[j, 1], bend)
-
-
-@compiled
-def _add_bent(
-    bins: Doubles, extremes: Doubles, candidates: Doubles, cutters: Doubles, v: float, low: float, high: float
-) -> None:
-    """Add one term: high at first, falling beyond the cell of v - high, low beyond the cell of v - low."""
-    leaves, arrives = v - high, v - low
-    first, second = _cell(candidates, leaves), _cell(candidates, arrives)
-    _note(bins, extremes, first, leaves)
-    _note(bins, extremes, second, arrives)
-    if high < np.inf:
-        _move(bins, -1, 0.0, high, 0.0, cutters)
-        _move(bins, first, high, v, 1.0, cutters)
-    else:
-        _move(bins, -1, 0.0, v, 1.0, cutters)
-    if low > -np.inf:
-        _move(bins, second, v, low, -1.0, cutters)
-
-
-@compiled
-def sum_bends(
-    bins: Doubles, extremes: Doubles, entries: Shard, candidates: Doubles, cutters: Doubles, sign: int
-) -> float:
-    """Overwrite bins and extremes by sums over the entries of one sign, or of both (0).
-
-    bins : (2 K + 1, 5), row 0 the line of the terms in cell 0, row c its change from cell c - 1 to cell c: three
-        pieces of the constant, how many terms fall more; and how many bends lie inside cell c, if an interval. The
-        lines of the two outer cells are right if no bend lies inside
-    extremes : (K + 1, 2), least and largest bend inside each interval, inf and -inf for none
-    candidates : (K,) at least one, ascending, all different
-    cutters : (3,), 1.5 times a power of two each; sums are exact if no number is above the one that they are for
-
-    Returns
-    -------
-    The largest size of an entry and of its finite bounds; inf if an entry is not finite
-    """
-    bins[:] = 0.0
-    extremes[:, 0], extremes[:, 1] = np.inf, -np.inf
-    flags = np.empty(_STRETCH, dtype=np.uint8)
-    largest, size = 0.0, entries.point.shape[0]
-    for begin in range(0, size, _STRETCH):
-        some = flags[: min(_STRETCH, size - begin)]
-        most = _sum_straight(bins, extremes, some, entries, begin, candidates, cutters, sign)
-        largest = max(largest, most)
-        for j in range(some.shape[0]):
-            if some[j]:
-                v, low, high = _one_form(entries, begin + j)
-                _add_bent(bins, extremes, candidates, cutters, v, low, high)
-    return largest
-
-
 # Newton's method for the multipliers of a box and hyperplanes from a guess that is near, over all entries at once.
 #
 # A pass sums the clipped entries at the multipliers and counts those that are free, strictly between their bounds:
@@ -731,7 +551,7 @@ _NEWTON_ROUNDING, _SETTLED = 1e-15, 1e-13  # of a sum, in the size of its terms:
 
 
 class ClassSums(NamedTuple):
-    """Of the entries of one sign at a multiplier: their sum, how many are free, and the sum of their sizes."""
+    """Sums over the entries of one sign at a multiplier: their sum, the number of free ones, and their sizes."""
 
     total: float
     free: float
@@ -831,7 +651,9 @@ def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
 
 @compiled_sum
 def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tuple[int, int, float]:
-    """How many terms are at their upper bound at t, how many at their lower one, and the sum of the other entries."""
+    """Return how many terms are at their upper bound at t, how many at their lower one, and the sum of the other
+    entries.
+    """
     above, below, between = 0, 0, 0.0
     for i in range(size):
         a = kept[i]

@@ -197,7 +197,7 @@ class PartFile:
             os.close(self.descriptor)
 
     def flat_group(self, group: int, features: tuple[str, ...], target: str) -> FlatGroup | None:
-        """How features (float32) and target (float64) of a row group are laid out, None if they are not flat."""
+        """Return how features (float32) and target (float64) of a row group are laid out, None if they are not flat."""
         wanted = (features, target)
         if wanted not in self._columns:
             kinds = ["FLOAT"] * len(features) + ["DOUBLE"]
@@ -218,7 +218,7 @@ class PartFile:
             os.posix_fadvise(self.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
     def _in_memory(self, place: int) -> bool:
-        """Whether a byte can be had at once: asking costs a microsecond, bringing in what is there a hundred."""
+        """Return whether a byte can be had at once: asking costs a microsecond, bringing in what is there a hundred."""
         try:
             return os.preadv(self.descriptor, [bytearray(1)], place, os.RWF_NOWAIT) == 1
         except OSError:  # it cannot, or the file system cannot tell
@@ -336,7 +336,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _address(chunk: pa.Array) -> int:
-    """Where the values of a column without gaps begin; by way of numpy it takes five times as long."""
+    """Return where the values of a column without gaps begin; by way of numpy it takes five times as long."""
     address: int = chunk.buffers()[1].address + chunk.offset * chunk.type.byte_width
     return address
 
@@ -445,7 +445,7 @@ def _pages(pieces: Sequence[FlatPiece]) -> Pages:
 
 
 def page_scaling(schema: Schema) -> tuple[Scaling, bool]:
-    """What compiled code makes of values, and whether that is all: labels of several classes may need a table."""
+    """Return the scaling by compiled code, and whether it is all: labels of several classes may need a table."""
     from okl.compiled.columns import Scaling
 
     shift, factor = schema.target_shift_and_factor if schema.task == "regression" else (0.0, 1.0)
@@ -478,7 +478,7 @@ class RowRuns(NamedTuple):
 
 
 def is_flat(data: Dataset, shard: Shard) -> bool:
-    """Whether every row group of a shard can be read run by run; a file that cannot be opened is not flat."""
+    """Return whether every row group of a shard can be read run by run; a file that cannot be opened is not flat."""
     try:
         part = open_part(data, shard)
         return all(_layout(data, part, shard, group) is not None for group in range(len(shard.row_groups)))
@@ -669,7 +669,7 @@ def read_window(data: Dataset, window: Window, inputs_out: FloatArray, targets_o
 
 
 def permutation_of(window: Window) -> Positions | None:
-    """Where each read row of a window goes, (rows,), uniformly drawn from its seed; None for the stored order."""
+    """Return the position of each read row in its window, (rows,), drawn uniformly; None for the stored order."""
     from okl.compiled.math import shuffle_from  # three times as fast as NumPy's
 
     if window.seed is None:
@@ -760,7 +760,7 @@ def sample_rows(
 def sampled_places(
     data: Dataset, split: Split, n: int, seed: int, most_groups: int = SAMPLE_GROUPS
 ) -> list[tuple[Shard, int, Positions]]:
-    """Where the rows of `sample_rows` lie: shards, their row groups, and positions in these, in order."""
+    """Return where the rows of `sample_rows` are: shards, their row groups and positions in these, in order."""
     groups = [(shard, group) for shard in data.split(split) for group in range(len(shard.row_groups))]
     random = np.random.default_rng((seed, 0x5A3B1E))
     if n < data.rows(split):

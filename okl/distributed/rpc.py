@@ -68,7 +68,7 @@ def pack(work: Callable[..., Any]) -> Packed:
 
 @dataclass(frozen=True, eq=False)
 class BatchCall:
-    """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none.
+    """Common part of all batches of a call: the work, the shards or items, and the pickled value or None.
 
     label : of the call, for messages, such as "run NAME, sum 12"
     """
@@ -94,7 +94,7 @@ class BatchCall:
 
 @dataclass(frozen=True)
 class BatchReply:
-    """What a worker sends back for a batch.
+    """Answer of a worker to a batch.
 
     known : False if the worker has never seen the work; the batch is then sent again with it
     results : pickled list of the results, in the order of the batch, up to the first failure
@@ -296,7 +296,7 @@ class Line:
             raise
 
     def fileno(self) -> int:
-        """Of the socket, to wait for an answer."""
+        """Return the fileno of the socket, to wait for an answer."""
         return self._socket.fileno()
 
     def ask(self, parcel: Parcel) -> None:
@@ -304,7 +304,7 @@ class Line:
         _send(self._socket, pickle.dumps(parcel, protocol=pickle.HIGHEST_PROTOCOL))
 
     def reply(self) -> BatchReply:
-        """What came back."""
+        """Return what came back."""
         reply = pickle.loads(_receive(self._socket))
         assert isinstance(reply, BatchReply)
         return reply

@@ -55,7 +55,7 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class BatchMessage:
-    """What goes to a worker: see `run_batch`."""
+    """Message to a worker: see `run_batch`."""
 
     digest: str
     content: bytes | None
@@ -65,7 +65,7 @@ class BatchMessage:
 
     @property
     def size_bytes(self) -> int:
-        """Of all that is in it."""
+        """Return the size of the whole message in bytes."""
         return len(self.content or b"") + len(self.items) + len(self.value or b"")
 
 
@@ -243,7 +243,7 @@ class Membership:
         return here
 
     def stale(self) -> bool:
-        """Whether it is time to look again."""
+        """Return whether it is time to look again."""
         return time.monotonic() - self._looked > 2 * LOOK_SECONDS
 
     async def gather(self, n_workers: int) -> None:
@@ -279,7 +279,7 @@ class Membership:
         self.slots = settle(self.slots, here) or self.slots
 
     def here(self, address: str) -> bool:
-        """Whether a worker is there, as far as is known."""
+        """Return whether a worker is there, as far as is known."""
         return address in self._alive and self._trusted(address)
 
     def lost(self, address: str) -> None:
@@ -330,7 +330,7 @@ class Membership:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def nobody(self) -> ExecutionError:
-        """What to say when there are no workers, or none that could take part."""
+        """Return the message for the case without workers, or without any that can take part."""
         if self._refused:
             return ExecutionError(next(iter(self._refused.values())))
         return ExecutionError(
@@ -362,17 +362,17 @@ Carry = Callable[[BatchCall, Batch, str], Coroutine[None, None, BatchReply]]
 
 @dataclass
 class BatchTimes:
-    """How long the latest batches of some work took: as workers saw it, and from sending to answer."""
+    """Duration of the latest batches of some work: as workers measured it, and from sending to answer."""
 
     worked: deque[float] = field(default_factory=lambda: deque(maxlen=9))
     taken: deque[float] = field(default_factory=lambda: deque(maxlen=33))
 
     def short(self) -> bool:
-        """Whether a worker is through with it in little more time than the scheduler takes to hand it out."""
+        """Return whether a worker finishes in little more time than the scheduler needs to assign the work."""
         return bool(self.worked) and statistics.median(self.worked) < HANDLER_SECONDS
 
     def overdue(self, seconds: float, at_least: float) -> bool:
-        """Whether a batch takes several times as long as others did."""
+        """Return whether a batch takes several times as long as others did."""
         if seconds < at_least or not self.taken:
             return False
         return seconds > STRAGGLER_TIMES * statistics.median(self.taken)
@@ -656,7 +656,7 @@ class Transport:
         )
 
     def by_line(self, digest: str) -> bool:
-        """Whether work is short enough for a line, and any way will do."""
+        """Return whether work is short enough for a line, and any way will do."""
         return self.carrier == "auto" and self.pace(digest).short()
 
     def open_line(self, address: str, folder: str) -> str | None:
@@ -671,7 +671,7 @@ class Transport:
             future.cancel()
 
     def pace(self, digest: str) -> BatchTimes:
-        """How long the latest batches of some work took."""
+        """Return how long the latest batches of some work took."""
         pace = self._paces.setdefault(digest, BatchTimes())
         self._paces.move_to_end(digest)
         while len(self._paces) > _HELD_PACES:

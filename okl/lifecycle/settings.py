@@ -29,7 +29,7 @@ NOT_OF_INGEST = ("holdout", "split_column")
 
 
 class ContractSettings(BaseModel):
-    """What a shard must keep to, beside the columns, types and labels of the reference.
+    """Limits of a shard, in addition to the columns, types and labels of the reference.
 
     The figures that shards are compared with are those of all shards accepted so far. The limits are wide: data that
     change in time pass, files that were made wrongly do not. Each limit on figures is met twice, by the size of a

@@ -96,7 +96,7 @@ class Asked:
         )
 
     def kept(self, bound: float | None) -> tuple[Constraint, ...]:
-        """What is learnt under: None leaves the path's constraints out, and only those."""
+        """Return what is learnt under: None leaves the path's constraints out, and only those."""
         swept = self.swept
         if bound is None:
             return tuple(one for place, one in enumerate(self.constraints) if place not in swept)
@@ -104,7 +104,7 @@ class Asked:
 
 
 def asked_of(settings: CompareSettings) -> Asked:
-    """What the settings ask for.
+    """Return what the settings ask for.
 
     Raises
     ------
@@ -229,12 +229,12 @@ def entrants(settings: CompareSettings) -> tuple[str, ...]:
 
 
 def is_certified(name: str) -> bool:
-    """Whether it is one of the models with a duality gap; the others are online solvers."""
+    """Return whether it is one of the models with a duality gap; the others are online solvers."""
     return is_model(name)
 
 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
-    """What `okl train --solver NAME` would be told: what the comparison says, all else as it is by default."""
+    """Return what `okl train --solver NAME` would be told: what the comparison says, all else as it is by default."""
     told: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
     if name == "fogd":
         told["map"] = settings.map
@@ -389,7 +389,7 @@ class Sample:
         return Rows(inputs, targets)
 
     def order(self) -> NDArray[np.int64]:
-        """Where each of these rows stands among those of `sample_rows`."""
+        """Return where each of these rows stands among those of `sample_rows`."""
         return resident((*self.key, "all"), self._ordered)[2]
 
     def tested(self) -> NDArray[np.int64]:
@@ -413,7 +413,7 @@ class Sample:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What tells its rows from others in a process's cache; kept, as every piece of work asks for it."""
+        """Return what tells its rows from others in a process's cache; kept, as every piece of work asks for it."""
         mapped = None if self.feature_map is None else map_digest(self.feature_map)
         told = self.data.read_sha256, self.rows, self.seed, self.precision
         return ("compare", *told, self.folds, self.holdout, mapped)
@@ -481,7 +481,7 @@ class Trial:
     failure: str = ""
 
     def rightly(self, bias: str) -> NDArray[np.bool_]:
-        """Which rows were named rightly, (n_rows,)."""
+        """Return which rows were named rightly, (n_rows,)."""
         packed = np.frombuffer(self.right[bias], dtype=np.uint8)
         return np.unpackbits(packed, count=self.n_rows).astype(bool)
 
@@ -532,7 +532,9 @@ def judged(fitted: ModelScores, features: FloatArray, targets: NDArray[np.float6
 
 
 def packed_right(scores: Sequence[FloatArray], targets: NDArray[np.float64]) -> bytes:
-    """Which rows are named rightly by scores of each class (rows,), one array for two classes; 0 is the second one."""
+    """Return which rows are named rightly by scores of each class (rows,), one array for two classes; 0 is the second
+    one.
+    """
     if len(scores) == 1:
         right = (scores[0] >= 0.0) == (targets > 0.0)
     else:
@@ -575,7 +577,7 @@ class ComparedGrid:
         return parameter_of(self.model)
 
     def high(self, rows: DenseRows) -> float:
-        """Where the range of these rows ends, if it ends by their labels: nu_max; else infinite."""
+        """Return where the range of these rows ends, if it ends by their labels: nu_max; else infinite."""
         return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
 
     def value(self, place: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
@@ -992,7 +994,7 @@ class Entrant:
         return round(fmean(trial.accuracy(bias) for trial in trials), 12)
 
     def best_mean(self, place: int) -> float:
-        """Of the better bias."""
+        """Return the best mean of the better bias."""
         return max((self.mean(place, bias) for bias in self.biases), default=-math.inf)
 
     def halve(self) -> None:
@@ -1075,7 +1077,7 @@ class ModelSearch:
         return found
 
     def _climbs(self, name: str) -> bool:
-        """Whether it starts on few rows: not a minimax model, whose fits cost the same, nor an online solver."""
+        """Return whether it starts on few rows: not a minimax model, whose fits cost the same, nor an online solver."""
         return name in self.grids and self.grids[name].parameter != "kappa"
 
     def _items(self, found: Sequence[Entrant], step: int) -> list[ComparedItem]:
@@ -1241,7 +1243,7 @@ def _rightly(trials: Sequence[Trial], bias: str) -> NDArray[np.bool_]:
 
 
 def folder_of(settings: CompareSettings) -> Place:
-    """Where the run is kept: `out`, or a new folder in okl's home folder."""
+    """Return where the run is kept: `out`, or a new folder in okl's home folder."""
     if settings.out is not None:
         return place_of(settings.out).absolute()
     name = settings.name or name_after(settings.data)
@@ -1313,7 +1315,7 @@ class RecordedRun(ABC):
 
     @abstractmethod
     def _page(self) -> Page:
-        """What the report says."""
+        """Return what the report says."""
 
     @abstractmethod
     def _collect(self) -> dict[str, Any]:
@@ -1352,7 +1354,7 @@ class RecordedRun(ABC):
         return open_data(self.settings, self._place.beside / "data", progress, self._running())
 
     def _data_folder(self) -> Place:
-        """Where the data are to be found once the run is complete."""
+        """Return where the data are to be found once the run is complete."""
         data = self.settings.data
         return place_of(data).absolute() if is_dataset(data) else self._place.folder / "data"
 

@@ -120,7 +120,7 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
 
 
 def _segments(settings: TrainSettings, mode: Mode) -> int:
-    """Of a pass: as many as regret is told at, or as there are windows to look for a change in."""
+    """Return the segments of a pass: as many as regret is told at, or as there are windows to look for a change in."""
     if mode == "stream" and settings.order == "stored" and settings.passes == 1:
         return WINDOWS
     return CERTIFIED_SEGMENTS if settings.certify else SEGMENTS
@@ -271,7 +271,7 @@ class Machine:
 
 
 def identity() -> str:
-    """What constants belong to."""
+    """Return what constants belong to."""
     versions = ", ".join(f"{name} {version_of(name)}" for name in (*RECORDED, "distributed"))
     return f"{platform.node()}, {processor()}, {cores()} cores, {versions}"
 
@@ -358,7 +358,9 @@ def _memory(_: int) -> int:
 
 
 def _claiming_byte_seconds(n_bytes: int) -> float:
-    """Of memory that is touched for the first time, in the median of pieces that are all held at once."""
+    """Return the claiming byte seconds of memory that is touched for the first time, in the median of pieces that are
+    all held at once.
+    """
     held, seconds = [], []
     for _ in range(PIECES):
         begun = time.perf_counter()
@@ -414,7 +416,7 @@ class Scene:
 
 
 def scene_of(data: Dataset) -> Scene:
-    """Of a data set."""
+    """Return the scene of of a data set."""
     shards = data.split("train")
     groups = [rows for shard in shards for rows in shard.row_groups]
     return Scene(
@@ -439,7 +441,7 @@ def in_stretches(scene: Scene) -> Scene:
 def scene_on_paper(
     rows: int, columns: int, task: Task, n_classes: int, settings: IngestSettings | None = None
 ) -> Scene:
-    """Of rows that nobody has, ingested as usual."""
+    """Return the scene on paper of rows that nobody has, ingested as usual."""
     ingest_settings = settings or IngestSettings()
     names = tuple(f"x{index}" for index in range(columns))
     shard_rows = min(rows, ingest_settings.rows_per_shard)
@@ -516,12 +518,12 @@ class MemoryPlan:
 
     @property
     def worker(self) -> int:
-        """Of a worker."""
+        """Return the worker of a worker."""
         return self.process + self.block + self.vectors + self.messages + self.held
 
     @property
     def missing_share(self) -> float:
-        """Of a worker's rows those that are read again every round."""
+        """Return the missing share of a worker's rows those that are read again every round."""
         return 1.0 - self.held / self.wanted if self.wanted else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -687,7 +689,7 @@ class Asked:
 
     @property
     def shard_seconds(self) -> float:
-        """Of a shard or item, on average."""
+        """Return the shard seconds of a shard or item, on average."""
         return mean(self.seconds)
 
 
@@ -747,7 +749,7 @@ class Recorder(LocalExecution):
         return self._handed_on(merged)
 
     def _handed_on(self, merged: Result) -> Result:
-        """What the caller gets for a round."""
+        """Return what the caller gets for a round."""
         return merged
 
     @staticmethod
@@ -900,7 +902,7 @@ def counted(logs: Sequence[Log]) -> Counts:
 def told(
     counts: Counts, held: tuple[Log, Log], unheld: tuple[Log, Log], parts: int, read_seconds: float = 0.0
 ) -> Rehearsed:
-    """What runs tell.
+    """Return what runs tell.
 
     held, unheld : small and large, with rows held in memory and without; parts : of a shard that rounds go over in turn
     """
@@ -941,12 +943,12 @@ def _kind(
 
 
 def _seconds(log: list[Asked]) -> float:
-    """Of a shard: the median of later rounds, as the first one reads the rows."""
+    """Return the seconds of a shard: the median of later rounds, as the first one reads the rows."""
     return median(min(one.seconds) for one in (log[1:] or log))
 
 
 def _first_seconds(log: list[Asked]) -> float:
-    """What the first round takes more than later ones, of a shard; 0 of a round that is not repeated."""
+    """Return what the first round takes more than later ones, of a shard; 0 of a round that is not repeated."""
     return max(0.0, min(log[0].seconds) - _seconds(log)) if len(log) > 1 else 0.0
 
 
@@ -964,7 +966,7 @@ class Cluster:
 
     @property
     def crowding(self) -> float:
-        """How much longer work takes where workers share the cores of this machine."""
+        """Return how much longer work takes where workers share the cores of this machine."""
         here = self.network.gbit is None
         return max(1.0, self.workers / self.machine.cores) if here else 1.0
 
@@ -983,7 +985,7 @@ class Setting:
 
     @property
     def law(self) -> Law:
-        """Of the solver."""
+        """Return the law of the solver."""
         return law_of(self.settings.solver)
 
 
@@ -1279,12 +1281,12 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Of learning."""
+        """Return the seconds of learning."""
         return self.compute_seconds + self.load_seconds + self.communication_seconds + self.own_seconds
 
     @property
     def communication_seconds(self) -> float:
-        """Of engine and network."""
+        """Return the communication seconds of engine and network."""
         return self.engine_seconds + self.network_seconds
 
     def as_json(self) -> dict[str, Any]:
@@ -1466,7 +1468,7 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
 
 
 def run_folder(settings: TrainSettings) -> Place:
-    """Where a run is kept: `out`, or a new folder named by the model and the time in okl's home folder."""
+    """Return where a run is kept: `out`, or a new folder named by the model and the time in okl's home folder."""
     if settings.out is not None:
         return place_of(settings.out).absolute()
     name = settings.name or name_after(settings.data)
@@ -1624,7 +1626,7 @@ def _limit(given: int | None, workers: int) -> int:
 
 
 def kept_rehearsal(settings: TrainSettings, scene: Scene, data: Dataset | None, again: bool) -> Rehearsed:
-    """What a rehearsal told, now or when the same was rehearsed before; kept in okl's home folder."""
+    """Return what a rehearsal told, now or when the same was rehearsed before; kept in okl's home folder."""
     path = _kept_at(settings, scene, data)
     if not again:
         with suppress(OSError, ValueError, TypeError, KeyError):

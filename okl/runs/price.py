@@ -129,7 +129,7 @@ class PriceWork:
     sample: SideSample
 
     def __call__(self, item: PriceItem) -> Priced:
-        """What came of an item.
+        """Return what came of an item.
 
         Raises
         ------
@@ -233,7 +233,9 @@ def price_rows(
 
 
 def free_value(asked: Asked, free: Sequence[Priced]) -> float:
-    """What the constraints of the path come to at most, on training rows, without them; on average over the parts."""
+    """Return what the constraints of the path come to at most, on training rows, without them; on average over the
+    parts.
+    """
     values = [worst([part.train[place]["value"] for place in asked.swept]) for part in free]
     return fmean(abs(value or 0.0) for value in values)
 
@@ -261,7 +263,7 @@ def _row(
 
 
 def _best(trials: Sequence[Trial]) -> dict[str, Any] | None:
-    """Of the best weights under the bound: nothing if they were not looked for."""
+    """Return the best of the best weights under the bound: nothing if they were not looked for."""
     if not trials:
         return None
     accuracies = [trial.accuracy("own") for trial in trials]
@@ -276,7 +278,9 @@ def _best(trials: Sequence[Trial]) -> dict[str, Any] | None:
 
 
 def _worst_of(parts: Sequence[Figures], swept: Sequence[int]) -> dict[str, float | None]:
-    """Of the constraints of the path the value and the decisions furthest from 0, as sizes, on average over parts."""
+    """Return the worst of of the constraints of the path the value and the decisions furthest from 0, as sizes, on
+    average over parts.
+    """
     names = {"value": ("value",), "standard_error": ("standard_error",), "decisions": tuple(RATES)}
     found: dict[str, float | None] = {}
     for name, keys in names.items():
@@ -432,7 +436,7 @@ def limit_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """What was learnt, how it was judged, and what came of it."""
+    """Return what was learnt, how it was judged, and what came of it."""
     data, parts, tightest, free = result["dataset"], result["parts"], result["path"][0], result["path"][-1]
     how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
     clear = "clear" if tightest["p_value"] <= CLEAR else "not clear"
@@ -459,7 +463,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What a reader must not overlook."""
+    """Return what a reader must not overlook."""
     warnings, bounds = [], [row["bound"] for row in result["path"] if row["bound"] is not None]
     if result["without"] <= bounds[0]:
         warnings.append(
@@ -550,7 +554,7 @@ class PriceRun(RecordedRun):
         return SideSample(self.data, *asked, feature_map, columns_of(self.asked.constraints))
 
     def _learn(self, bounds: Sequence[float | None]) -> list[tuple[float | None, list[Priced]]]:
-        """What came of all parts under each bound; the outcome depends on no order of finishing."""
+        """Return what came of all parts under each bound; the outcome depends on no order of finishing."""
         parts, rows = self.sample.n_parts, self.sample.train_rows()
         items = [PriceItem(self.asked, part, bound) for bound in bounds for part in range(parts)]
         total = rows * parts * self._steps

@@ -192,27 +192,6 @@ def test_shrunk_entries_match_naive(precision: Precision) -> None:
         assert 5 < np.sum(out == 0) < 95
 
 
-@pytest.mark.parametrize(("precision", "arrays"), [("float64", True), ("float32", False)])
-@pytest.mark.parametrize("sign", [0, -1])
-def test_lines_between_candidates_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
-    made = make_entries(precision, arrays, 1500)
-    bounds = (np.atleast_1d(bound) for bound in (made.lower, made.upper))
-    entries = projections.Shard(made.point.astype(np.float64), made.signs, *bounds)
-    candidates = np.array([-0.5, -0.2, 0.1, 0.1000001, 0.8])
-    cutters = np.array([1.5 * 2.0**16, 1.5 * 2.0**-24, 1.5 * 2.0**-64])
-    bins, expected = np.full((2, 11, 5), np.nan)
-    extremes, bends = np.full((2, 6, 2), np.nan)
-    largest = projections.sum_bends(bins, extremes, entries, candidates, cutters, sign)
-    assert largest == naive.sum_bends(expected, bends, entries, candidates, cutters, sign)
-    np.testing.assert_array_equal(extremes, bends)
-    np.testing.assert_array_equal(bins[:, 4], expected[:, 4])
-    assert 3 < np.sum(bins[:, 4] > 0) < 8
-    straight = bins[:, 4] == 0
-    lines = np.cumsum(bins, axis=0)[straight]
-    np.testing.assert_allclose(lines[:, :3].sum(axis=1), expected[straight, 0], rtol=1e-12)
-    np.testing.assert_array_equal(lines[:, 3], expected[straight, 3])
-
-
 # tests.compiled.test_projectionsnewton
 
 

@@ -16,7 +16,6 @@ from okl.compiled.projections import (
     BlockSums,
     Bounds,
     ProjectionEntries,
-    Shard,
     Windows,
 )
 from okl.foundation.types import FloatArray
@@ -154,30 +153,6 @@ bisect_finely = bisect
 
 def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
     return bisect(kept, min(kept), max(kept), lower, upper, total)
-
-
-def sum_bends(
-    bins: Doubles, extremes: Doubles, entries: Shard, candidates: Doubles, cutters: Doubles, sign: int
-) -> float:
-    """The line of each cell without a bend, from the terms one after another; the pieces are not told apart."""
-    whole = ProjectionEntries(*entries)
-    terms = [one_form(whole, i) for i in range(len(entries.point)) if sign in (0, entries.signs[i])]
-    ends = [-math.inf, *candidates.tolist(), math.inf]
-    lines = np.zeros(bins.shape)
-    extremes[:] = [math.inf, -math.inf]
-    for cell in range(len(bins)):
-        j = cell // 2
-        start, stop = (ends[j + 1], ends[j + 1]) if cell % 2 else (ends[j], ends[j + 1])
-        bends = [bend for v, low, high in terms for bend in (v - high, v - low) if start < bend < stop]
-        if bends:
-            extremes[j] = min(bends), max(bends)
-        lines[cell, 4] = len(bends)
-        for v, low, high in terms:
-            falls = v - high <= start and v - low >= stop and not (cell % 2 and v - high == start)
-            lines[cell, 0] += v if falls else (high if v - high >= stop else low)
-            lines[cell, 3] += falls
-    bins[:] = lines
-    return max(abs(number) for term in terms for number in term if math.isfinite(number))
 
 
 def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[tuple[float, float, float]]:

@@ -62,7 +62,7 @@ class FapgRecord:
 
 @dataclass(frozen=True)
 class Switches:
-    """Which parts of the method are on, by the paper's names.
+    """Switches of the parts of the method, by the paper's names.
 
     bt : backtracking, the Lipschitz estimate grows until the step is proven good
     dec : the estimate shrinks after every iteration
@@ -81,7 +81,7 @@ class Switches:
 @stored("fapg-step-sizes")
 @dataclass(frozen=True)
 class StepState:
-    """Where the scalars stand before an iteration.
+    """Step-size state before an iteration.
 
     iteration : of the next step, from 1; lipschitz, before_lipschitz : L_k and L_(k-1)
     acceleration, before_acceleration : t_k and t_(k-1)
@@ -154,7 +154,7 @@ class StepState:
         )
 
     def may_restart(self, mt: bool) -> bool:
-        """Whether the pause after the last restart is over."""
+        """Return whether the pause after the last restart is over."""
         return not mt or self.iteration > self.restarted_at + self.pause
 
     def _shrunk(self, dec: bool) -> float:
@@ -209,7 +209,7 @@ class Iterates(Protocol):
 
     @property
     def reads(self) -> int:
-        """Of the data so far."""
+        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
         ...
 
     def extrapolate(self, momentum: float) -> None: ...
@@ -248,7 +248,7 @@ class MemoryIterates:
 
     @property
     def reads(self) -> int:
-        """Of the data so far; rows that were read again count as the share that they are of all."""
+        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
         return math.ceil(self._reads)
 
     def extrapolate(self, momentum: float) -> None:
@@ -320,7 +320,7 @@ class MemoryIterates:
         return Checked(objective, certificate, math.sqrt(movement))
 
     def standing(self, lipschitz: float) -> ActiveRows | None:
-        """How firmly rows stand, right after a check with this lipschitz."""
+        """Return the state of all rows right after a check."""
         return standing_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
 
     def kept(self) -> tuple[Iterate, Iterate]:
@@ -341,7 +341,7 @@ _VANISHED = 1e-9  # of the objectives at first
 @stored("fapg-state")
 @dataclass(frozen=True, eq=False)
 class FapgState:
-    """Where a run stands; a value.
+    """State of a run; a value.
 
     pace : scalars before the next iteration; current, previous : the last two points
     best : the point of least primal objective at a check, whose gap is that to the best dual one
@@ -468,7 +468,7 @@ class PartIterates:
 
     @property
     def reads(self) -> int:
-        """Of the awake rows, and of all for a check."""
+        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
         return self._steps.reads + (1 + self._all.reads if self._all else 0)
 
     @property
@@ -502,7 +502,7 @@ class PartIterates:
         return self._all.check(lipschitz)
 
     def standing(self, lipschitz: float) -> ActiveRows | None:
-        """Of all rows, after a check."""
+        """Return the state of all rows right after a check."""
         return self._checked.standing(lipschitz)
 
     def kept(self) -> tuple[Iterate, Iterate]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from threading import local
 from typing import Literal, NamedTuple
 
@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from okl.compiled.projections import (
     ABOVE,
     BLOCK,
-    COLUMNS,
     FOUND,
     Bends,
     BlockSums,
     ProjectionEntries,
-    Shard,
     Windows,
     accumulate,
     bisect,
@@ -37,7 +35,6 @@ from okl.compiled.projections import (
     root_of_bends,
     search_breakpoints,
     shrink,
-    sum_bends,
     sum_blocks,
     sum_bounds,
 )
@@ -401,7 +398,7 @@ class _Sample:
         return Bends(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
-        """Where the sample sums to the total, and how many terms were read."""
+        """Return the root of the sample, and the number of terms read."""
         if self._bends is not None:
             return float(root_of_bends(self._bends, total)), 0
         v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
@@ -420,7 +417,7 @@ class _Sample:
         return float(deviation_of_terms(self.v, self.low, self.high, t))
 
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
-        """Where the sample's sum is within a deviation of the total, and how many terms were read."""
+        """Return where the sample's sum is within a deviation of the total, and the number of terms read."""
         start, stop, visits = -math.inf, math.inf, 0
         if total + deviation < self.highs:
             start, read = self.root(total + deviation, guess)
@@ -482,7 +479,7 @@ class Multipliers(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Where the multiplier of a group is sought, and what is known of it.
+    """Search for the multiplier of a group, and its current bounds.
 
     bracket : holds the multiplier
     interval : the part of it to look at
@@ -808,304 +805,6 @@ def project_truncated_simplex(
     Parameters, what comes back and what is raised are those of `project_box_hyperplane` with signs +1.
     """
     return project_box_hyperplane(out, point, np.ones(len(point), dtype=np.int8), lower, upper, total, theta, n_threads)
-
-
-# Where to look next for a multiplier: candidates for the search over shards.
-
-
-def around(guess: float, magnitude: float, n_candidates: int) -> tuple[float, ...]:
-    """Candidates on both sides of a guess, each twice as near as the one before, the first beyond all bends.
-
-    magnitude : of the largest number; every bend is within twice of it
-    """
-    if magnitude == 0.0:
-        return (guess,)
-    half = n_candidates // 2
-    widths = (2.0 * magnitude + abs(guess)) * np.exp2(-np.arange(half))
-    return _distinct(np.concatenate([guess - widths, guess + widths]))
-
-
-class Bracket(NamedTuple):
-    """An open interval that holds the root, finite or not, and its least and largest bend, of n_bends."""
-
-    start: float
-    stop: float
-    least: float
-    most: float
-    n_bends: int
-
-
-def between(bracket: Bracket, estimate: float, n_candidates: int) -> tuple[float, ...]:
-    """Candidates over the bends of a bracket, dense where the root is to be expected, with both ends.
-
-    Half of them where a line through n bends at random places, drawn to estimate the root, errs; a quarter evenly over
-    the whole range, should the bends not be random; the rest in between, ever wider apart.
-    """
-    start, stop, least, most, n_bends = bracket
-    fixed = [end for end in (start, least, most, stop) if math.isfinite(end)]
-    width = most - least
-    if width == 0.0:
-        return _distinct(np.array(fixed))
-    estimate = min(max(estimate, least), most)
-    error = _DEVIATIONS * width / math.sqrt(n_bends)
-    steps = np.geomspace(error, max(width, error), n_candidates // 8)
-    places = np.concatenate(
-        [
-            np.linspace(least, most, n_candidates // 4),
-            np.linspace(estimate - error, estimate + error, n_candidates // 2),
-            estimate - steps,
-            estimate + steps,
-        ]
-    )
-    return _distinct(np.concatenate([places[(places > least) & (places < most)], fixed]))
-
-
-def _distinct(places: NDArray[np.float64]) -> tuple[float, ...]:
-    """Ascending, each once."""
-    return tuple(np.unique(places).tolist())
-
-
-# What shards answer about a multiplier, read as lines: the sum of all terms between the candidates.
-
-Doubles = NDArray[np.float64]
-
-
-class ShardSums(NamedTuple):
-    """A shard's answer, 12 K + 9 numbers.
-
-    bins : (2 K + 1, 5), how the sum of terms changes from cell to cell, see `okl.compiled.projections`
-    extremes : (K + 1, 2), the least and the largest bend inside each interval
-    magnitude : the largest number among entries and finite bounds
-    """
-
-    bins: Doubles
-    extremes: Doubles
-    magnitude: float
-
-
-class Lines:
-    """The merged sum of terms less the total, g, cell by cell: a line where nothing bends inside."""
-
-    def __init__(self, sums: ShardSums, candidates: Doubles, total: float) -> None:
-        self._pieces = np.cumsum(sums.bins[:, :4], axis=0)  # exact, as the sums are
-        self._bends, self._candidates, self._total = sums.bins[:, COLUMNS - 1], candidates, total
-
-    def excess(self, cell: int) -> tuple[float, int]:
-        """Constant less total, rounded once, and how many terms fall."""
-        high, middle, low, falling = self._pieces[cell].tolist()
-        return math.fsum((high, middle, low, -self._total)), int(falling)
-
-    def at(self, j: int) -> float:
-        """The value of g at candidate j."""
-        excess, falling = self.excess(2 * j + 1)
-        return (excess / falling - float(self._candidates[j])) * falling if falling else excess
-
-    def check_reach(self, sign: int) -> None:
-        """Raise ConfigError if g has one sign up to both infinities, but for rounding."""
-        (most, rises), (least, falls) = self.excess(0), self.excess(len(self._pieces) - 1)
-        # where something still bends, the outer line is not that at infinity
-        most = math.inf if rises or self._bends[0] else most + self._total
-        least = -math.inf if falls or self._bends[-1] else least + self._total
-        # sums of shards are exact, even where those of the signs all but cancel: only the total's rounding is forgiven
-        whose = "the sum of signs times entries is" if sign == 0 else "entries sum to"
-        check_total(self._total, least, most, whose, "total")
-
-    def root_cell(self) -> int:
-        """The cell where g changes from above 0 to 0 or below; the candidate's own where it is 0 there."""
-        first, last = 0, len(self._candidates)
-        while first < last:
-            middle = (first + last) // 2
-            value = self.at(middle)
-            if value == 0.0:
-                return 2 * middle + 1
-            first, last = (middle + 1, last) if value > 0.0 else (first, middle)
-        return 2 * first
-
-    def ends(self, cell: int) -> tuple[float, float]:
-        """Where a cell begins and ends."""
-        j = cell // 2
-        if cell % 2:
-            return float(self._candidates[j]), float(self._candidates[j])
-        start = float(self._candidates[j - 1]) if j > 0 else -math.inf
-        return start, float(self._candidates[j]) if j < len(self._candidates) else math.inf
-
-    def root(self, cell: int) -> float | None:
-        """Where g is 0 in a cell; None if something bends there."""
-        start, stop = self.ends(cell)
-        if cell % 2 == 0 and self._bends[cell]:
-            return None
-        excess, falling = self.excess(cell)
-        if falling:
-            return min(max(excess / falling, start), stop)
-        # level: 0 throughout, or missing the total by rounding; then the end that g comes from is nearest
-        if math.isinf(start):
-            return stop if math.isfinite(stop) else 0.0
-        return start if math.isinf(stop) else 0.5 * (start + stop)
-
-    def secant(self, cell: int, guess: float) -> float:
-        """About where in a cell the root is; the guess where one end is infinite."""
-        start, stop = self.ends(cell)
-        if math.isinf(start) or math.isinf(stop):
-            return guess
-        above, below = self.at(cell // 2 - 1), self.at(cell // 2)
-        return start + (stop - start) * above / (above - below)
-
-
-# The multiplier of a projection whose entries lie on many shards, by a few rounds of sums.
-#
-# A round asks every shard for its sums at many candidates at once; `merge_sums` adds them up, exactly, so that
-# neither the number of shards nor their cut changes a bit of the multiplier. From the sums the search learns between
-# which candidates the root lies and what bends in between, and proposes the next ones. When nothing bends in between,
-# the root is that of one line: exact, as in one process.
-#
-#     search = MultiplierSearch(n_entries, total, guess=last_theta, magnitude=last_magnitude)     while search.theta
-# is None:         parts = [multiplier_sums(values, signs, lower, upper, search.question) for each shard]
-# search = search.answered(merge_sums(parts))     write_projection(out, values, signs, lower, upper, search.theta,
-# -search.theta)  # on each shard
-#
-# For a truncated simplex pair two searches run side by side, of sign 1 and of sign -1, and `write_projection` takes
-# the multiplier of each.
-#
-# Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) to (22), for y-weighted sums; the exact sums are okl's own use of
-# Demmel & Nguyen, ARITH 2013.
-
-
-class Question(NamedTuple):
-    """What a round asks of every shard: sums at candidates (K,), of the entries of one sign or of both (0)."""
-
-    candidates: Doubles
-    cutters: Doubles
-    sign: int
-
-
-def multiplier_sums(
-    values: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, question: Question
-) -> ShardSums:
-    """Answer a question for one shard, whose entries are as those of `project_box_hyperplane`.
-
-    Raises
-    ------
-    DataError : shapes, precisions or signs that do not fit
-    ConfigError : bounds that enclose no number
-    """
-    entries, _ = checked_entries(check_values(values), signs, lower, upper)
-    lows, highs = (as_compiled(np.atleast_1d(bound), np.float64) for bound in (entries.lower, entries.upper))
-    shard = Shard(as_compiled(entries.point, np.float64), entries.signs, lows, highs)
-    n_candidates = len(question.candidates)
-    bins, extremes = np.empty((2 * n_candidates + 1, COLUMNS)), np.empty((n_candidates + 1, 2))
-    magnitude = sum_bends(bins, extremes, shard, question.candidates, question.cutters, question.sign)
-    return ShardSums(bins, extremes, magnitude)
-
-
-def merge_sums(parts: Sequence[ShardSums]) -> ShardSums:
-    """The answer of all shards together; the same bits for any cut into shards, in any order."""
-    bins, extremes = parts[0].bins.copy(), parts[0].extremes.copy()
-    for part in parts[1:]:
-        bins += part.bins
-        np.minimum(extremes[:, 0], part.extremes[:, 0], out=extremes[:, 0])
-        np.maximum(extremes[:, 1], part.extremes[:, 1], out=extremes[:, 1])
-    return ShardSums(bins, extremes, max(part.magnitude for part in parts))
-
-
-def write_projection(
-    out: FloatArray,
-    values: FloatArray,
-    signs: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    plus_theta: float,
-    minus_theta: float,
-) -> None:
-    """Overwrite a shard's out by clip(values - theta, lower, upper), theta by the sign; out may be the values.
-
-    plus_theta, minus_theta : theta and -theta of a hyperplane, or the multipliers of the two searches of a pair
-    """
-    values = check_point(out, values)
-    entries, _ = checked_entries(values, signs, lower, upper)
-    write_clipped(out, entries, plus_theta, minus_theta)
-
-
-@dataclass(frozen=True)
-class MultiplierSearch:
-    """What is known of a multiplier theta after some rounds; a value, small and picklable.
-
-    Parameters
-    ----------
-    n_entries : of all shards together, both signs
-    total : sum_i y_i a_i for sign 0; the sum of the entries of the sign otherwise
-    sign : of the entries that share the multiplier, 0 for both
-    guess : the multiplier of the last iteration; 0 for none
-    magnitude : of the last search, saves a round; 0 for none
-    n_candidates : K, of a round but for the four ends that it keeps, at least 16; a shard sends some 100 K bytes
-
-    Read: theta, None until it is found; rounds, those answered so far; question, of the next round.
-    """
-
-    n_entries: int
-    total: float = 0.0
-    sign: int = 0
-    guess: float = 0.0
-    magnitude: float = 0.0
-    n_candidates: int = 96
-    rounds: int = 0
-    theta: float | None = None
-    candidates: tuple[float, ...] = ()
-
-    @cached_property
-    def question(self) -> Question:
-        """What to ask of every shard next."""
-        candidates = np.array(self.candidates or around(self._start, self.magnitude, self.n_candidates))
-        return Question(candidates, _cutters(self.magnitude, self.n_entries), self.sign)
-
-    @property
-    def _start(self) -> float:
-        return -self.guess if self.sign < 0 else self.guess
-
-    @property
-    def _target(self) -> float:
-        return -self.total if self.sign < 0 else self.total
-
-    def answered(self, sums: ShardSums) -> MultiplierSearch:
-        """The search after a round's merged sums.
-
-        Raises
-        ------
-        ConfigError : no multiplier reaches the total: the set is empty
-        DataError : an entry is not finite
-        """
-        following = replace(self, rounds=self.rounds + 1)
-        if not math.isfinite(sums.magnitude):
-            raise DataError(
-                "A point to project takes finite numbers, but an entry of a shard is not: the step before it has "
-                "diverged, take a shorter one."
-            )
-        if sums.magnitude > self.magnitude:
-            # sums of numbers beyond the cutters are not exact: they are asked for again
-            return replace(following, magnitude=_power_above(sums.magnitude))
-        lines = Lines(sums, self.question.candidates, self._target)
-        lines.check_reach(self.sign)
-        cell = lines.root_cell()
-        root = lines.root(cell)
-        if root is not None:
-            return replace(following, theta=-root if self.sign < 0 else root, candidates=())
-        least, most = sums.extremes[cell // 2].tolist()
-        bracket = Bracket(*lines.ends(cell), least, most, int(sums.bins[cell, COLUMNS - 1]))
-        estimate = lines.secant(cell, self._start)
-        return replace(following, candidates=between(bracket, estimate, self.n_candidates))
-
-
-def _power_above(magnitude: float) -> float:
-    """A power of two above a number: one that grows a little needs no further round."""
-    return math.ldexp(1.0, math.frexp(magnitude)[1] + 1)
-
-
-def _cutters(magnitude: float, n_entries: int) -> Doubles:
-    """1.5 2^e each, such that any sum of four pieces an entry fits into 53 bits of the piece's unit, 2^(e - 52)."""
-    rows = math.ceil(math.log2(n_entries)) + 3
-    first = math.frexp(magnitude)[1] + rows
-    # what a cut leaves is at most half of its unit: the next cutter may be that much smaller
-    exponents = [first - k * (53 - rows) for k in range(3)]
-    return np.array([math.ldexp(1.5, exponent) for exponent in exponents])
 
 
 # The paper's searches for the multiplier, and the one it compares with: the same projections, other ways.

@@ -57,7 +57,7 @@ class LossPart:
     sum: SumOfLosses
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> NDArray[np.float64]:
-        """Of the bias."""
+        """Return the slopes of the bias."""
         size = float(self.sum.weights.sum())
         found = [(-self.sum.slope(margins, float(bias)), 0.0, size) for bias in candidates.ravel()]
         return np.array(found).reshape(*candidates.shape, 3)
@@ -103,7 +103,7 @@ class TailPart:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How the thresholds of a risk are sought, and what they mean.
+    """Search for the thresholds of a risk, and their meaning.
 
     totals : (n_thresholds,), added to minus the derivatives; linear : what totals add to the risk, per threshold
     """
@@ -125,7 +125,7 @@ class Thresholds:
 
 
 def thresholds_of(risk: Risk, intercept: bool) -> Thresholds:
-    """Of a model with or without a bias."""
+    """Return the thresholds of a model with or without a bias."""
     if isinstance(risk, SumOfLosses):
         return Thresholds((0.0,) if intercept else (), tail=False)
     return Thresholds((0.5, 0.5) if intercept else (1.0,), tail=True)
@@ -162,7 +162,7 @@ def found_multipliers(
 
 
 def candidates_a_round(prototype: DualProblem) -> int:
-    """How many of each multiplier."""
+    """Return the number of candidates of each multiplier in a round."""
     # a barrier's prox takes exponentials or roots an entry and candidate, a set's next to nothing
     return _BARRIER_CANDIDATES if isinstance(prototype.region, EntropyBarrier | RootsBarrier) else _CANDIDATES
 
@@ -235,7 +235,7 @@ def _spread(separable: Separable, groups: IntArray) -> Separable:
 
 @stored("dual-extrapolation")
 class Extrapolation(NamedTuple):
-    """Where the next step starts: the momentum, the image there, and the slope of the outer function."""
+    """Start of the next step: the momentum, the image there, and the slope of the outer function."""
 
     momentum: float
     image: FloatArray
@@ -417,7 +417,7 @@ class RestSums:
 @stored("dual-carried-sums")
 @dataclass(frozen=True, eq=False)
 class RunMemory:
-    """What a run remembers from check to check, besides points and pace.
+    """Memory of a run from check to check, in addition to points and step-size state.
 
     penalty : of the current point; first_length, longest_first : of the first point, which smoothing goes by
     multipliers, reaches : of the last step, and how far they moved; thresholds, bias_reaches : of the last check
@@ -521,7 +521,7 @@ class LookCommand:
 @stored("dual-slopes-command")
 @dataclass(frozen=True, eq=False)
 class RiskSlopes:
-    """How steep the risk is at candidate thresholds, (n_thresholds, K)."""
+    """Slopes of the risk at candidate thresholds, (n_thresholds, K)."""
 
     candidates: FloatArray
 

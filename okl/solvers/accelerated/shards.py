@@ -60,7 +60,7 @@ def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.floa
 
 
 def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) -> IntArray:
-    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.ClassGroups.
+    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.Classes.
 
     0 is that of +1. Where there are two groups, 1 is that of -1; where there are more, each other class has one.
     """

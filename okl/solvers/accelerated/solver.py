@@ -266,7 +266,7 @@ class DescentWork:
     total: float
 
     def __call__(self, shard: Shard, value: tuple[FloatArray, int]) -> _Share:
-        """Where the steps lead from w in the round of this number."""
+        """Return where the steps lead from w in the round of this number."""
         point, number = value
         sample = self.samples.drawn(shard, number)
         weights = spread(self.prototype.weights, sample.groups)
@@ -345,7 +345,7 @@ def minimax_start(
 @stored("one-class-state")
 @dataclass(frozen=True, eq=False)
 class ClassState:
-    """Where the solution of one class stands; a value.
+    """State of the solution of one class; a value.
 
     fapg : state of the method, whose points lie beside the shards; value : of the parameter
     log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
@@ -546,7 +546,7 @@ class AcceleratedState:
 
     @property
     def iterations(self) -> int:
-        """Of all classes."""
+        """Return the iterations of all classes."""
         here = () if self.current is None else (self.current.fapg,)
         return sum(one.history[-1].iteration for one in (*(solved.fapg for solved in self.solved), *here))
 
@@ -558,7 +558,7 @@ Bias = Literal["own", "errors"]
 
 
 class SolverMap(Protocol):
-    """What becomes a feature map once a sample of the data has been seen."""
+    """Factory of a feature map, drawn after a sample of the data has been seen."""
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
