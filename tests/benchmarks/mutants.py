@@ -37,56 +37,24 @@ from tests.benchmarks.mutants_without_numba import stand_in
 
 PROJECTIONS = (
     "tests/compiled/test_projections.py",
-    "tests/accelerated/test_projections.py",
-    "tests/accelerated/test_projections_norms.py",
-    "tests/accelerated/test_projections_sharded.py",
+    "tests/solvers/accelerated/test_projections.py",
+    "tests/solvers/accelerated/test_projections_norms.py",
 )
 BUDGET = (
     "tests/compiled/test_budget.py",
-    "tests/online/budget/test_simple_strategies.py",
-    "tests/online/budget/test_costly_strategies.py",
-    "tests/online/budget/test_growing.py",
-    "tests/online/budget/test_joining.py",
-    "tests/online/budget/test_tvm.py",
+    "tests/solvers/online/test_simple_strategies.py",
+    "tests/solvers/online/test_costly_strategies.py",
+    "tests/solvers/online/test_budget.py",
+    "tests/solvers/online/test_strategies.py",
 )
 TARGETS: dict[str, tuple[str, ...]] = {
-    **{f"okl/losses/{name}.py": ("tests/test_losses.py",) for name in ("classes", "making", "residuals")},
-    "okl/compiled/gradients.py": ("tests/compiled/test_gradients.py",),
-    **{
-        f"okl/compiled/{name}.py": (
-            "tests/compiled/test_updates.py",
-            "tests/compiled/test_ball.py",
-            "tests/compiled/test_gradients.py",
-        )
-        for name in ("steplosses", "updates")
-    },
-    "okl/compiled/proximal.py": ("tests/compiled/test_proximal.py",),
-    "okl/compiled/conjugates.py": ("tests/compiled/test_conjugates.py",),
-    **{
-        f"okl/accelerated/projections/{name}.py": PROJECTIONS
-        for name in (
-            "balls",
-            "checked",
-            "hyperplane",
-            "lines",
-            "multiplier",
-            "prepared",
-            "sharded",
-            "threshold",
-            "window",
-        )
-    },
-    **{
-        f"okl/compiled/projections{name}.py": (*PROJECTIONS, "tests/compiled/test_projectionsnewton.py")
-        for name in ("", "bends", "checks", "newton", "root", "sample", "threshold")
-    },
-    **{
-        f"okl/compiled/budget{name}.py": BUDGET
-        for name in (
-            *("", "descent", "forgetron", "gradient", "growing", "neighbours", "passive", "projection", "random"),
-            *("redundant", "sampled", "span", "twin"),
-        )
-    },
+    "okl/losses.py": ("tests/test_losses.py",),
+    "okl/compiled/sgd.py": ("tests/compiled/test_sgd.py", "tests/compiled/test_ball.py"),
+    "okl/compiled/dual_steps.py": ("tests/compiled/test_dual_steps.py",),
+    "okl/compiled/projections.py": PROJECTIONS,
+    "okl/solvers/accelerated/projections.py": PROJECTIONS,
+    "okl/compiled/budget.py": BUDGET,
+    "okl/compiled/budget_maintenance.py": BUDGET,
 }
 
 

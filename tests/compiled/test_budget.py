@@ -37,8 +37,6 @@ from okl.kernels import Gaussian
 from tests.compiled.cases import PRECISIONS
 from tests.naive import budget as naive
 
-# tests.compiled.test_budget
-
 
 def seen_of(code: int, y: float, f: float, wrong_score: float = 0.0, output: int = 2, wrong: int = 1) -> RowResult:
     if code == MULTICLASS_HINGE:
@@ -161,8 +159,6 @@ def test_shrinking_factor_is_the_largest_that_fits() -> None:
     assert 50 < shrunk < 1950
     assert shrinking_factor(1.0, 0.5, 0.0, 1.0) == pytest.approx(15 / 64)  # the parabola is a line
 
-
-# tests.compiled.test_inverse
 
 CAPACITY = 16
 RNG = np.random.default_rng(0)

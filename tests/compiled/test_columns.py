@@ -21,8 +21,6 @@ from okl.compiled.columns import (
 from okl.foundation.types import Precision
 from tests.naive import columns as naive_columns
 
-# tests.compiled.test_pages
-
 SIZES = (37, 100, 8)  # rows of the row groups
 N_INPUTS = 11
 
@@ -121,9 +119,6 @@ def test_scatter_targets_matches_naive_at_any_address(two_classes: bool) -> None
     naive_columns.scatter_targets(expected, positions, stored, scaling(two_classes))
     assert out.tobytes() == expected.tobytes()
     assert len(set(out)) > 2
-
-
-# tests.compiled.test_transpose
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -33,8 +33,6 @@ from tests.naive import constrained as naive
 from tests.naive import constrained as naive_constrained
 from tests.naive.constrained import mapped
 
-# tests.compiled.test_constrained
-
 RADIUS = 1.5
 CONSTRAINED_TOLERANCE = {
     "float32": 1e-3,
@@ -145,8 +143,6 @@ def test_violation_fades_while_rows_go_by() -> None:
     assert quarters[0] > 0
     assert quarters[-1] < 0.2 * quarters[0]
 
-
-# tests.compiled.test_drivers
 
 CODES = [0, 1, 2, 3]
 

@@ -7,8 +7,6 @@ import tests.naive.dual_steps as naive
 from okl.compiled import dual_steps
 from okl.foundation.types import FloatArray
 
-# tests.compiled.test_conjugates
-
 N = 60
 RNG = np.random.default_rng(1)
 UPPER = RNG.uniform(0.5, 3.0, N)
@@ -49,8 +47,6 @@ def test_excess_keeps_its_digits_where_points_are_close(part: Part) -> None:
     expected = 0.5 * float((gradients[1] - gradients[0]) @ step)
     assert getattr(dual_steps, excess)(INSIDE + step, INSIDE, *numbers) == pytest.approx(expected, rel=1e-4)
 
-
-# tests.compiled.test_proximal
 
 N_PROXIMAL = 80
 PROXIMAL_RNG = np.random.default_rng(2)
@@ -101,9 +97,6 @@ def test_sums_match_naive() -> None:
     points[1], points[2] = 0.0, PROXIMAL_UPPER[2]
     assert dual_steps.entropy_sum(points, PROXIMAL_UPPER) == pytest.approx(naive.entropy_sum(points, PROXIMAL_UPPER))
     assert dual_steps.roots_sum(points, PROXIMAL_UPPER) == pytest.approx(naive.roots_sum(points, PROXIMAL_UPPER))
-
-
-# tests.compiled.test_steps
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

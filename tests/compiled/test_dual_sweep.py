@@ -13,8 +13,6 @@ from okl.foundation.types import FloatArray
 from tests.naive import dual_sweep as naive_dual_sweep
 from tests.naive import products as naive_products
 
-# tests.compiled.test_guessedsweeps
-
 GUESSES, FOUND = (0.15, -0.2), (0.3, -0.25)
 
 
@@ -62,9 +60,6 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
     naive_products.add_rows(whole, rows, signs, out)
     np.testing.assert_allclose(image, whole, rtol=1e-11, atol=1e-11)
     assert np.abs(whole - sums[0]).max() > 0.1
-
-
-# tests.compiled.test_sweeps
 
 
 def sweep_arguments(n_rows: int, n_columns: int, precision: str) -> tuple[list[FloatArray], list[Any]]:

@@ -15,8 +15,6 @@ from tests.naive import experts as naive
 from tests.naive import experts as naive_experts
 from tests.naive.constrained import mapped
 
-# tests.compiled.test_expertmaps
-
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_doubled_angles_match_naive(precision: Precision) -> None:
@@ -139,8 +137,6 @@ def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
         rule, mixture = rule_of(case), make_mixture(case, teams)
         assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
 
-
-# tests.compiled.test_experts
 
 CODES = [0, 1, 2, 3]
 

@@ -25,8 +25,6 @@ from tests.compiled.cases import PRECISIONS, TOLERANCE, buffer, make_case, some_
 from tests.naive import fourier as naive
 from tests.naive import fourier as naive_fourier
 
-# tests.compiled.test_fourier
-
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_map_block_matches_naive(precision: Precision) -> None:
@@ -83,8 +81,6 @@ def test_scores_match_naive(precision: Precision) -> None:
     np.testing.assert_allclose(scores, expected, atol=10 * TOLERANCE[precision])
     assert np.std(expected) > 0.1
 
-
-# tests.compiled.test_hadamard
 
 HADAMARD_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 HADAMARD_PRECISIONS: list[Precision] = ["float32", "float64"]
@@ -150,8 +146,6 @@ def test_structured_features_match_naive(precision: Precision) -> None:
     assert expected.std() > 0.1
     np.testing.assert_allclose(features, expected, atol=HADAMARD_TOLERANCE[precision])
 
-
-# tests.compiled.test_projection
 
 PROJECTION_TOLERANCE = {"float32": 1e-4, "float64": 1e-13}
 

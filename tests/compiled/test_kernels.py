@@ -27,8 +27,6 @@ from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS
 from tests.naive import kernels as naive_kernels
 
-# tests.compiled.test_kernelblocks
-
 RULES = [
     KernelRule(GAUSSIAN, 0.1, 0.0, 0),
     KernelRule(LAPLACIAN, 0.2, 0.0, 0),
@@ -106,8 +104,6 @@ def test_nystrom_features_match_naive_on_any_number_of_threads(precision: Precis
         np.testing.assert_allclose(features, expected, atol=10 * RELATIVE_ERROR[precision], rtol=0)
 
 
-# tests.compiled.test_kernelrows
-
 ROW_RULES = [
     KernelRule(GAUSSIAN, 0.1, 0.0, 0),
     KernelRule(LAPLACIAN, 0.2, 0.0, 0),
@@ -174,9 +170,6 @@ def test_equal_rows_have_kernel_value_1_and_far_ones_0(precision: Precision) -> 
         kernel_row(row, supports, x, rule)
         assert row[3] == 1.0
         assert not np.delete(row, 3).any()
-
-
-# tests.compiled.test_kernelsums
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -11,8 +11,6 @@ from okl.compiled.math import exp_negative, exponentials, logarithms, shuffle_fr
 from okl.foundation.types import FloatArray, Precision
 from tests.naive import math as naive_math
 
-# tests.compiled.test_exponential
-
 RELATIVE_ERROR = {"float32": 1.5e-7, "float64": 4e-16}
 
 
@@ -45,9 +43,6 @@ def test_ends_of_the_range_are_exact(precision: Precision) -> None:
     np.testing.assert_array_equal(values, np.array([1.0, 1.0, 0.0, 0.0, np.nan] * 9, dtype=precision))
 
 
-# tests.compiled.test_logarithm
-
-
 def test_logarithms_match_naive_to_rounding_over_the_whole_range() -> None:
     near = 1.0 + np.concatenate([-np.logspace(-16, -0.3, 4000), np.logspace(-16, 0.3, 4000)])
     values = np.concatenate([np.exp(np.linspace(-708.0, 709.0, 40_001)), near, [1.0, 0.5, 2.0]])
@@ -57,9 +52,6 @@ def test_logarithms_match_naive_to_rounding_over_the_whole_range() -> None:
     assert np.abs(expected).min() == 0.0 < 1e-15 < np.abs(expected[expected != 0.0]).max()
     np.testing.assert_allclose(found, expected, rtol=5e-16, atol=0.0)
     assert found[-3] == 0.0
-
-
-# tests.compiled.test_shuffling
 
 
 @pytest.mark.parametrize("last", [0, 1, 7, 300])
@@ -82,8 +74,6 @@ def test_every_permutation_is_as_likely_as_another() -> None:
     assert len(counts) == 24
     assert set(counts.values()) == {1}
 
-
-# tests.compiled.test_waves
 
 LARGEST_ERROR = {"float32": 1e-6, "float64": 1e-12}
 

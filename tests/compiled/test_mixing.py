@@ -24,8 +24,6 @@ from okl.compiled.sgd import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, S
 from okl.foundation.types import FloatArray, Task
 from tests.naive import mixing as naive_mixing
 
-# tests.compiled.test_hedge
-
 Doubles = NDArray[np.float64]
 CODES: dict[Task, int] = {"binary": 0, "multiclass": 2, "regression": 3}
 N_ROWS, N_EXPERTS, N_CLASSES = 400, 5, 4
@@ -148,8 +146,6 @@ def test_gap_is_zero_where_all_lose_the_same() -> None:
     assert mixability_gap(p, np.array([0.0, 1.0]), np.inf) == pytest.approx(0.8)
     assert 0 < mixability_gap(p, np.array([0.0, 1.0]), 2.0) < 0.8
 
-
-# tests.compiled.test_fixedshare
 
 ETA, ALPHA = 0.5, 0.01
 

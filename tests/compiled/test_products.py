@@ -11,8 +11,6 @@ from okl.compiled import products as compiled_products
 from okl.compiled.products import add_segments, multiply_segments, new_claims
 from tests.naive import products as naive_products
 
-# tests.compiled.test_rowpasses
-
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("n_rows", [1, 4, 7, 30])
@@ -59,9 +57,6 @@ def test_listed_rows_match_naive(n_listed: int, precision: str) -> None:
     np.testing.assert_allclose(alone, 1.0, rtol=1e-13, atol=1e-13)
     if n_listed == 11:
         assert np.abs(expected - 1.0).min() > 1e-3
-
-
-# tests.compiled.test_segments
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -22,8 +22,6 @@ from tests.compiled.cases import PRECISIONS, TOLERANCE
 from tests.naive import projections as naive
 from tests.naive import projections as naive_projections
 
-# tests.compiled.test_projections
-
 SIZE = BLOCK + 700  # a whole block and a part of one, no multiple of 8
 KINDS = [("float64", False), ("float64", True), ("float32", False)]  # bounds are arrays of float64 for both
 WINDOWS = {
@@ -192,9 +190,6 @@ def test_shrunk_entries_match_naive(precision: Precision) -> None:
         assert 5 < np.sum(out == 0) < 95
 
 
-# tests.compiled.test_projectionsnewton
-
-
 def entries_of(precision: Precision, arrays: bool, size: int = 500) -> ProjectionEntries:
     rng = np.random.default_rng(size)
     point = np.round(rng.standard_normal(size), 2).astype(precision)
@@ -240,9 +235,6 @@ def test_steps_from_a_guess_give_up_where_nothing_is_free() -> None:
     entries = entries_of("float64", False)
     assert not improve_multiplier(entries, 3.0, 50.0)[2]
     assert not improve_multipliers(entries, 3.0, 3.0, 0.1, 50.0)[3]
-
-
-# tests.compiled.test_shardsums
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -52,8 +52,6 @@ from tests.naive import sgd as naive_sgd
 from tests.naive.constrained import mapped
 from tests.naive.fourier import score_block
 
-# tests.compiled.test_gradients
-
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
@@ -80,8 +78,6 @@ def test_scores_that_tie_are_counted_as_naive_does(code: int) -> None:
     assert_same(summed, expected, 1e-12)
     assert 0 < expected.counts[MISTAKES] < len(case.inputs)
 
-
-# tests.compiled.test_nogd
 
 CODES = [HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED]
 KNOWN, ROWS = 7, 83
@@ -132,8 +128,6 @@ def test_ties_and_zero_kernels_match_naive(code: int) -> None:
     assert fill_budget(ours, known, among, targets, rule) == naive_sgd.fill_budget(twin, known, among, targets, rule)
     assert_same(ours, twin, 1e-12)
 
-
-# tests.compiled.test_primalsteps
 
 PEGASOS_ROWS, COLUMNS = 60, 7
 AVERAGES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
@@ -203,8 +197,6 @@ def test_steps_with_a_kernel_match_naive(batch: int, project: bool) -> None:
         np.testing.assert_allclose(after.averaged(0.02), averaged, atol=1e-7)
         assert after.progress.updates == updates
 
-
-# tests.compiled.test_updates
 
 UPDATE_CODES = [0, 1, 2, 3]
 

@@ -12,8 +12,6 @@ import pytest
 from okl.compiled import threads
 from okl.compiled.threads import ThreadPool, give_up_turns, new_turns, pass_turn, settle_apart, this_core, wait_turn
 
-# tests.compiled.test_cores
-
 
 def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
     """In a thread of its own: what is taken afterwards, and where it may run before and afterwards."""

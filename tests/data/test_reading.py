@@ -41,8 +41,6 @@ from okl.models.inputs import read_as
 from okl.models.pieces import read_table, table_pieces
 from tests.data.sources import inputs_of, parquet, replaced, settings, table
 
-# tests.store.test_flatreading
-
 
 def made(folder: Path, content: pa.Table, **values: Any) -> Dataset:
     folder.mkdir(exist_ok=True)
@@ -251,9 +249,6 @@ def test_what_is_known_of_a_part_file_is_gone_with_it(compression: str, tmp_path
         assert metadata() is None
     finally:
         gc.enable()
-
-
-# tests.store.test_reading
 
 
 def reading_data(folder: Path, content: pa.Table, **values: Any) -> Dataset:

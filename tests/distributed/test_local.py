@@ -18,8 +18,6 @@ from okl.distributed.local import LocalExecution, ReadAhead, ReadInTurn
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.types import Precision
 
-# tests.execution.test_readahead
-
 WINDOW_BYTES = 4 * 6 * 700  # 700 rows: each window holds some row groups, none all
 
 
@@ -192,9 +190,6 @@ def test_no_rows_is_no_window(data: Dataset) -> None:
 def test_rows_are_a_named_pair(data: Dataset) -> None:
     with LocalExecution(1) as execution:
         assert isinstance(next(execution.stream(data, windows_of(data), 0, 1, "float32")), Rows)
-
-
-# tests.execution.test_readinturn
 
 
 class TurnRecorder:

@@ -9,8 +9,6 @@ from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import KERNELS, CustomKernel, Gaussian, Linear, make_kernel
 
-# tests.features.test_scoring
-
 ROWS = 1300
 SIZES = [1, 2, 3, 7, 64, 255, 256, 600]
 
@@ -69,8 +67,6 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ConfigError, match="do not fit a feature map of 180 columns"):
         score_rows(fourier, weights[:, :-1], inputs)
 
-
-# tests.test_expansions
 
 N_INPUTS = 6
 

@@ -19,8 +19,6 @@ from flows.stack.status import leaving, schedules_at
 from flows.stack.supervisor import Child, Running, StackOptions
 from okl.foundation.errors import ExecutionError
 
-# tests.flows.test_stack_running
-
 
 def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
     waiting = Child("waiting", (sys.executable, "-c", "import time; time.sleep(60)"), {}, memory_limit=1)

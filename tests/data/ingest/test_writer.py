@@ -232,9 +232,6 @@ def test_rows_that_cannot_be_read_are_named_as_in_one_process(
     assert failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"), two_workers) == message
 
 
-# tests.store.test_statistics
-
-
 def merge_all(parts: Iterable[ColumnMoments], n_columns: int) -> ColumnMoments:
     return reduce(merge_moments, parts, empty_moments(n_columns))
 

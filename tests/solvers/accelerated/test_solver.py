@@ -39,8 +39,6 @@ from tests.solvers.accelerated.model_cases import (
     two_classes,
 )
 
-# tests.accelerated.test_problems
-
 ALL = MAKERS | WITH_MARGINS
 
 
@@ -160,8 +158,6 @@ def test_excess_of_logistic_losses_is_whole_where_shares_vanish() -> None:
     outcome = solve(L1LogisticRegression(1e5).problem(rows), Fapg(tolerance=1e-3))[1]
     assert "asked for" in outcome.reason
 
-
-# tests.accelerated.test_warm
 
 ROWS = 1500
 Windows = dict[str, tuple[Dataset, Dataset]]

@@ -41,8 +41,6 @@ from okl.solvers.online.constraints import (
 from tests.naive.constrained import step
 from tests.solvers.online.constraints_cases import sensitive_data
 
-# tests.online.constraints.test_grammar
-
 DIFFERENCE = MeanDifference(ConstraintGroup("f71", "1"), ConstraintGroup("job title", "night shift"))
 
 
@@ -98,8 +96,6 @@ def test_a_constraint_has_a_limit() -> None:
         Constraint(Covariance("a"), low=math.nan)
 
 
-# tests.online.constraints.test_limits
-
 NAMES = ("mean(a=1) >= 0.5", "mean(a=1) <= 0.2", "covariance(b) <= 0")
 
 
@@ -141,8 +137,6 @@ def test_equality_has_no_room_for_a_margin() -> None:
     assert abs(kept.values(kept.nearest(np.ones(6)))[0]) < 1e-9
 
 
-# tests.online.constraints.test_measuring
-
 TEXTS = (
     "abs(covariance(s)) <= 0.001",
     "difference(how=often, how=never) <= 9",
@@ -180,8 +174,6 @@ def test_scores_and_decisions_are_measured_as_defined(tmp_path: Path) -> None:
     assert found[3]["decision_covariance"] == pytest.approx(np.cov(named, c, bias=True)[0, 1])
     assert abs(found[0]["positive_rate_difference"]) > 0.01
 
-
-# tests.online.constraints.test_rows
 
 ROW_TEXTS = ("abs(covariance(s)) <= 0.01", "difference(how=often, how=never) <= 0", "mean(s=0) >= -1", "norm <= 5")
 

@@ -18,8 +18,6 @@ from okl.solvers.online.experts import (
 )
 from tests.solvers.online.experts_cases import SPREADS, make_candidates, make_learner, make_rows
 
-# tests.online.experts.test_candidates
-
 SAMPLE = np.random.default_rng(2).standard_normal((200, 5)).astype(np.float32)
 
 
@@ -84,9 +82,6 @@ def test_what_does_not_fit_is_named() -> None:
         Candidates(make_candidates().bases, 0)
     with pytest.raises(DataError, match="sampled rows"):
         draw_candidates(SAMPLE[:0], 10, 0)
-
-
-# tests.online.experts.test_schedule
 
 
 @pytest.mark.parametrize("n_rows", [1, 300, 799, 800, 1599, 1600, 20_640, 50_000, 10**7])

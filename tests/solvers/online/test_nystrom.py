@@ -23,8 +23,6 @@ from tests.naive.sgd import NaiveNOGD
 from tests.solver_cases import LOSSES, MODES, last_state
 from tests.solvers.online.nogd_cases import BUDGET, KERNELS, N_INPUTS, NOGD_LOSSES, ROWS, make_learner, make_rows, part
 
-# tests.online.test_llsvm
-
 
 def ring_rows(n_rows: int = 600, n_classes: int = 2) -> Rows:
     """Classes are rings around each other: no linear function of the inputs separates them."""
@@ -111,9 +109,6 @@ def test_rows_it_cannot_learn_are_refused() -> None:
 def test_parameters_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         LowRankLinearSVM(Gaussian(1.0), **({"n_landmarks": 5} | wrong))
-
-
-# tests.online.test_nogd
 
 
 def twin_of(learner: NOGDLearner) -> NaiveNOGD:
@@ -284,9 +279,6 @@ def test_shards_cannot_be_averaged_before_there_is_a_map() -> None:
         learner.fork(few)
     with pytest.raises(ConfigError, match="no map yet"):
         learner.join(few, [few])
-
-
-# tests.online.test_nogdrecipe
 
 
 @pytest.fixture(scope="module")

@@ -234,8 +234,6 @@ def test_wrong_numbers_and_combinations_are_refused(options: dict[str, Any]) -> 
         Scs(**options)
 
 
-# tests.subgradient.test_wolfe
-
 ROWS, LAM = 400, 0.003
 
 
