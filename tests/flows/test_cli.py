@@ -159,7 +159,7 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
     assert there["timeline"]["workers"] == 2
     page, picture = (tmp_path / "there" / name for name in ("report.html", "dask-report.html"))
     assert f'<a href="{picture.name}">' in page.read_text()
-    assert "Where the time went" in page.read_text()
+    assert "Activity of this process and of each worker over time" in page.read_text()
     assert "</html>" in picture.read_text()
     lanes = set(pq.read_table(tmp_path / "there" / "timeline.parquet")["lane"].to_pylist())
     assert "driver" in lanes
@@ -213,7 +213,7 @@ def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
     absent = terminal.okl("deploy", tmp_path / "absent.parquet")
     assert (absent.code, "does not exist" in absent.sentence) == (2, True)
     adrift = terminal.okl("deploy", "--passes", "2")
-    assert (adrift.code, "give the data set too" in adrift.sentence) == (2, True)
+    assert (adrift.code, "add the argument DATASET" in adrift.sentence) == (2, True)
     budget = ["--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01", "--kernel", "laplacian"]
     refused = terminal.okl("deploy", source, *budget, "--rank", "3")
     assert (refused.code, "takes no rank" in refused.sentence) == (2, True)

@@ -134,6 +134,6 @@ def test_several_files_are_refused_with_the_corrected_command(
     assert told.sentence.endswith("'*.csv'")
     Path("fourth.csv").touch()
     told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
-    assert told.sentence.endswith("Put them into a folder of their own, and give that.")
+    assert told.sentence.endswith("Put the files into one folder, and give the folder.")
     told = terminal.okl(*command.split(), "part 1.csv", "this", "that")
     assert "unexpected extra argument(s)" in told.err

@@ -163,7 +163,10 @@ def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.M
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with (
         temporary_settings({"api.url": "http://127.0.0.1:9/api", "client.max_retries": 0}),
-        pytest.raises(ExecutionError, match=r"http://127\.0\.0\.1:9/api does not answer \(.*\)\. Start it \(`okl up`"),
+        pytest.raises(
+            ExecutionError,
+            match=r"http://127\.0\.0\.1:9/api does not answer \(.*\)\. Start it \(okl's own server: `okl up`\)",
+        ),
     ):
         count()
     assert "does not answer (busy). Start it, or unset PREFECT_API_URL" in no_answer_message(

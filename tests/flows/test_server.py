@@ -108,8 +108,8 @@ def test_start_returns_at_once_and_connections_are_refused_until_ready(used_home
 
 def test_the_server_dies_with_a_killed_parent(used_home: Path) -> None:
     source = (
-        "import sys, time; from pathlib import Path; from flows.server import OwnServer\n"
-        "server = OwnServer(Path(sys.argv[1])); server.start(); server.wait_ready()\n"
+        "import sys, time; from pathlib import Path; from flows.server import TemporaryServer\n"
+        "server = TemporaryServer(Path(sys.argv[1])); server.start(); server.wait_ready()\n"
         "print(server.process.pid, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", source, str(used_home)]

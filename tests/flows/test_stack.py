@@ -93,7 +93,7 @@ def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
     pid = supervisor_of(stack_folder(home))
     again = okl(home, "up")
     assert (again.code, again.out) == (0, up.out)
-    assert "already, since" in again.err
+    assert "okl is up (running since" in again.err
     assert supervisor_of(stack_folder(home)) == pid is not None
 
 
@@ -128,7 +128,7 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
         deployment = client.read_deployment_by_name("okl-train/default")
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
-        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 60.0)
+        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 120.0)
     (one,) = status(home)["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
