@@ -59,9 +59,9 @@ def mark_killed_runs() -> int:
 def is_dead_process(tag: str) -> bool:
     """Return whether a tag names a process of this host that has ended.
 
-    >>> is_gone(process_tag()), is_gone("okl"), is_gone("okl-process:elsewhere:1:0")
+    >>> is_dead_process(process_tag()), is_dead_process("okl"), is_dead_process("okl-process:elsewhere:1:0")
     (False, False, False)
-    >>> is_gone(f"okl-process:{platform.node()}:{os.getpid()}:0")  # the process id has been reused
+    >>> is_dead_process(f"okl-process:{platform.node()}:{os.getpid()}:0")  # the process id has been reused
     True
     """
     match = PROCESS.fullmatch(tag)

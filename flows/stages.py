@@ -77,7 +77,7 @@ HANGING_SECONDS = 60.0  # a stage that runs this long beyond its timeout cannot 
 def is_transient(error: BaseException) -> bool:
     """Return whether a failure is transient: of a worker, the network or storage, never of data or settings.
 
-    >>> is_passing(TimeoutError()), is_passing(ConnectionResetError()), is_passing(ValueError("rows"))
+    >>> is_transient(TimeoutError()), is_transient(ConnectionResetError()), is_transient(ValueError("rows"))
     (True, True, False)
     """
     seen: BaseException | None = error

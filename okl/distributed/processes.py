@@ -115,9 +115,9 @@ class RunningWorkers:
 def standing_workers(wanted: int) -> RunningWorkers | None:
     """The workers that are offered, if they are as many as are wanted; None if there are none, or too few.
 
-    >>> os.environ[VARIABLE] = Standing("tcp://127.0.0.1:8786", 2).text()
+    >>> os.environ[VARIABLE] = RunningWorkers("tcp://127.0.0.1:8786", 2).text()
     >>> standing_workers(2), standing_workers(3)
-    (Standing(scheduler='tcp://127.0.0.1:8786', workers=2, tls=None), None)
+    (RunningWorkers(scheduler='tcp://127.0.0.1:8786', workers=2, tls=None), None)
     >>> del os.environ[VARIABLE]
     """
     try:

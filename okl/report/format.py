@@ -56,7 +56,7 @@ def number(value: object) -> str:
 def duration(value: object) -> str:
     """Format a duration in seconds.
 
-    >>> seconds(0.0123), seconds(75.2), seconds(None)
+    >>> duration(0.0123), duration(75.2), duration(None)
     ('0.012 s', '75.2 s', '-')
     """
     if not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -84,8 +84,8 @@ def percent(share: float | None, digits: int = 4) -> str:
 def mistake_rate_text(share: float | None) -> str:
     """Format a mistake rate as a percentage with two decimals, or with significant digits if it is tiny.
 
-    >>> rate(0.12345), rate(0.5), rate(0.00001), rate(0.0), rate(None)
-    ('12.35%', '50.00%', '0.001%', '0.00%', '-')
+    >>> [mistake_rate_text(share) for share in (0.12345, 0.5, 0.00001, 0.0, None)]
+    ['12.35%', '50.00%', '0.001%', '0.00%', '-']
     """
     return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
 

@@ -472,7 +472,7 @@ def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], sh
     counts : (n + 2,), the first and last beyond the edges
     share : share of the rows, in (0, 1)
 
-    >>> within([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)
+    >>> absolute_residual_quantile([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)
     1.0
     """
     inner = np.array(counts[1:-1], dtype=np.float64)

@@ -108,7 +108,7 @@ def test_an_input_that_is_a_key_too_is_refused_where_it_would_change(tmp_path: P
     save_model(make_model("binary"), tmp_path / "model")
     source = tmp_path / "s.csv"
     source.write_text("width,height\n007,1\n8,2\n")
-    with pytest.raises(DataError, match=r"'width' is an input of the model, .* such as 00501\. Leave the key out"):
+    with pytest.raises(DataError, match=r"'width' is a numeric input and a key, .* such as 00501 .*Remove the key"):
         okl.predict(tmp_path / "model", source, tmp_path / "out", keys=("width",))
     source.write_text("width,height\n7,1\n8,2\n")
     okl.predict(tmp_path / "model", source, tmp_path / "out", keys=("width",))

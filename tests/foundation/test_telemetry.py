@@ -246,10 +246,10 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     assert timeline_picture(told, LIGHT) == light
     result = {"timeline": told, "workers": 20}
     assert timeline_facts(result)[0][0] == "Workers"
-    assert "its 20 workers' time went to" in str(timeline_sentence(result))
+    assert "Training time of 20 workers: " in str(timeline_sentence(result))
     alone = {"timeline": {"shares": told["shares"], "workers": 1}}
-    assert "its worker's time went to" in str(timeline_sentence(alone | {"workers": 1}))
-    assert "its thread's time went to" in str(timeline_sentence(alone))
+    assert "Training time of 1 worker: " in str(timeline_sentence(alone | {"workers": 1}))
+    assert "Training time of 1 thread: " in str(timeline_sentence(alone))
     (run,) = fact_tables(result | {"settings": {}})
     names = [name for name, _ in run.rows]
     assert "timeline.workers" in names

@@ -175,7 +175,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
 DAMAGE |= {
     "missing": (lambda folder: (folder / STATE).unlink(), "state.json is damaged: it cannot be read"),
     "beside torn": (torn(f"{BESIDE}/shard.npy"), r"shard\.npy is damaged: it has \d+ bytes, and 200 were written"),
-    "newer": (newer, r"format 99, from the future: this okl knows formats up to 2\. Go on with the okl"),
+    "newer": (newer, r"has format 99, but this version of okl reads formats up to 2\. Resume with the version of okl"),
 }
 
 

@@ -86,7 +86,10 @@ def test_options_of_recorded_runs_are_refused(
     rows: pa.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
-    assert "no option but --key and --registry" in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
+    assert (
+        "accepts only the options --key and --registry"
+        in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
+    )
     assert "needs --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
 
 
@@ -228,7 +231,7 @@ def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> Non
     assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
     told = scored_text(result).splitlines()
     assert told[0].startswith("3 rows scored by ")
-    assert told[1] == "rows without a score, as they miss a value (missing = drop): 2"
+    assert told[1] == "rows without a score because of a missing value (missing = drop): 2"
     written = scores_of(tmp_path / "out").column("prediction").drop_null().to_numpy()
     assert (result["rows"], result["scored"], len(written)) == (5, 3, 3)
     assert result["mean_prediction"] == pytest.approx(written.mean())
