@@ -33,7 +33,6 @@ from okl.runs.compare_settings import CompareSettings
 COMPARE = Options(
     CompareSettings,
     (*("folds", "holdout", "grid", "halving", "rows", "kernel", "bandwidth", "frequencies", "map", "tolerance"),
-     *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
      *("iterations", "memory", "seed", "precision", *EXECUTION_FIELDS, "out", "name")),
 )  # fmt: skip
 # the comparison has a --holdout of its own: training rows that models are evaluated on
@@ -45,27 +44,15 @@ TRYING: Section = (
     "Models and validation",
     ("models", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
 )
-PRICE: Section = (
-    "Cost of a constraint",
-    ("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
-)
 
 
 class _Compare(SectionedCommand):
-    """Command that accepts `--constraint-path` without a value for auto, which typer cannot express."""
+    """Command whose options are grouped under headings."""
 
-    sections = (OF_SOURCES, TRYING, PRICE, *SECTIONS)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        completed = [*args]
-        for index, argument in enumerate(args):
-            following = args[index + 1 : index + 2]
-            if argument == "--constraint-path" and (not following or following[0].startswith("--")):
-                completed.insert(index + 1, "auto")
-        return super().parse_args(ctx, completed)
+    sections = (OF_SOURCES, TRYING, *SECTIONS)
 
 
-@app.command(cls=_Compare, short_help="Compare models on the same folds, or the cost of a constraint, with a report.")
+@app.command(cls=_Compare, short_help="Compare models on the same folds and save the best one, with a report.")
 @accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
@@ -85,7 +72,7 @@ def compare(
     For classification only. To compare finished runs of okl train, use okl runs.
 
     Recorded by Prefect. The table shows the spread over folds, the certified gap, and a paired test against the best
-    model. With --constraint, bounds of the constraint are compared instead of models: the accuracy that each costs.
+    model.
     """
     values: OptionValues = {"data": data_location(dataset), "models": models} | given
     if "out" in given:
@@ -93,11 +80,12 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
-    from okl.runs.compare_run import check, summary_text
+    from okl.runs.compare_report import text_summary
+    from okl.runs.compare_run import check
 
     check(settings)
     result = run_recorded(lambda: _load(settings), settings, terminal_observer())
-    print_result(result, json, "" if json else summary_text(result))
+    print_result(result, json, "" if json else text_summary(result))
 
 
 def _load(settings: CompareSettings) -> Callable[[Any], Any]:

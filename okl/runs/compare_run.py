@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from okl.data.executor import Rows
 from okl.data.manifest import open_dataset, peak_memory_bytes, provenance
 from okl.features.base import FeatureMap
-from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import DivergedError, OklError
 from okl.foundation.folders import check_published
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.foundation.types import Precision
-from okl.kernels import Gaussian
 from okl.models.file import Model, save_model
 from okl.report.format import scalar_metrics
-from okl.runs import compare_report, price
 from okl.runs.compare import (
-    Asked,
     ComparedGrid,
     Entrant,
     ModelSearch,
     RecordedRun,
     Sample,
     Winner,
-    asked_of,
     check_data,
     entrants,
     fit_winner,
@@ -38,7 +30,6 @@ from okl.runs.compare import (
     is_certified,
     make_grid,
     map_choice,
-    refuse_options_of_paths,
     signs_of_classes,
     table_of,
     test_name,
@@ -52,12 +43,10 @@ from okl.runs.evaluate import ConstantPredictor, predictor_tallies
 from okl.runs.plan import check_workers
 from okl.runs.precompile import compile_ahead as compile_solver
 from okl.runs.precompile import synthetic_rows
-from okl.runs.price import PRICE_STAGES, PriceRun, best_trial, make_learner, measure
 from okl.runs.results import describe_data
 from okl.solvers.accelerated.fitting import path
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.online.constraints import Constraint, Covariance
 from okl.solvers.online.solver import SAMPLE_ROWS
 
 # Compiling ahead of a comparison what it will call, while its server starts anyway.
@@ -76,9 +65,6 @@ def compile_ahead(settings: CompareSettings) -> None:
         return
     with suppress(OklError):  # of rows that nobody has; the run finds what is wrong with its own
         schema = open_dataset(settings.data).schema
-        if settings.constraints:
-            _learn_briefly(synthetic_rows(schema, train_settings(settings, "fogd")), settings.precision)
-            return
         for name in entrants(settings):
             if not is_certified(name):
                 compile_solver(train_settings(settings, name))
@@ -96,20 +82,6 @@ def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtyp
             value = 0.01 if grid.parameter == "kappa" else grid.value(grid.places[0], 0, len(signs), grid.high(rows))
             (point,) = path(name, rows, [value], BRIEFLY)
             with_biases([point.solution.weights], [point.solution.bias], True, features, [signs])
-
-
-def _learn_briefly(rows: Rows, precision: Precision) -> None:
-    """FOGD with and without a limit, and the best weights, of made-up rows."""
-    inputs = np.ascontiguousarray(rows.inputs[:, :COLUMNS])
-    feature_map = draw_fourier_map(Gaussian(1.0), inputs.shape[1], ROWS, 0, precision)
-    columns = {"": inputs[:, 0].astype(np.float64)}
-    asked = Asked((Constraint(Covariance(""), -BRIEF_BOUND, BRIEF_BOUND),), 1.0)
-    for bound in (None, BRIEF_BOUND):
-        learner = make_learner(asked, bound, feature_map, feature_map.transform(inputs), columns)
-        predictor = learner.predictor(learner.learn(learner.start(), Rows(inputs, rows.targets)))
-        few = Rows(feature_map.transform(inputs[:ROWS]), rows.targets[:ROWS])
-        best_trial(learner, few, Rows(inputs[:ROWS], rows.targets[:ROWS]))
-        measure(asked.constraints, predictor, inputs, columns)
 
 
 # The story of a comparison: plan, search, learn the winner again, evaluate it, save it, report.
@@ -267,7 +239,7 @@ class ComparisonRun(RecordedRun):
         return {split: found.get("winner") for split, found in figures.items()} | {"baselines": {"majority": baselines}}
 
 
-# Which comparison the settings mean: of models, or of bounds of a constraint.
+# Entry points of a comparison.
 
 
 def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -275,41 +247,19 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> dict
 
     Returns
     -------
-    what `okl compare --json` prints: of models models (the table), winner, certificate, test, model (its folder), run,
-    ...; with a constraint path (a row a bound), run, ...
+    what `okl compare --json` prints: models (the table), winner, certificate, test, model (its folder), run, ...
 
     Raises
     ------
     OklError : one sentence that says what is wrong; nothing half-written stays
     """
     check(settings)
-    return perform(open_run(settings, observer or NullObserver()), stages_of(settings))
+    return perform(ComparisonRun(settings, observer or NullObserver()), COMPARE_STAGES)
 
 
 def check(settings: CompareSettings) -> None:
     """Refuse what can be known to be wrong without reading rows, starting a server or starting workers."""
     check_workers(settings)
-    if settings.constraints:
-        asked_of(settings)
-    else:
-        refuse_options_of_paths(settings)
-        entrants(settings)
+    entrants(settings)
     check_data(settings)
     check_published(folder_of(settings))
-
-
-def open_run(settings: CompareSettings, observer: Observer) -> ComparisonRun | PriceRun:
-    """Return the run for the settings, not started."""
-    return PriceRun(settings, observer) if settings.constraints else ComparisonRun(settings, observer)
-
-
-def stages_of(settings: CompareSettings) -> tuple[str, ...]:
-    """Names of its stages, in order."""
-    return PRICE_STAGES if settings.constraints else COMPARE_STAGES
-
-
-def summary_text(result: Mapping[str, Any]) -> str:
-    """Aligned lines for a terminal."""
-    if result.get("kind") == "constraint path":
-        return price.text_summary(result)
-    return compare_report.text_summary(result)

@@ -25,24 +25,9 @@ def _number_or_test(value: object) -> object:
         return value
 
 
-def _bounds(value: object) -> object:
-    """Numbers from one text, commas between them, but for the word auto; rising, each once."""
-    if isinstance(value, str) and value.strip() != "auto":
-        value = tuple(word.strip() for word in value.split(",") if word.strip())
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, (tuple, list)):
-        try:
-            return tuple(sorted({float(word) for word in value}))
-        except (TypeError, ValueError):
-            return value
-    return value
-
-
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_test)]
-Bounds = Annotated[Annotated[tuple[Positive, ...], Field(min_length=1)] | Literal["auto"], BeforeValidator(_bounds)]
 
 
 class CompareSettings(ExecutionSettings):
@@ -82,21 +67,6 @@ class CompareSettings(ExecutionSettings):
     )
     iterations: int = Field(
         300, ge=1, description="most of them a value in the search; the winner takes four times as many"
-    )
-    constraints: tuple[str, ...] = Field(
-        (),
-        description="such as 'abs(covariance(COLUMN)) <= 0.01', as okl train takes them: in place of many models, FOGD "
-        "along a path of bounds: what a constraint costs",
-    )
-    constraint_path: Bounds = Field(
-        "auto",
-        description="bounds that constraints abs(...) <= BOUND take in turn, commas between; auto (or no value): grid "
-        "of them, from the BOUND given by equal factors up to what FOGD comes to without it",
-    )
-    radius: Positive | None = Field(None, description="constraint: of the ball that weights stay in; or 'norm <= 10'")
-    learn_sensitive: bool = Field(False, description="constraint: learn from the columns that it looks at, too")
-    certify: bool = Field(
-        True, description="constraint: beside FOGD the best weights under each bound, within 1% of the least loss"
     )
     memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
     seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")

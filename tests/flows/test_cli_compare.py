@@ -13,7 +13,6 @@ from okl.runs.compare_settings import CompareSettings
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
 from tests.runs.compare.sets import make_set
-from tests.solvers.online.constraints_cases import sensitive_data
 
 
 def test_models_are_compared_recorded_and_the_best_one_scores(
@@ -39,26 +38,6 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     assert len(list((tmp_path / "scores").glob("*.parquet"))) > 0
 
 
-def test_the_price_of_a_constraint_is_a_curve(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
-    data = sensitive_data(tmp_path)
-    constraints = ["--constraint", "abs(covariance(s)) <= 0.02", "--constraint", "norm <= 8"]
-    asked = ["--folds", "2", "--rows", "400", "--frequencies", "15", "--grid", "2", "--no-certify"]
-    typed = ["compare", data.folder, *constraints, "--constraint-path", *asked, "--out", tmp_path / "run"]
-    shown = terminal.okl(*typed)
-    assert (shown.code, shown.err) == (0, "")
-    assert "Held-out rows" in shown.out
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert [row["bound"] for row in result["path"]][::2] == [0.02, None]
-    reports = query(configured.home, "select data from artifact where key = 'okl-compare-report'")
-    (report,) = [content for (content,) in reports if "what a constraint costs" in content]
-    assert report.count("data:image/png") == 2
-
-    nobody = terminal.okl("compare", data.folder, "--constraint", "abs(covariance(nobody)) <= 1", "--radius", "3")
-    assert (nobody.code, "'nobody'" in nobody.sentence) == (2, True)
-    empty = terminal.okl("compare", data.folder, *constraints, "--constraint-path", ",")
-    assert (empty.code, "constraint_path = ','" in empty.sentence) == (2, True)
-
-
 def test_bad_input_is_one_sentence_and_starts_nothing(
     tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +46,8 @@ def test_bad_input_is_one_sentence_and_starts_nothing(
     assert (nothing.code, "does not exist" in nothing.sentence) == (2, True)
     number = terminal.okl("compare", tmp_path, "--folds", "1")
     assert (number.code, "folds = '1'" in number.sentence) == (2, True)
+    constraint = terminal.okl("compare", tmp_path, "--constraint", "norm <= 8")
+    assert (constraint.code, "No such option: --constraint" in constraint.err) == (2, True)
     shown = terminal.okl("compare", "--help").out
     assert "--holdout" in shown
     assert "--models" in shown
