@@ -1,4 +1,4 @@
-"""The only access to numba: compiler options, the cache folder and the BLAS thread limit.
+"""The only access to numba: compiler options, the cache folder, array layout and the BLAS thread limit.
 
 Machine code is cached in a folder named after a digest of all compiled sources: numba itself looks only at the file of
 the outermost function, and would go on using an inlined one that has since changed.
@@ -17,10 +17,14 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  numba's np.dot calls this BLAS: load it before threads are limited
 from numba import config
 from numba.core.codegen import get_host_cpu_features
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+from okl.foundation.types import FloatArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,6 +104,22 @@ def compiled_row(function: Function) -> Function:
 def compiled_row_sum(function: Function) -> Function:
     """Like `compiled_row`, with sums in any order, the same in every call."""
     return _compile(function, {"contract", "nsz", "reassoc"}, _nrt=False)
+
+
+def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
+    """Return an uninitialised array aligned to a cache line, so that vector loads do not straddle two lines."""
+    dtype = np.dtype(dtype)
+    size = shape[0] * shape[1] * dtype.itemsize
+    memory = np.empty(size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
+    return array
+
+
+def as_compiled(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return the array as C-contiguous, of a dtype and writable; numba would compile again for other arrays."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return array if array.flags.writeable else array.copy()
 
 
 class _BlasThreads:

@@ -10,9 +10,9 @@ from llvmlite import ir
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from okl.compiled.fourier import TILE, Writer, panels_of, project, typed_tile
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import exp_negative
+from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 

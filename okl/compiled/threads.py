@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled
+from okl.compiled.jit import aligned_empty, compiled
 from okl.foundation.types import FloatArray
 
 # CPU affinity of threads.
@@ -234,22 +234,6 @@ def rows_per_block(n_columns: int, itemsize: int) -> int:
     while rows > _LEAST_ROWS and rows * n_columns * itemsize > _MOST_BYTES:
         rows //= 2
     return rows
-
-
-def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
-    """An uninitialised array that begins at a cache line, so that vector loads do not straddle two."""
-    dtype = np.dtype(dtype)
-    size = shape[0] * shape[1] * dtype.itemsize
-    memory = np.empty(size + 64, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
-    return array
-
-
-def as_compiled(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array C-contiguous, of dtype and writable, itself if it is all that: numba would compile anew for others."""
-    array = np.ascontiguousarray(array, dtype=dtype)
-    return array if array.flags.writeable else array.copy()
 
 
 class _Buffers:

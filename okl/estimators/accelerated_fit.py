@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
-from okl.compiled.threads import MOST_ROWS, as_compiled, run_threads
+from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
 from okl.estimators.base import whole_number
 from okl.features.bandwidth import suit_kernel

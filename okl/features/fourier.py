@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import LANES, Structured, Waves, as_waves, fourier_transform, structured_transform
-from okl.compiled.jit import one_blas_thread
-from okl.compiled.threads import aligned_empty, as_compiled, borrowed_block, rows_per_block
+from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
+from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from okl.compiled.fourier import panels_of
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import block_squared_distances
+from okl.compiled.products import panels_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.fourier import panels_of, project
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import Nystrom, as_nystrom, nystrom_transform
-from okl.compiled.threads import as_compiled, borrowed_block, rows_per_block
+from okl.compiled.products import panels_of, project
+from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored

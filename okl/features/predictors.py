@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.fourier import fourier_scores, panels_of, score_block
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.fourier import fourier_scores, score_block
+from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.kernels import KernelRule, add_kernel_sums
-from okl.compiled.threads import MOST_ROWS, Block, aligned_empty, as_compiled, borrowed_block, run_threads
+from okl.compiled.products import panels_of
+from okl.compiled.threads import MOST_ROWS, Block, borrowed_block, run_threads
 from okl.features.base import FeatureMap, check_inputs, check_weights, precision_of
 from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures, StructuredFeatures

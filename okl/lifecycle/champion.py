@@ -21,9 +21,9 @@ from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, complete_ones, name_of, read_head, read_value, write_checkpoint
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.plan import make_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
+from okl.solvers.factory import make_solver
 from okl.solvers.online.base import Progress
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.solver import SubgradientSolver

@@ -35,7 +35,7 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.models.file import Model, save_model
 from okl.models.registry import MODEL, WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
-from okl.runs.plan import mode_of
+from okl.solvers.factory import mode_of
 from okl.solvers.online.solver import OnlineState
 
 # Lineage of the version to be published.

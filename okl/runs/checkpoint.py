@@ -35,8 +35,9 @@ from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.stored import class_of, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
-from okl.runs.plan import mode_of, run_folder
+from okl.runs.history import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
+from okl.solvers.factory import mode_of
 
 # Classes whose instances a checkpoint may contain
 #

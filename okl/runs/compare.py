@@ -41,7 +41,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.runs.compare_report import Page, html_page, markdown_page
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.plan import make_online_solver
+from okl.runs.plan import check_ingested
 from okl.solvers.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
@@ -51,7 +51,7 @@ from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
-from okl.solvers.factory import make_recipe
+from okl.solvers.factory import make_online_solver, make_recipe
 from okl.solvers.online.factory import BuildContext
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import SAMPLE_ROWS
@@ -1117,8 +1117,7 @@ def check_data(settings: CompareSettings) -> None:
     if not is_dataset(settings.data):
         check_source(settings.data, settings.ingest or IngestSettings())
         return
-    if settings.ingest is not None:
-        raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
+    check_ingested(settings)
     _check_suited(settings, open_dataset(settings.data))
 
 

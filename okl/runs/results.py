@@ -23,9 +23,9 @@ from okl.report.format import scalar_metrics
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
-from okl.runs.plan import MemoryPlan, mode_of
+from okl.runs.plan import MemoryPlan
 from okl.solvers.base import LearningCurve, SolverProgress
-from okl.solvers.factory import Certified
+from okl.solvers.factory import Certified, mode_of
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver

@@ -43,12 +43,14 @@ from okl.runs.checkpoint import (
     in_mode_of,
     newest_head,
 )
+from okl.runs.history import run_folder
 from okl.runs.loop import run_loop, train_linear_baseline
-from okl.runs.plan import check, check_workers, learnt_columns, make_solver, run_folder, settle_memory
+from okl.runs.plan import check, check_workers, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
+from okl.solvers.factory import make_solver, training_columns
 
 # Folder and data of a new or resumed run
 
@@ -165,7 +167,7 @@ class TrainingRun:
         about = open_folder(self._place, self.settings, self.resume)
         data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._running)
         named = None if is_dataset(self.settings.data) else self.settings.data
-        self._account.data = learnt_columns(self.settings, data, named)
+        self._account.data = training_columns(self.settings, data, named)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
             self._begun_with = about["settings"]
@@ -179,7 +181,7 @@ class TrainingRun:
         execution = self._running()
         self._settle()
         settings = self.settings
-        self._account.memory = memory = settle_memory(settings, self.data, execution)
+        self._account.memory = memory = plan_memory_on(settings, self.data, execution)
         _TRAININGRUN_LOG.info("%s: %s", self.folder.name, memory.sentence(execution.n_workers))
         self.solver = self._make_solver()
         self._keeper = RunCheckpoints(
@@ -278,7 +280,7 @@ class TrainingRun:
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
             self.settings, self._account.choice = choice.settings, choice.record
-            self._account.data = learnt_columns(self.settings, self.data)
+            self._account.data = training_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
                 _TRAININGRUN_LOG.info("%s: %s", self.folder.name, sentence)
         # after the choice, because the automatic mode depends on the solver

@@ -7,31 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from okl.data.dataset import Schema
+from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Rows
 from okl.features.fourier import DRAWS
 from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
-from okl.solvers.accelerated.catalogue import parameter_of
+from okl.solvers.accelerated.catalogue import is_model, parameter_of
 from okl.solvers.accelerated.method import Fapg, StochasticStart
 from okl.solvers.accelerated.shards import ModelTask
 from okl.solvers.accelerated.solver import AcceleratedSolver, SolverMap
+from okl.solvers.online.base import SEGMENTS
 from okl.solvers.online.constrained import ConstrainedFactory
-from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
 from okl.solvers.online.drift import TrackingFactory
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import BuildContext, LearnerFactory, LinearFactory, balanced_class_weights, check_loss
+from okl.solvers.online.factory import (
+    BuildContext,
+    LearnerFactory,
+    LinearFactory,
+    Mode,
+    balanced_class_weights,
+    check_loss,
+)
 from okl.solvers.online.linear import check_ball
 from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
 from okl.solvers.online.nystrom import NOGDFactory
-from okl.solvers.online.solver import SAMPLE_ROWS
+from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import check_constraints, check_options
 from okl.solvers.ridge.solver import RidgeSolver
+from okl.solvers.subgradient.catalogue import CUTTING_NAMES, make_piecewise
 from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
-from okl.solvers.subgradient.catalogue import make_piecewise
 from okl.solvers.subgradient.losses import weigh
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import SubgradientSolver
@@ -351,3 +359,89 @@ def linear_alternative(solver: Certified) -> Certified | None:
 
 def _exact(settings: TrainSettings) -> ExactChoice:
     return ExactChoice(settings.kernel, number_of(settings.bandwidth), settings.degree, settings.offset)
+
+
+# Settings and a data set: its columns, the solver, its mode and rounds
+
+
+MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards average weights in a feature map
+MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are united and reduced to the budget
+CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
+WINDOWS = 100  # a pass in stored order: windows of the drift report
+IN_MAPS = ("fogd", "nogd")  # solvers whose state is a weight vector in a feature map
+
+
+def training_columns(settings: TrainSettings, data: Dataset, named: str | None = None) -> Dataset:
+    """Return the data set with the columns to train on: without columns of constraints unless learn_sensitive is set.
+
+    Its rescaling is that of the settings.
+
+    named : name of the data in errors, such as its source; None: its folder
+
+    Raises
+    ------
+    DataError : a constraint names a column that does not exist; ConfigError : no input would be left
+    """
+    constraints, _ = parse_constraints(settings.constraints)
+    check_columns(data.schema, constraints, named or str(data.folder))
+    if settings.rescale != "stored":
+        data = replace(data, schema=replace(data.schema, scale=settings.rescale))
+    return data if settings.learn_sensitive else without_features(data, columns_of(constraints))
+
+
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | Certified:
+    """Make the solver of the settings for a data set."""
+    if is_model(settings.solver):
+        return make_accelerated(settings, data.schema)
+    if settings.solver in CUTTING_NAMES:
+        return make_subgradient(settings, data.schema)
+    if settings.solver == "ridge":
+        return make_ridge(settings, data.schema)
+    return make_online_solver(settings, data)
+
+
+def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
+    """Make the online solver of the settings for a data set."""
+    schema = data.schema
+    mode = mode_of(settings)
+    recipe = make_recipe(settings, schema)
+    check_mode(recipe, mode)
+    rounds = settings.rounds
+    if rounds == "auto":
+        rounds = default_rounds(settings.solver, mode, data.rows("train"))
+    return OnlineSolver(
+        recipe=recipe,
+        passes=settings.passes,
+        order=settings.order,
+        seed=settings.seed,
+        precision=settings.precision,
+        mode=mode,
+        rounds=rounds,
+        segments=_segments(settings, mode),
+    )
+
+
+def _segments(settings: TrainSettings, mode: Mode) -> int:
+    """Return the segments of a pass: the points where regret is computed, or the windows of the drift report."""
+    if mode == "stream" and settings.order == "stored" and settings.passes == 1:
+        return WINDOWS
+    return CERTIFIED_SEGMENTS if settings.certify else SEGMENTS
+
+
+def mode_of(settings: TrainSettings) -> Mode:
+    """Return the mode: as set, or by default stream in one process and with workers the faster of mix and sum."""
+    if settings.mode != "auto":
+        return settings.mode
+    if is_model(settings.solver) or settings.solver in (*CUTTING_NAMES, "ridge", "auto"):
+        return "sum"
+    if not (settings.workers or settings.scheduler or settings.cluster):
+        return "stream"
+    return "sum" if settings.solver in IN_MAPS and not settings.constraints else "mix"
+
+
+def default_rounds(solver: str, mode: Mode, rows: int) -> int:
+    """Return the default number of rounds a pass; a round has a minimum number of rows."""
+    if mode == "stream":
+        return 1
+    most, least_rows = (MOST_ROUNDS, LEAST_ROUND_ROWS) if solver in IN_MAPS else (MOST_JOINS, LEAST_JOIN_ROWS)
+    return max(1, min(most, rows // least_rows))

@@ -34,8 +34,8 @@ from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.plan import learnt_columns, make_online_solver
 from okl.runs.train import train
+from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner
@@ -107,7 +107,7 @@ def run(settings: TrainSettings) -> tuple[TrainedSolver, Dataset, LocalExecution
     """Learn without the rest of a run."""
     from okl.data.manifest import open_dataset
 
-    data = learnt_columns(settings, open_dataset(settings.data))
+    data = training_columns(settings, open_dataset(settings.data))
     solver, execution = make_online_solver(settings, data), LocalExecution(2)
     return run_loop(solver, solver.start(data, execution), data, execution), data, execution
 

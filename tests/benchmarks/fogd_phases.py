@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.compiled.fourier import Waves, dot, map_block, project
-from okl.compiled.jit import compiled, compiled_sum
+from okl.compiled.fourier import Waves, dot, map_block
+from okl.compiled.jit import aligned_empty, compiled, compiled_sum
 from okl.compiled.math import sines_and_cosines
+from okl.compiled.products import project
 from okl.compiled.sgd import add_scaled
-from okl.compiled.threads import Block, aligned_empty, run_threads
+from okl.compiled.threads import Block, run_threads
 from okl.features.fourier import FourierFeatures
 from okl.foundation.types import FloatArray
 

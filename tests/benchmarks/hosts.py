@@ -1,10 +1,9 @@
-"""Four hosts in network namespaces: every solver, what `okl plan` foresees, and hosts that are cut off.
+"""Four hosts in network namespaces: every solver, and hosts that are cut off.
 
-    python -m tests.benchmarks.hosts [solvers|plan|cuts|all]
+    python -m tests.benchmarks.hosts [solvers|cuts|all]
 
-A driver, Dask's scheduler and two workers, each on a host of its own, with latency between them. Bytes are those that
-cross the driver's link, with all that Dask, TCP and IP add, less what crosses it in as many seconds when nothing is
-done. Needs root; nothing leaves the namespaces, which are removed.
+A driver, Dask's scheduler and two workers, each on a host of its own, with latency between them. Needs root;
+nothing leaves the namespaces, which are removed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.hosts_driver import PLANNED, SETS, larger
+from tests.benchmarks.hosts_driver import CUT, larger
 from tests.benchmarks.hosts_network import Hosts
 from tests.distributed.every_solver import CASES
 
@@ -56,11 +55,6 @@ class Remote:
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
-    def crossed(self) -> tuple[int, int]:
-        """Bytes out of and into the driver's host so far."""
-        counted = self.hosts.counted()
-        return int(counted[0].sum()), int(counted[:, 0].sum())
-
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Remote]:
@@ -87,7 +81,7 @@ def every_solver(remote: Remote) -> None:
     """All cases of the contract, over the wire and in one process."""
     wrong, begun = [], time.perf_counter()
     for name in CASES:
-        answer = remote.ask("case", name, 2)
+        answer = remote.ask("case", name)
         if answer.get("bits") != answer.get("expected", 0):
             wrong.append((name, answer))
     solvers = len({solver for solver, _, _ in CASES.values()})
@@ -102,7 +96,7 @@ def every_solver(remote: Remote) -> None:
 def cuts(remote: Remote) -> None:
     """A worker's host cut off for ten seconds, and then for good, while runs go on."""
     for name, case in (("mix", "fogd mix D=400"), ("sum", "c-svm D=400")):
-        values = PLANNED[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
+        values = CUT[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
         whole = remote.ask("learn", values, 2)
         for what in ("ten seconds",):
             cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], 10.0))
@@ -112,7 +106,7 @@ def cuts(remote: Remote) -> None:
             _tell(f"{name}, cut off for {what}", whole, found)
             time.sleep(3.0)
     for name, case in (("sum", "c-svm D=400"), ("mix", "fogd mix D=400")):
-        values = PLANNED[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
+        values = CUT[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
         whole = remote.ask("learn", values, 0)
         cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], None))
         cutting.start()
@@ -139,15 +133,10 @@ def main(part: str = "all") -> None:
     """Print the parts."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are removed
     with tempfile.TemporaryDirectory(prefix="okl-hosts-") as folder:
-        for name in SETS:
-            larger(Path(folder), name)
+        larger(Path(folder))
         with cluster(Path(folder)) as remote:
             if part in ("solvers", "all"):
                 every_solver(remote)
-            if part in ("plan", "all"):
-                from tests.benchmarks.hosts_plan import planned
-
-                planned(remote, Path(folder))
             if part in ("cuts", "all"):
                 cuts(remote)
 

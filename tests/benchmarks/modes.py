@@ -22,7 +22,7 @@ from okl.data.manifest import open_dataset
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.runs.evaluate import predictor_tallies
-from okl.runs.plan import make_online_solver
+from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineState
 
 IJCNN1_SHARD_ROWS = 6249  # 49,990 train rows make 8 shards

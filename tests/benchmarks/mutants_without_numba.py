@@ -23,7 +23,7 @@ def _tile(term: Callable[[Any, Any], Any]) -> Callable[..., None]:
     """Rows and columns of a tile: sums over inputs of a term of inputs (rows, n, 1) and a panel (n, width)."""
 
     def write(products: Any, inputs: Any, panels: Any, panel: int, first: int) -> None:
-        from okl.compiled.fourier import TILE
+        from okl.compiled.products import TILE
 
         width = panels.shape[-1]
         part = products[first : first + TILE.rows, panel * width : (panel + 1) * width]

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from okl.compiled.bundle import score_rows
 from okl.compiled.fourier import fourier_transform
-from okl.compiled.threads import as_compiled, borrowed_block
+from okl.compiled.jit import as_compiled
+from okl.compiled.threads import borrowed_block
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_map
 from okl.features.predictors import transform_rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.compiled.threads import as_compiled
+from okl.compiled.jit import as_compiled
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
 from okl.data.ingest.run import ingest

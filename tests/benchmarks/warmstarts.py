@@ -29,8 +29,8 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.runs.loop import run_loop
-from okl.runs.plan import make_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.factory import make_solver
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 ROWS, COLUMNS = 20_000, 200

@@ -259,9 +259,9 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"certify": True, "mode": "mix"}, "rows that are learnt one after the other"),
-        ({"certify": True, "workers": 2}, "rows that are learnt one after the other"),
-        ({"certify": True, "passes": 2}, "rows that are seen once"),
+        ({"certify": True, "mode": "mix"}, "regret is defined for rows that are trained on in order"),
+        ({"certify": True, "workers": 2}, "regret is defined for rows that are trained on in order"),
+        ({"certify": True, "passes": 2}, "regret is defined for a single pass"),
         ({"certify": True, "solver": "nogd"}, "nogd takes no certify: fogd or pegasos would"),
         ({"radius": 2.0, "mode": "sum"}, "fogd learns in stream only"),
         ({"step_rule": "sqrt"}, "in a ball only"),

@@ -6,19 +6,17 @@ from numba import TypingError
 
 from okl.compiled.fourier import (
     LANES,
-    TILE,
     Structured,
     dot,
     fourier_scores,
     fourier_transform,
     hadamard_transform,
     map_block,
-    panels_of,
-    project,
     score_block,
     structured_transform,
 )
 from okl.compiled.fourier import project_structured as fourier_project_structured
+from okl.compiled.products import TILE, panels_of, project
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, buffer, make_case, some_weights

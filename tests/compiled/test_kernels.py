@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.fourier import panels_of
 from okl.compiled.kernels import (
     GAUSSIAN,
     LANES,
@@ -23,6 +22,7 @@ from okl.compiled.kernels import (
     nystrom_transform,
     squared_distances,
 )
+from okl.compiled.products import panels_of
 from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS
 from tests.naive import kernels as naive_kernels

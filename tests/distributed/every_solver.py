@@ -13,8 +13,8 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.runs.plan import learnt_columns, make_solver
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES
 
@@ -96,5 +96,5 @@ def solver_of(case: str, data: dict[Task, Dataset]) -> tuple[Any, Dataset]:
     name, task, options = CASES[case]
     values = {"data": "data", "solver": name, "bandwidth": 2.0} | _step(name, options) | options
     settings = settings_from(TrainSettings, values, case)
-    columns = learnt_columns(settings, data[task])
+    columns = training_columns(settings, data[task])
     return make_solver(settings, columns), columns

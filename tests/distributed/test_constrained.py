@@ -13,7 +13,7 @@ from okl.data.manifest import open_dataset
 from okl.distributed.local import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import TrainSettings, settings_from
-from okl.runs.plan import learnt_columns, make_online_solver
+from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
@@ -29,7 +29,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[OnlineSolver, Data
     given = {"data": str(folder), "frequencies": 20, "constraints": TEXTS, "mode": "mix", "rounds": 3}
     given |= {"constraint_gain": 0.01}  # slowly, so that the average is outside
     settings = settings_from(TrainSettings, given, "test")
-    data = learnt_columns(settings, open_dataset(folder))
+    data = training_columns(settings, open_dataset(folder))
     solver = make_online_solver(settings, data)
     with LocalExecution(1) as execution:
         return solver, data, run(solver, data, execution)

@@ -28,10 +28,10 @@ from okl.losses import ExtensionLoss, Logistic, make_loss
 from okl.models.file import Model, load_model, save_model
 from okl.runs.checkpoint import DecodedTree, EncodedTree, Origin, check_same_origin
 from okl.runs.loop import run_loop
-from okl.runs.plan import make_solver
 from okl.solvers.accelerated.catalogue import make_model
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.factory import make_solver
 
 FOLDER = Path(__file__).parents[2] / "infra" / "docs" / "examples" / "extensions"
 FILES = sorted(FOLDER.glob("*.py"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.options import train_settings
-from flows.cli.plan import paper_of
+from flows.cli.plan import assumed_data
 from flows.server import TemporaryServer
 from tests.data.sources import parquet
 from tests.flows.commandline import Terminal, tree
@@ -21,16 +21,19 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "not a bandwidth": (["--bandwidth", "nan"], r"bandwidth = 'nan': input should be a finite number"),
     "no such order": (["--order", "sorted"], r"order = 'sorted': input should be 'shuffle' or 'stored'"),
     "no file": (["--config", "absent.toml"], r"absent\.toml cannot be read"),
-    "rounds of stream": (["--rounds", "3"], r"rounds belongs to the modes mix and sum"),
+    "rounds of stream": (["--rounds", "3"], r"rounds applies to the modes mix and sum"),
     "a loss of another task": (["--loss", "multiclass-hinge"], r"'multiclass-hinge' is for a multiclass task"),
     "a label that is not there": (
         ["--class-weights", "maybe=2"],
         r"names \['maybe'\], but the labels are \['no', 'yes'\]",
     ),
     "a weight of zero": (["--class-weights", "yes=0"], r"class_weights = .*greater than 0"),
-    "ingest of a data set": (["--scale", "minmax"], r"is a data set already; options of ingest do not apply"),
-    "two places to work": (["--workers", "2", "--scheduler", "127.0.0.1:1"], r"Give one of them, not both"),
-    "no address": (["--scheduler", "somewhere"], r"takes an address like tcp://HOST:8786"),
+    "ingest of a data set": (["--scale", "minmax"], r"is already a data set\. Remove the options of ingest"),
+    "two places to work": (
+        ["--workers", "2", "--scheduler", "127.0.0.1:1"],
+        r"workers and scheduler exclude each other",
+    ),
+    "no address": (["--scheduler", "somewhere"], r"Expected an address such as tcp://HOST:8786"),
     "a taken place": (["--out", "."], r"exists already, and okl never overwrites"),
     "a kernel without frequencies": (
         ["--kernel", "polynomial"],
@@ -85,7 +88,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "a loss of other solvers": (["--solver", "rbp", "--loss", "logistic"], r"but rbp steps by the hinge loss"),
     "an epsilon of classes": (["--set", "epsilon=0.5"], r"epsilon = 0\.5 is for a regression"),
-    "a rule of the mode sum": (["--set", "step_rule=plain"], r"belongs to the mode sum; this run's is stream"),
+    "a rule of the mode sum": (["--set", "step_rule=plain"], r"applies to the mode sum, but the mode is stream"),
     "sums of support vectors": (
         ["--solver", "rbp", "--mode", "sum"],
         r"mode = 'sum', but rbp learns in stream or mix only",
@@ -135,7 +138,7 @@ def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
 ) -> None:
     planned, begun = (terminal.okl(command, trained / "run" / "data", *words) for command in ("plan", "train"))
     assert (planned.code, planned.sentence) == (2, begun.sentence)
-    assert "is a data set already; options of ingest do not apply to it." in planned.sentence
+    assert "is already a data set. Remove the options of ingest" in planned.sentence
 
 
 @pytest.mark.parametrize(
@@ -150,10 +153,10 @@ def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
 def test_a_plan_on_paper_is_of_the_task_that_is_set(pairs: list[str], toml: str, task: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(toml)
     settings = train_settings("paper", {}, {}, str(tmp_path / "config.toml"), pairs)
-    paper = paper_of(settings, "1e6", "20", "7" if task == "multiclass" else None)
-    assert paper is not None
-    assert (paper.rows, paper.columns, paper.task) == (1_000_000, 20, task)
-    assert task != "multiclass" or paper.n_classes == 7
+    assumed = assumed_data(settings, "1e6", "20", "7" if task == "multiclass" else None)
+    assert assumed is not None
+    assert (assumed.rows, assumed.columns, assumed.task) == (1_000_000, 20, task)
+    assert task != "multiclass" or assumed.n_classes == 7
 
 
 ON_PAPER = ["--rows", "1000", "--columns", "9"]
@@ -169,6 +172,11 @@ ON_PAPER = ["--rows", "1000", "--columns", "9"]
             "--classes 7 conflicts with task regression. Remove it",
         ),
         ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto needs a data set. With --rows, use binary, multi"),
+        ([*ON_PAPER, "--memory", "0"], "--memory 0 is invalid: expected a number above 0."),
+        (["--rows", "10.5", "--columns", "9"], "--rows 10.5 is invalid: expected a whole number."),
+        (["--rows", "1000"], "okl plan takes either a data set or both --rows and --columns."),
+        ([*ON_PAPER, "--rounds", "3"], "rounds applies to the modes mix and sum"),
+        ([*ON_PAPER, "--solver", "ridge", "--set", "ingest.task=regression", "--loss", "hinge"], "loss"),
     ],
 )
 def test_plan_refuses_classes_and_tasks_without_effect(

@@ -16,7 +16,7 @@ from okl.foundation.errors import CheckpointError, ConfigError
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.lifecycle.champion import load_state, save_state
 from okl.runs.loop import run_loop
-from okl.runs.plan import make_online_solver
+from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from tests.conftest import learnable_table
 from tests.runs.checkpoint_cases import ONLINE

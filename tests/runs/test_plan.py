@@ -7,52 +7,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
+from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, SolverName, TrainSettings, settings_from
+from okl.runs.history import run_folder
 from okl.runs.plan import (
-    LAWS,
+    MEMORY_MODELS,
     MIB,
-    Cluster,
-    Forecast,
-    Kind,
-    Machine,
+    AssumedData,
     MemoryPlan,
-    Network,
-    Paper,
-    Recorder,
-    Rehearsed,
-    Scene,
-    Setting,
+    Workload,
+    assumed_workload,
     check,
     check_workers,
-    described_bytes,
     for_solver,
-    forecast,
-    learnt_columns,
-    make_online_solver,
-    make_solver,
-    mode_of,
     n_columns,
-    on_the_wire,
-    outlook,
-    outlook_text,
     plan_memory,
-    rehearse,
-    rows_like,
-    run_folder,
-    scene_of,
-    scene_on_paper,
-    write_standin,
+    plan_run,
+    plan_text,
+    workload_of,
 )
-from okl.solvers.factory import class_weights
+from okl.runs.select import choose
+from okl.solvers.factory import class_weights, make_online_solver, mode_of
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
-from tests.solver_cases import last_state
 
 # What is decided, and refused, before anything is learnt.
 
@@ -73,10 +55,10 @@ def test_check_leaves_no_trace(data: Dataset, tmp_path: Path) -> None:
     [
         ({"loss": "hinge"}, "loss 'hinge' is for a binary task, but 'y' makes this a multiclass task"),
         ({"class_weights": {"9": 1.0}}, r"class_weights names \['9'\], but the labels are \['5', '6', '7'\]"),
-        ({"rounds": 3}, "rounds belongs to the modes mix and sum"),
-        ({"ingest": {"scale": "minmax"}}, "is a data set already; options of ingest do not apply"),
-        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "Give one of them, not both"),
-        ({"scheduler": "tcp://127.0.0.1"}, "takes an address like tcp://HOST:8786"),
+        ({"rounds": 3}, "rounds applies to the modes mix and sum"),
+        ({"ingest": {"scale": "minmax"}}, "is already a data set. Remove the options of ingest"),
+        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "workers and scheduler exclude each other"),
+        ({"scheduler": "tcp://127.0.0.1"}, "Expected an address such as tcp://HOST:8786"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
@@ -134,131 +116,106 @@ def test_the_mode_follows_the_workers(data: Dataset, tmp_path: Path) -> None:
     assert (solver.mode, solver.rounds) == ("mix", 7)
 
 
-# What is foreseen of a run, against the run itself, and against the arithmetic of messages.
-
-MACHINE = Machine("made up", 2, 2**33, 2**28, 0.001, 0.015, 0.0005, 1e-9, 1e-9)
-KIND = Kind("sum Work", 0.0, 1.0, 0.0, 100.0, ((0.0, 1000.0, 2000.0),), 1e-5, 1e-7, 1e-6, 1e-7)
-SCENE = scene_on_paper(2_000_000, 20, "binary", 2)
+# The plan of a run: for a data set or for assumed data, of one solver or of all.
 
 
-def test_each_solver_is_foreseen_in_the_precision_that_it_would_have() -> None:
-    settings = settings_from(TrainSettings, {"data": "rows", "solver": "fogd", "step_size": 0.5}, "test")
+def plan_settings(**values: Any) -> TrainSettings:
+    return settings_from(TrainSettings, {"data": "paper"} | values, "test")
+
+
+def test_each_solver_is_planned_in_the_precision_that_it_would_have() -> None:
+    settings = plan_settings(solver="fogd", step_size=0.5)
     told = {name: for_solver(settings, name).precision for name in ("ridge", "nogd")}
     assert told == {"ridge": "float64", "nogd": "float32"}
-    asked = settings_from(TrainSettings, {"data": "rows", "solver": "fogd", "precision": "float32"}, "test")
+    asked = plan_settings(solver="fogd", precision="float32")
     assert for_solver(asked, "ridge").precision == "float32"
 
 
-def foreseen(workers: int, network: Network, **values: Any) -> Forecast:
-    options = {"data": "paper", "mode": "sum", "rounds": 50, "frequencies": 100} | values
-    settings = settings_from(TrainSettings, options, "test")
-    setting = Setting(
-        settings,
-        SCENE,
-        Rehearsed((KIND,), 5000),
-        lambda n: plan_memory(settings, SCENE, n, None, 2**33),
-        described_bytes(None),
-    )
-    return forecast(setting, Cluster(workers, 2, network, MACHINE))
+def test_the_plan_of_a_data_set_is_the_memory_of_its_shards(data: Dataset, tmp_path: Path) -> None:
+    settings = train_settings(data.folder, tmp_path, solver="wolfe", workers=2)
+    report = plan_run(settings, worker_memory_bytes=2**31)
+    (plan,) = report.plans
+    assert (plan.solver, plan.mode, plan.workers) == ("wolfe", "sum", 2)
+    assert plan.memory == plan_memory(settings, workload_of(data), 2, 2**31, process_cache().limit_bytes)
+    assert report.workload.rows == data.rows("train")
+    assert report.workload.shards == len(data.split("train"))
+    content = report.as_json()
+    assert (content["rows"], content["columns"]) == (data.rows("train"), data.schema.n_features)
+    assert content["plans"][0]["worker_bytes"] == plan.memory.worker
+    text = plan_text(report)
+    assert "wolfe, mode sum, 2 workers" in text
+    assert "2,048 MiB" in text
+    assert not (tmp_path / "run").exists()
 
 
-def test_latency_is_waited_for_once_a_round_and_thrice_by_a_task() -> None:
-    near, far = (foreseen(4, Network(10.0, latency)) for latency in (0.0, 5.0))
-    assert far.rounds == 50
-    assert far.seconds - near.seconds == pytest.approx((49 + 3) * 0.010)
-
-
-def test_bytes_are_values_to_workers_and_parts_of_shards() -> None:
-    one, eight = (foreseen(workers, Network(1.0)) for workers in (1, 8))
-    assert SCENE.shards == 16
-    of_shards = SCENE.shards * described_bytes(None)[1]
-    assert one.bytes_sent == pytest.approx(5000 + 50 * (1000 + described_bytes(None)[0] + of_shards))
-    assert eight.bytes_received == pytest.approx(50 * (8 * 100 + 16 * 2000))
-    assert one.bytes_sent < one.wire_sent < 2 * one.bytes_sent + 50 * 1000
-    assert on_the_wire(1448.0) == 1500.0
-
-
-def test_workers_divide_work_until_messages_take_longer() -> None:
-    network = Network(0.01, 1.0)
-    found = foreseen(2, network)
-    assert found.stops_at is not None
-    for workers in range(1, 17):
-        at = foreseen(workers, network)
-        assert (at.communication_seconds >= at.compute_seconds) == (workers >= found.stops_at)
-    assert foreseen(0, Network()).bytes_sent == foreseen(0, Network()).communication_seconds == 0.0
-
-
-def test_rows_are_loaded_once_and_memory_for_them_is_claimed_once() -> None:
-    settings = settings_from(TrainSettings, {"data": "paper", "solver": "c-svm", "frequencies": 100}, "test")
-    memory = plan_memory(settings, SCENE, 4, None, 2**33)
-
-    def load(first_row: float, claim: float, iterations: int) -> float:
-        rehearsed = Rehearsed((replace(KIND, first_row_seconds=first_row, first_shard_seconds=0.01),))
-        setting = Setting(settings, SCENE, rehearsed, lambda _: memory, described_bytes(None), iterations)
-        machine = replace(MACHINE, claim_byte_seconds=claim)
-        return forecast(setting, Cluster(4, 2, Network(10.0), machine)).load_seconds
-
-    assert load(1e-6, 0.0, 50) == pytest.approx(SCENE.shards / 4 * 0.01 + SCENE.rows / 4 * 1e-6)
-    assert load(1e-6, 1e-9, 50) - load(1e-6, 0.0, 50) == pytest.approx(1e-9 * (memory.held + memory.vectors))
-    assert load(1e-6, 1e-9, 500) == load(1e-6, 1e-9, 50)
+def test_a_plan_chooses_the_solver_that_training_would_choose(data: Dataset, tmp_path: Path) -> None:
+    settings = TrainSettings(data=str(data.folder), out=str(tmp_path), solver="auto", budget_seconds=0.05)
+    (plan,) = plan_run(settings).plans
+    assert plan.solver == choose(settings, data).settings.solver
+    (assumed,) = plan_run(plan_settings(solver="auto"), AssumedData(1000, 3)).plans
+    assert assumed.solver == "fogd"
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "message"),
     [
-        {"solver": "fogd", "mode": "mix", "rounds": 6, "step_size": 0.1, "frequencies": 30},
-        {"solver": "bogd", "mode": "mix", "rounds": 6, "step_size": 0.1, "budget": 20},
-        {"solver": "wolfe", "max_iterations": 12, "gap": 1e-9, "frequencies": 30},
+        ({"loss": "hinge"}, "loss 'hinge' is for a binary task, but 'y' makes this a multiclass task"),
+        ({"rounds": 3}, "rounds applies to the modes mix and sum"),
+        ({"solver": "fogd", "certify": True, "passes": 2}, "certify conflicts with passes = 2"),
+        ({"solver": "c-svm", "class_weights": {"9": 1.0}}, r"class_weights names \['9'\]"),
     ],
-    ids=lambda values: values["solver"],
 )
-def test_a_rehearsal_foresees_rounds_and_bytes_of_the_run(values: dict[str, Any], tmp_path: Path) -> None:
-    options = {"data": "paper", "bandwidth": 2.0} | values
-    settings = settings_from(TrainSettings, options | {"workers": 2}, "test")
-    scene = replace(scene_on_paper(12_000, 5, "binary", 2), shards=3, shard_rows=4000, group_rows=4000)
-    data = write_standin(tmp_path, scene, rows_like(scene, None, 12_000), 4000)
-    columns = learnt_columns(settings, data)
-    with Recorder() as recorder:
-        last_state(make_solver(settings, columns), columns, recorder)
-    rehearsed = rehearse(settings, scene_of(data), data)
-    setting = Setting(
-        settings, scene_of(data), rehearsed, lambda n: plan_memory(settings, scene, n, None, 2**30),
-        described_bytes(data.split("train")),
-    )  # fmt: skip
-    told = forecast(setting, Cluster(1, 1, Network(), MACHINE))
-    received = sum(one.reply_bytes + len(one.seconds) * one.part_bytes for one in recorder.asked)
-    assert told.rounds == pytest.approx(len(recorder.asked), rel=0.02)
-    assert told.bytes_received == pytest.approx(received, rel=0.05)
-    assert told.compute_seconds > 0.0
+def test_a_plan_refuses_what_training_refuses(
+    values: dict[str, Any], message: str, data: Dataset, tmp_path: Path
+) -> None:
+    settings = train_settings(data.folder, tmp_path / "run", **values)
+    for refuses in (check, plan_run):
+        with pytest.raises(ConfigError, match=message):
+            refuses(settings)
 
 
-def test_a_table_on_paper_has_a_line_for_each_solver_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path))
-    monkeypatch.setattr("okl.runs.plan.kept_rehearsal", lambda *_: Rehearsed((KIND,), 5000))
-    settings = settings_from(TrainSettings, {"data": "paper", "workers": 100, "frequencies": 300}, "test")
-    told = outlook(settings, Paper(10**9, 50), Network(10.0, 0.1), every_solver=True, constants=MACHINE)
-    names = {one.solver for one in told.forecasts} | dict(told.refused).keys()
-    assert len(names) == 31
-    assert dict(told.refused).keys() >= {"perceptron", "ogd"}
-    text = outlook_text(told)
-    assert all(name in text for name in names)
-    assert "7,630 shards" in text
-    assert np.isfinite([one.seconds for one in told.forecasts]).all()
+def test_a_plan_of_assumed_data_refuses_what_fits_no_such_data() -> None:
+    with pytest.raises(ConfigError, match="loss 'hinge' is for a binary task"):
+        plan_run(plan_settings(solver="fogd", loss="hinge"), AssumedData(1000, 3, "regression"))
+    with pytest.raises(ConfigError, match="rows = 0, columns = 3, classes = 3: expected at least 1 row"):
+        plan_run(plan_settings(), AssumedData(0, 3))
+
+
+def test_mode_stream_is_said_to_use_one_process() -> None:
+    report = plan_run(plan_settings(solver="fogd", mode="stream", workers=3), AssumedData(10_000, 4))
+    assert "mode stream trains in one process" in plan_text(report)
+
+
+def test_a_table_of_assumed_data_has_a_line_for_each_solver_that_fits() -> None:
+    settings = plan_settings(workers=100, frequencies=300)
+    report = plan_run(settings, AssumedData(10**9, 50), every_solver=True, worker_memory_bytes=2**33)
+    refused = dict(report.refused)
+    assert {plan.solver for plan in report.plans} | refused.keys() == set(get_args(SolverName))
+    assert refused.keys() >= {"perceptron", "ogd"}
+    assert not refused.keys() & {plan.solver for plan in report.plans}
+    lines = plan_text(report).splitlines()
+    assert "7,630 shards" in lines[0]
+    for plan in report.plans:
+        assert sum(line.split()[0] == plan.solver for line in lines[2:] if line) == 1
+    for name, why in refused.items():
+        assert f"{name}: {why}" in lines
 
 
 # What a run takes of memory, by its configuration alone.
 
-MEMORY_SCENE = scene_on_paper(10_000_000, 50, "binary", 2)
+MEMORY_WORKLOAD = assumed_workload(10_000_000, 50, "binary", 2)
 HELD = 256 * MIB
 
 
-def planned(scene: Scene = MEMORY_SCENE, workers: int = 4, limit: int | None = None, **values: Any) -> MemoryPlan:
+def planned(
+    workload: Workload = MEMORY_WORKLOAD, workers: int = 4, limit: int | None = None, **values: Any
+) -> MemoryPlan:
     settings = settings_from(TrainSettings, {"data": "paper", "workers": workers} | values, "test")
-    return plan_memory(settings, scene, workers, limit, HELD)
+    return plan_memory(settings, workload, workers, limit, HELD)
 
 
-def test_every_solver_has_a_law_of_growth() -> None:
-    assert set(LAWS) == set(get_args(SolverName))
+def test_every_solver_has_a_memory_model() -> None:
+    assert set(MEMORY_MODELS) == set(get_args(SolverName))
 
 
 @pytest.mark.parametrize("solver", get_args(SolverName))
@@ -269,9 +226,9 @@ def test_every_solver_has_a_memory_plan(solver: str) -> None:
 
 
 def test_memory_does_not_grow_with_rows_but_for_vectors_beside_them() -> None:
-    ten_times = replace(MEMORY_SCENE, rows=10 * MEMORY_SCENE.rows, shards=10 * MEMORY_SCENE.shards)
+    ten_times = replace(MEMORY_WORKLOAD, rows=10 * MEMORY_WORKLOAD.rows, shards=10 * MEMORY_WORKLOAD.shards)
     assert planned(ten_times, solver="fogd", mode="mix").block == planned(solver="fogd", mode="mix").block
-    few, many = (planned(scene, solver="c-svm") for scene in (MEMORY_SCENE, ten_times))
+    few, many = (planned(workload, solver="c-svm") for workload in (MEMORY_WORKLOAD, ten_times))
     assert many.vectors == pytest.approx(10 * few.vectors, rel=0.05)
     assert many.block == few.block
 
@@ -286,11 +243,11 @@ def test_rows_that_do_not_fit_are_read_again_and_nothing_else_changes() -> None:
 
 
 def test_a_run_that_cannot_fit_says_what_it_needs_what_there_is_and_what_to_change() -> None:
-    with pytest.raises(ConfigError, match=r"A worker needs .* MiB .*limit of 400 MiB .*Start more workers"):
+    with pytest.raises(ConfigError, match=r"A worker needs .* MiB .*limit of 400 MiB.*Use more workers"):
         planned(solver="c-svm", limit=400 * MIB)
     with pytest.raises(ConfigError, match=r"smaller rows_per_group"):
         planned(solver="fogd", mode="mix", limit=400 * MIB)
-    with pytest.raises(ConfigError, match=r"Take fewer frequencies"):
+    with pytest.raises(ConfigError, match=r"Use fewer frequencies"):
         planned(solver="perceptron", mode="mix", limit=4000 * MIB)
 
 

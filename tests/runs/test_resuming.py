@@ -18,9 +18,9 @@ from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.plan import learnt_columns, make_solver
 from okl.solvers.accelerated import shards
 from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.factory import make_solver, training_columns
 from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
 
 STEPS = {"dwd": 1}  # of the solver, after which a process is gone; others: 2
@@ -85,7 +85,7 @@ def test_a_run_that_is_broken_off_and_gone_on_with_learns_the_same_bits(
 ) -> None:
     task, values = case
     settings = settings_from(TrainSettings, {"data": str(learnable[task].folder), "threads": 2} | values, "test")
-    data = learnt_columns(settings, learnable[task])
+    data = training_columns(settings, learnable[task])
     solver = solver_of(settings, data, None)
     whole = run_loop(solver, solver.start(data, here), data, here)
     resumed, n_processes = broken_off(settings, data, here, tmp_path)

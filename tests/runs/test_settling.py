@@ -12,8 +12,9 @@ from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
 from okl.distributed.local import LocalExecution
 from okl.foundation.errors import ConfigError
-from okl.runs.plan import MIB, PROCESS_BYTES, USABLE, make_solver, settle_memory
+from okl.runs.plan import MIB, PROCESS_BYTES, USABLE, plan_memory_on
 from okl.runs.train import train
+from okl.solvers.factory import make_solver
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 from tests.solver_cases import bits, last_state
@@ -43,12 +44,12 @@ def settings(data: Dataset, **values: Any) -> Any:
 def test_fewer_rows_are_held_where_there_is_little_memory_with_the_same_bits(data: Dataset) -> None:
     solver, usual = make_solver(settings(data), data), process_cache().limit_bytes
     with LocalExecution(1) as roomy:
-        plan = settle_memory(settings(data), data, roomy)
+        plan = plan_memory_on(settings(data), data, roomy)
         assert plan.held == plan.wanted < usual == process_cache().limit_bytes
         expected = bits(solver, last_state(solver, data, roomy))
     with Limited(1) as tight:
         tight.limit = int((plan.worker - plan.held // 2) / USABLE)
-        less = settle_memory(settings(data), data, tight)
+        less = plan_memory_on(settings(data), data, tight)
         assert 0 < less.held < plan.wanted
         assert process_cache().limit_bytes == less.held
         process_cache().clear()
@@ -64,8 +65,8 @@ def test_a_run_that_cannot_fit_is_refused_before_it_reads(data: Dataset, monkeyp
     monkeypatch.setattr("okl.data.reading.open_part", no_reading)
     with Limited(1) as tight:
         tight.limit = PROCESS_BYTES
-        with pytest.raises(ConfigError, match=r"This process needs .* MiB .* can be used"):
-            settle_memory(settings(data), data, tight)
+        with pytest.raises(ConfigError, match=r"This process needs .* MiB .*more than 90% of its limit"):
+            plan_memory_on(settings(data), data, tight)
 
 
 def test_the_report_of_a_run_tells_its_memory_plan(data: Dataset, tmp_path: Path) -> None:

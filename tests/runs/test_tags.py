@@ -25,7 +25,7 @@ from okl.foundation.stored import TAG, tag_of, tagged_classes
 from okl.foundation.types import Task
 from okl.lifecycle.champion import load_state
 from okl.runs.checkpoint import DecodedTree, EncodedTree, complete_ones, former_names, known_classes, write_checkpoint
-from okl.runs.plan import learnt_columns, make_solver
+from okl.solvers.factory import make_solver, training_columns
 
 FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules
 REGRESSIONS = ("eps-svr", "ridge")
@@ -102,7 +102,7 @@ def test_the_state_of_every_solver_is_stored_by_tags(solver: str, learnable: dic
     task: Task = "regression" if solver in REGRESSIONS else "binary"
     values = {"data": str(learnable[task].folder), "solver": solver, "seed": 3} | OPTIONS.get(solver, {})
     settings = settings_from(TrainSettings, values, "test")
-    data = learnt_columns(settings, learnable[task])
+    data = training_columns(settings, learnable[task])
     with open_execution(threads=1) as execution:
         state = make_solver(settings, data).start(data, execution)
     apart = EncodedTree(state, {"data": data})

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled.dual_steps import distance_product, inner, squared_distance
-from okl.compiled.fourier import panels_of
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import kernel_block
 from okl.compiled.products import (
     Claims,
@@ -24,8 +23,9 @@ from okl.compiled.products import (
     multiply_segments,
     multiply_sparse_rows,
     new_claims,
+    panels_of,
 )
-from okl.compiled.threads import as_compiled, run_threads
+from okl.compiled.threads import run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from okl.compiled.jit import as_compiled
 from okl.compiled.projections import (
     ABOVE,
     BLOCK,
@@ -39,7 +40,7 @@ from okl.compiled.projections import (
     sum_bounds,
 )
 from okl.compiled.projections import Doubles as projections_Doubles
-from okl.compiled.threads import as_compiled, run_threads
+from okl.compiled.threads import run_threads
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.jit import as_compiled
 from okl.compiled.sgd import (
     BASELINE_MISTAKES,
     BASELINE_SQUARED_ERROR,
@@ -20,7 +21,6 @@ from okl.compiled.sgd import (
     TARGET,
     UPDATES,
 )
-from okl.compiled.threads import as_compiled
 from okl.data.dataset import Dataset
 from okl.data.executor import Rows
 from okl.data.order import Order, Window, plan_windows

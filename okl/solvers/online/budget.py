@@ -26,10 +26,11 @@ from okl.compiled.budget import (
     learn_growing,
     used_width,
 )
-from okl.compiled.fourier import panels_of
+from okl.compiled.jit import aligned_empty
 from okl.compiled.kernels import KernelRule, kernel_block
+from okl.compiled.products import panels_of
 from okl.compiled.sgd import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
-from okl.compiled.threads import MOST_ROWS, aligned_empty
+from okl.compiled.threads import MOST_ROWS
 from okl.data.executor import Rows
 from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
 from okl.foundation.errors import ConfigError, DivergedError

@@ -23,9 +23,10 @@ from okl.compiled.experts import (
     learn_team,
     learn_teams,
 )
+from okl.compiled.jit import aligned_empty
 from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
-from okl.compiled.threads import ThreadPool, aligned_empty, borrowed_block, give_up_turns, new_turns
+from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance

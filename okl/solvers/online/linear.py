@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.constrained import learn_fourier, sum_fourier
 from okl.compiled.fourier import score_block
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.sgd import (
     LOSS,
     MISTAKES,
@@ -29,8 +29,6 @@ from okl.compiled.sgd import (
 from okl.compiled.threads import (
     MOST_ROWS,
     Block,
-    aligned_empty,
-    as_compiled,
     borrowed_block,
     give_up_turns,
     new_turns,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.fourier import panels_of
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import kernel_block
+from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
 from okl.data.dataset import Schema

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger, dsyr, dsyrk
 
-from okl.compiled.fourier import panels_of
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import kernel_block
-from okl.compiled.threads import as_compiled, rows_per_block
+from okl.compiled.products import panels_of
+from okl.compiled.threads import rows_per_block
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Rows
 from okl.data.reading import read_rows

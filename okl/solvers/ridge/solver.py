@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.compiled.jit import one_blas_thread
+from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import add_sparse_products
-from okl.compiled.threads import as_compiled, run_threads
+from okl.compiled.threads import run_threads
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows

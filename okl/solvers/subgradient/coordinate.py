@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.bundle import CoefficientBounds, descend_kernel, descend_rows
+from okl.compiled.jit import as_compiled
 from okl.compiled.kernels import LANES, LINEAR, KernelRule
 from okl.compiled.products import add_rows, multiply_rows
-from okl.compiled.threads import as_compiled
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.jit import as_compiled
 from okl.compiled.kernels import LINEAR, KernelRule
 from okl.compiled.sgd import (
     FACTORS,
@@ -24,7 +25,7 @@ from okl.compiled.sgd import (
     step_kernel,
     step_rows,
 )
-from okl.compiled.threads import MOST_ROWS, as_compiled
+from okl.compiled.threads import MOST_ROWS
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor, transform_rows

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.compiled.dual_steps import inner
-from okl.compiled.threads import as_compiled, run_threads
+from okl.compiled.jit import as_compiled
+from okl.compiled.threads import run_threads
 from okl.data.dataset import Schema
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
 from okl.features.base import FeatureMap, check_inputs

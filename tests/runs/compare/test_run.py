@@ -181,7 +181,7 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
             "map = 'orthogonal' was given, but the nine .* Set frequencies",
         ),
         ({"kernel": "linear", "models": "fogd"}, "linear"),
-        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "Give one of them"),
+        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "exclude each other"),
     ],
 )
 def test_what_can_be_known_to_be_wrong_is_told_at_once(
@@ -200,7 +200,7 @@ def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: 
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty"):
         compare(CompareSettings(data=str(tmp_path / "empty"), out=str(tmp_path / "run")))
-    with pytest.raises(ConfigError, match="is a data set already"):
+    with pytest.raises(ConfigError, match="is already a data set"):
         compare(settings(learnable["binary"], tmp_path / "run", ingest={"target": "y"}))
 
 

@@ -16,7 +16,6 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.runs.loop import run_loop
-from okl.runs.plan import make_solver
 from okl.solvers.accelerated.base import CompositeProblem, SweepArguments
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
@@ -27,6 +26,7 @@ from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.factory import make_solver
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.conftest import learnable_table
 from tests.solvers.accelerated.model_cases import (

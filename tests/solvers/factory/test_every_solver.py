@@ -15,9 +15,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import SolverName
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
-from okl.runs.plan import make_online_solver, make_solver, mode_of
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
-from okl.solvers.factory import make_recipe
+from okl.solvers.factory import make_online_solver, make_recipe, make_solver, mode_of
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.solver import OnlineSolver

@@ -11,8 +11,8 @@ from okl.data.dataset import Dataset
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.runs.plan import check, learnt_columns, make_online_solver
-from okl.solvers.factory import make_accelerated, make_ridge, make_subgradient
+from okl.runs.plan import check
+from okl.solvers.factory import make_accelerated, make_online_solver, make_ridge, make_subgradient, training_columns
 from okl.solvers.options import OPTIONS, check_options
 from tests.solvers.factory.cases import ONLINE, defined, learnt_bits, settings_of
 
@@ -83,7 +83,7 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
     task: Task = "multiclass" if "multiclass" in defined(solver) and option not in TWO_CLASSES else "binary"
     usual = settings_of(solver, **BESIDE.get(option, {}))
     changed = settings_of(solver, **BESIDE.get(option, {}) | values)
-    seen = [(given, learnt_columns(given, data[task])) for given in (usual, changed)]
+    seen = [(given, training_columns(given, data[task])) for given in (usual, changed)]
     before, after = (learnt_bits(make_online_solver(given, rows), rows) for given, rows in seen)
     assert (before != after) == (option not in LOOKING_ON)
 

@@ -62,7 +62,10 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
             {"solver": "ridge", "validation": "blocks"},
             "validation = 'blocks' was given, but the solver ridge is not ra",
         ),
-        ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
+        (
+            {"solver": "fogd", "step_rule": "plain"},
+            "step_rule = 'plain' applies to the mode sum, but the mode is stream",
+        ),
     ],
 )
 def test_what_cannot_be_learnt_is_refused_before_a_row_is_read(

@@ -12,7 +12,8 @@ from okl.distributed.local import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings, settings_from
-from okl.runs.plan import check, learnt_columns, make_online_solver
+from okl.runs.plan import check
+from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.solver import OnlineSolver
 from tests.solvers.online.constraints_cases import sensitive_data
@@ -38,7 +39,7 @@ def settings_of(data: Dataset, **values: Any) -> TrainSettings:
 
 def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver, Any]:
     settings = settings_of(data, **values)
-    seen = learnt_columns(settings, data)
+    seen = training_columns(settings, data)
     solver = make_online_solver(settings, seen)
     with LocalExecution(threads) as execution:
         state = solver.start(seen, execution)
