@@ -24,8 +24,6 @@ from numba.core.codegen import get_host_cpu_features
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from okl.foundation.types import FloatArray
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SOURCES = Path(__file__).parent
@@ -106,13 +104,13 @@ def compiled_row_sum(function: Function) -> Function:
     return _compile(function, {"contract", "nsz", "reassoc"}, _nrt=False)
 
 
-def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
+def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[np.floating[Any]]:
     """Return an uninitialised array aligned to a cache line, so that vector loads do not straddle two lines."""
     dtype = np.dtype(dtype)
     size = shape[0] * shape[1] * dtype.itemsize
     memory = np.empty(size + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
-    array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
+    array: NDArray[np.floating[Any]] = memory[start : start + size].view(dtype).reshape(shape)
     return array
 
 

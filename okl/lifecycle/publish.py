@@ -35,8 +35,8 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.models.file import Model, save_model
 from okl.models.registry import MODEL, WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
-from okl.solvers.factory import mode_of
 from okl.solvers.online.solver import OnlineState
+from okl.solvers.options import mode_of
 
 # Lineage of the version to be published.
 

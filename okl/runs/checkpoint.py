@@ -37,7 +37,7 @@ from okl.foundation.stored import class_of, stored, tag_of, tagged_classes, with
 from okl.foundation.telemetry import run_logger
 from okl.runs.history import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
-from okl.solvers.factory import mode_of
+from okl.solvers.options import mode_of
 
 # Classes whose instances a checkpoint may contain
 #

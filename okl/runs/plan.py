@@ -32,14 +32,13 @@ from okl.solvers.factory import (
     make_ridge,
     make_solver,
     make_subgradient,
-    mode_of,
     training_columns,
 )
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.factory import Mode
 from okl.solvers.online.solver import check_mode
 from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.options import OPTIONS, check_options, options_of
+from okl.solvers.options import OPTIONS, check_options, mode_of, options_of
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 from okl.solvers.subgradient.catalogue import CUTTING_NAMES
 from okl.solvers.subgradient.solver import SubgradientSolver

@@ -25,10 +25,11 @@ from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_talli
 from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.runs.plan import MemoryPlan
 from okl.solvers.base import LearningCurve, SolverProgress
-from okl.solvers.factory import Certified, mode_of
+from okl.solvers.factory import Certified
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.options import mode_of
 
 # Constraints
 

@@ -36,7 +36,7 @@ from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
-from okl.solvers.options import check_constraints, check_options
+from okl.solvers.options import IN_MAPS, check_constraints, check_options, mode_of
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.subgradient.catalogue import CUTTING_NAMES, make_piecewise
 from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
@@ -368,7 +368,6 @@ MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards average weights
 MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are united and reduced to the budget
 CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
 WINDOWS = 100  # a pass in stored order: windows of the drift report
-IN_MAPS = ("fogd", "nogd")  # solvers whose state is a weight vector in a feature map
 
 
 def training_columns(settings: TrainSettings, data: Dataset, named: str | None = None) -> Dataset:
@@ -426,17 +425,6 @@ def _segments(settings: TrainSettings, mode: Mode) -> int:
     if mode == "stream" and settings.order == "stored" and settings.passes == 1:
         return WINDOWS
     return CERTIFIED_SEGMENTS if settings.certify else SEGMENTS
-
-
-def mode_of(settings: TrainSettings) -> Mode:
-    """Return the mode: as set, or by default stream in one process and with workers the faster of mix and sum."""
-    if settings.mode != "auto":
-        return settings.mode
-    if is_model(settings.solver) or settings.solver in (*CUTTING_NAMES, "ridge", "auto"):
-        return "sum"
-    if not (settings.workers or settings.scheduler or settings.cluster):
-        return "stream"
-    return "sum" if settings.solver in IN_MAPS and not settings.constraints else "mix"
 
 
 def default_rounds(solver: str, mode: Mode, rows: int) -> int:

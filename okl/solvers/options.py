@@ -10,6 +10,7 @@ from okl.kernels import kernel_parameters
 from okl.solvers.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, parameter_of
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.factory import Mode
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.subgradient.catalogue import CUTTING_NAMES
 
@@ -272,3 +273,17 @@ def _list(names: list[str]) -> str:
     if len(names) > MOST_TOLD:
         return f"{', '.join(names[: MOST_TOLD // 2])} and {len(names) - MOST_TOLD // 2} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+IN_MAPS = ("fogd", "nogd")  # solvers whose state is a weight vector in a feature map
+
+
+def mode_of(settings: TrainSettings) -> Mode:
+    """Return the mode: as set, or by default stream in one process and with workers the faster of mix and sum."""
+    if settings.mode != "auto":
+        return settings.mode
+    if is_model(settings.solver) or settings.solver in (*CUTTING_NAMES, "ridge", "auto"):
+        return "sum"
+    if not (settings.workers or settings.scheduler or settings.cluster):
+        return "stream"
+    return "sum" if settings.solver in IN_MAPS and not settings.constraints else "mix"

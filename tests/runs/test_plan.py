@@ -32,7 +32,8 @@ from okl.runs.plan import (
     workload_of,
 )
 from okl.runs.select import choose
-from okl.solvers.factory import class_weights, make_online_solver, mode_of
+from okl.solvers.factory import class_weights, make_online_solver
+from okl.solvers.options import mode_of
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 
