@@ -90,13 +90,13 @@ def check_bandwidth(bandwidth: float) -> None:
 
 
 def distances(left: FloatArray, right: FloatArray, metric: str) -> FloatArray:
-    """Distances of every row of left (m, d) from every row of right (n, d): (m, n), float64."""
+    """Return distances of every row of left (m, d) from every row of right (n, d): (m, n), float64."""
     values: FloatArray = cdist(np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64), metric)
     return values
 
 
 def as_frequencies(points: FloatArray) -> FloatArray:
-    """Frequencies (n_inputs, points), C-contiguous, of points (points, n_inputs)."""
+    """Return frequencies (n_inputs, points), C-contiguous, of points (points, n_inputs)."""
     return np.ascontiguousarray(points.T)
 
 
@@ -127,7 +127,7 @@ class Gaussian(Scaled):
         return KernelRule(GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         left = np.asarray(left, dtype=np.float64)
         right = np.asarray(right, dtype=np.float64)
         squares = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] - 2.0 * (left @ right.T)
@@ -135,7 +135,7 @@ class Gaussian(Scaled):
         return values
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
-        """Frequencies from N(0, I / bandwidth^2): (n_inputs, n_frequencies), float64, per unit of input."""
+        """Return frequencies from N(0, I / bandwidth^2): (n_inputs, n_frequencies), float64, per unit of input."""
         return rng.standard_normal((n_inputs, n_frequencies)) / self.bandwidth
 
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
@@ -143,11 +143,11 @@ class Gaussian(Scaled):
         return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """One for each input."""
+        """Return one for each input."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
-        """Frequencies (n_inputs, points) by the normal quantile of points (points, n_inputs)."""
+        """Return frequencies (n_inputs, points) by the normal quantile of points (points, n_inputs)."""
         return as_frequencies(ndtri(points) / self.bandwidth)
 
 
@@ -175,20 +175,23 @@ class Laplacian(Scaled):
         return KernelRule(LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         values: FloatArray = np.exp(-distances(left, right, "cityblock") / self.bandwidth)
         return values
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
-        """Frequencies with independent Cauchy coordinates: (n_inputs, n_frequencies), float64, per unit of input."""
+        """Return frequencies with independent Cauchy coordinates.
+
+        (n_inputs, n_frequencies), float64, per unit of input.
+        """
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """One for each input."""
+        """Return one for each input."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
-        """Frequencies (n_inputs, points) by the Cauchy quantile of points (points, n_inputs)."""
+        """Return frequencies (n_inputs, points) by the Cauchy quantile of points (points, n_inputs)."""
         return as_frequencies(np.tan(np.pi * (points - 0.5)) / self.bandwidth)
 
 
@@ -204,7 +207,7 @@ class _Matern(Scaled):
         raise NotImplementedError
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
-        """Frequencies from a t of scale 1 / bandwidth: (n_inputs, n_frequencies), float64, per unit of input."""
+        """Return frequencies from a t of scale 1 / bandwidth: (n_inputs, n_frequencies), float64, per unit of input."""
         normal = rng.standard_normal((n_inputs, n_frequencies))
         return normal * self._stretch(rng.chisquare(self._degrees, n_frequencies))
 
@@ -214,11 +217,14 @@ class _Matern(Scaled):
         return normal * self._stretch(rng.chisquare(self._degrees, shape))
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """One for each input, and one for the chi-square that divides them."""
+        """Return one for each input, and one for the chi-square that divides them."""
         return n_inputs + 1
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
-        """Frequencies (n_inputs, points) of points (points, n_inputs + 1): normal over the root of a chi-square."""
+        """Return frequencies (n_inputs, points) of points (points, n_inputs + 1).
+
+        Normal over the root of a chi-square.
+        """
         chi_square = 2.0 * gammaincinv(0.5 * self._degrees, points[:, -1])
         return as_frequencies(ndtri(points[:, :-1])) * self._stretch(chi_square)
 
@@ -258,7 +264,7 @@ class Matern32(_Matern):
         return 3
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         s = self._scaled_distances(left, right)
         values: FloatArray = (1.0 + s) * np.exp(-s)
         return values
@@ -292,7 +298,7 @@ class Matern52(_Matern):
         return 5
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         s = self._scaled_distances(left, right)
         values: FloatArray = (1.0 + s + s * s / 3.0) * np.exp(-s)
         return values
@@ -337,7 +343,7 @@ class Polynomial:
         return KernelRule(POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         with np.errstate(over="ignore"):  # infinity says it, and whoever asked looks at it
             values: FloatArray = (self.scale * _products(left, right) + self.offset) ** self.degree
         return values
@@ -356,7 +362,7 @@ class Linear:
         return KernelRule(LINEAR, 1.0, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         return _products(left, right)
 
 
@@ -402,7 +408,7 @@ class CustomKernel:
         return
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         values = np.asarray(self.function(np.asarray(left), np.asarray(right)), dtype=np.float64)
         if values.shape != (len(left), len(right)):
             raise DataError(
@@ -453,7 +459,7 @@ def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
-    """Name and parameters as JSON; `make_kernel` takes them back.
+    """Return the name and parameters as JSON; `make_kernel` takes them back.
 
     Raises
     ------
@@ -469,7 +475,7 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
 
 
 def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
-    """The kernel that `describe_kernel` described, or ConfigError."""
+    """Return the kernel that `describe_kernel` described, or ConfigError."""
     if not isinstance(description, Mapping):
         raise ConfigError(f"A kernel is told by keys and values, its name among them, but {description!r:.60} came.")
     parameters = dict(description)
@@ -477,7 +483,9 @@ def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
 
 
 def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
-    """The kernel, if it has a spectral density to draw from; otherwise ConfigError that says what to use instead.
+    """Return the kernel, if it has a spectral density to draw from.
+
+    Otherwise ConfigError that says what to use instead.
 
     what : the map that needs it, for the message
     """

@@ -65,12 +65,12 @@ class ThresholdedHalfSquared:
             raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Loss of each row, (rows,), in squared units of the target."""
+        """Return the loss of each row, (rows,), in squared units of the target."""
         residual = scores - target
         return np.where(np.abs(residual) > self.epsilon, 0.5 * residual**2, 0.0)
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Derivative by the score, f - y beyond epsilon, (rows,)."""
+        """Return the derivative by the score, f - y beyond epsilon, (rows,)."""
         residual = scores - target
         return np.where(np.abs(residual) > self.epsilon, residual, 0.0)
 
@@ -98,11 +98,11 @@ class Hinge:
     code: int = 0
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Loss of each row, (rows,), in units of the margin."""
+        """Return the loss of each row, (rows,), in units of the margin."""
         return np.maximum(0.0, 1.0 - target * scores)
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Derivative by the score, (rows,)."""
+        """Return the derivative by the score, (rows,)."""
         return np.where(target * scores < 1.0, -target, 0.0)
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
@@ -124,12 +124,12 @@ class Logistic:
     code: int = 1
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Loss of each row, (rows,), in nats."""
+        """Return the loss of each row, (rows,), in nats."""
         values: FloatArray = np.logaddexp(0.0, -target * scores)
         return values
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Derivative by the score, -y / (1 + exp(y f)), (rows,)."""
+        """Return the derivative by the score, -y / (1 + exp(y f)), (rows,)."""
         # tanh does not overflow for scores of any size, 1 / (1 + exp) does
         return -target * 0.5 * (1.0 - np.tanh(0.5 * target * scores))
 
@@ -157,13 +157,13 @@ class MulticlassHinge:
     code: int = 2
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Loss of each row, (rows,); scores (rows, K), target class indices (rows,)."""
+        """Return the loss of each row, (rows,); scores (rows, K), target class indices (rows,)."""
         true, wrong = self._true_and_best_wrong(scores, target)
         rows = np.arange(len(scores))
         return np.maximum(0.0, 1.0 - (scores[rows, true] - scores[rows, wrong]))
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Derivative by the scores, (rows, K)."""
+        """Return the derivative by the scores, (rows, K)."""
         true, wrong = self._true_and_best_wrong(scores, target)
         rows = np.arange(len(scores))
         active = scores[rows, true] - scores[rows, wrong] < 1.0
@@ -224,11 +224,11 @@ class ExtensionLoss:
         return compiled_loss(self.name, self.origin).address
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Loss of each row, (rows,)."""
+        """Return the loss of each row, (rows,)."""
         return self._evaluated(VALUE, scores, target)
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Derivative by the score, (rows,)."""
+        """Return the derivative by the score, (rows,)."""
         return self._evaluated(SLOPE, scores, target)
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
@@ -246,7 +246,7 @@ class ExtensionLoss:
 
 @cache
 def compiled_loss(name: str, origin: str) -> CompiledLoss:
-    """A loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
+    """Return a loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
     own: DeclaredLoss = plugins.exactly("loss", name, origin)
     try:
         return compile_loss(own.value, own.derivative)

@@ -104,13 +104,13 @@ class RowResult(NamedTuple):
 
 @compiled_row
 def used_width(count: int) -> int:
-    """Columns that a kernel row of `count` supports runs over: a multiple of LANES."""
+    """Return columns that a kernel row of `count` supports runs over: a multiple of LANES."""
     return (count + LANES - 1) // LANES * LANES
 
 
 @compiled_row_sum
 def weighted(coefficients: FloatArray, row: FloatArray) -> float:
-    """Sum of the products of two vectors (width,) of one precision, in that precision."""
+    """Return the sum of the products of two vectors (width,) of one precision, in that precision."""
     total = row.dtype.type(0)
     for i in range(row.shape[0]):
         total += coefficients[i] * row[i]
@@ -184,7 +184,7 @@ def gradient_step(code: int, epsilon: float, step_size: float, seen: RowResult) 
 
 @compiled_row
 def draw_uniform(integers: Integers) -> float:
-    """A number from [0, 1), 53 random bits; the state at RANDOM moves on by one.
+    """Return a number from [0, 1), 53 random bits; the state at RANDOM moves on by one.
 
     Source: Steele, Lea & Flood, OOPSLA 2014, SplitMix64 (Figure 17, with the mixing of variant 13).
     """
@@ -232,7 +232,7 @@ def put_coefficient(
     seen: RowResult,
     value: float,
 ) -> None:
-    """`put_support` without the row itself."""
+    """Store the coefficient of a support as `put_support` does, without the row itself."""
     for k in range(coefficients.shape[0]):
         coefficients[k, slot] = 0
     coefficients[seen.output, slot] = value
@@ -444,7 +444,7 @@ _SHARE = 15.0 / 32.0
 
 @compiled_row
 def shrinking_factor(a: float, mu: float, cost: float, mistakes: float) -> float:
-    """Largest phi of (0, 1] for which forgetting a support may cost (a phi)^2 + 2 a phi (1 - phi mu).
+    """Return the largest phi of (0, 1] for which forgetting a support may cost (a phi)^2 + 2 a phi (1 - phi mu).
 
     cost + that <= 15/32 mistakes; a > 0 is the coefficient's size, cost < 15/32 mistakes.
 
@@ -551,7 +551,7 @@ def forget_oldest(kept: SupportArrays, rule: BudgetRule) -> None:
 
 @compiled_row
 def lead_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slot: int) -> float:
-    """y f(x) of the support at slot without its own share, or the lead of its class over the best wrong one."""
+    """Return y f(x) of a support without its own term, or the lead of its class over the best wrong class."""
     n_outputs = coefficients.shape[0]
     own = memory[n_outputs, slot]
     if n_outputs == 1:
@@ -816,7 +816,7 @@ class GrowthRule(NamedTuple):
 
 @compiled_row_sum
 def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
-    """Sum over the block's rows before `last`."""
+    """Return the sum over the block's rows before `last`."""
     total = 0.0
     for j in range(last):
         total += coefficients[j] * np.float64(values[j])

@@ -61,20 +61,20 @@ def _exp(x: float) -> float:
 
 @compiled_row
 def kernel_power(log: float, h: float) -> float:
-    """k^(h^2), the kernel of two points that lie the share h of the way between x_m and x_j apart."""
+    """Return k^(h^2), the kernel value of two points at the share h of the distance between x_m and x_j."""
     return _exp(max(log, LEAST_LOG) * h * h)
 
 
 @compiled_row
 def _gain(h: float, log: float, m: float, both: float, j: float) -> float:
-    """F(h)."""
+    """Return F(h)."""
     p, q = _exp(log * (1.0 - h) * (1.0 - h)), _exp(log * h * h)
     return m * p * p + 2.0 * both * p * q + j * q * q
 
 
 @compiled_row
 def _slope(h: float, log: float, m: float, both: float, j: float) -> float:
-    """F'(h) / 2."""
+    """Return F'(h) / 2."""
     g = 1.0 - h
     p, q = _exp(log * g * g), _exp(log * h * h)
     dp, dq = -2.0 * log * g * p, 2.0 * log * h * q
@@ -83,7 +83,7 @@ def _slope(h: float, log: float, m: float, both: float, j: float) -> float:
 
 @compiled_row
 def _bend(h: float, log: float, m: float, both: float, j: float) -> float:
-    """F''(h) / 2."""
+    """Return F''(h) / 2."""
     g = 1.0 - h
     p, q = _exp(log * g * g), _exp(log * h * h)
     dp, dq = -2.0 * log * g * p, 2.0 * log * h * q
@@ -93,7 +93,7 @@ def _bend(h: float, log: float, m: float, both: float, j: float) -> float:
 
 @compiled_row
 def _grid_place(log: float, m: float, both: float, j: float) -> float:
-    """The best of h = 0, 1/8, .., 1/2, the least on a tie: all k^(i^2 / 64) by products of one exponential."""
+    """Return the best of h = 0, 1/8, .., 1/2, the least on a tie: all k^(i^2 / 64) by products of one exponential."""
     q1 = _exp(log * (1.0 / 64.0))
     square = q1 * q1
     odd3 = square * q1
@@ -147,7 +147,10 @@ def merging_losses(lost: Doubles, places: Doubles, logs: Doubles, m: float, both
 
 @compiled_row
 def best_place(log: float, m: float, both: float, j: float) -> float:
-    """The h of largest F(h) to full precision: Newton's steps from the best of the grid, halving where they leave."""
+    """Return the h of largest F(h) to full precision.
+
+    Newton's steps from the best of the grid, halving where they leave.
+    """
     log = max(log, LEAST_LOG)
     h = _grid_place(log, m, both, j)
     low, high = max(0.0, h - 0.125), min(0.5, h + 0.125)
@@ -213,7 +216,7 @@ def square_norms(squares: Doubles, coefficients: FloatArray) -> None:
 
 @compiled_row
 def cheapest(costs: Doubles, marks: Integers, count: int) -> int:
-    """The support of least cost, the oldest of those that rounding alone tells apart."""
+    """Return the support of least cost, the oldest of those that rounding alone tells apart."""
     least = costs[0]
     for i in range(1, count):
         least = min(least, costs[i])
@@ -376,7 +379,7 @@ def learn_bpa_nearest(kept: SupportArrays, inputs: FloatArray, targets: Doubles,
 
 @compiled_row
 def shares_of_helpers(memory: Doubles, row: FloatArray, slot: int, own: float) -> tuple[float, float, float]:
-    """Coefficients of row and nearest neighbour in the projection of a support onto both, and its squared distance."""
+    """Return the projection of a support onto row and nearest neighbour: both coefficients, and squared distance."""
     with_row, square = float(row[slot]), memory[NEIGHBOUR_SELVES, slot]
     nearest = int(memory[NEAREST, slot])
     if nearest >= 0:
@@ -393,7 +396,7 @@ def shares_of_helpers(memory: Doubles, row: FloatArray, slot: int, own: float) -
 def cheapest_with_helpers(
     memory: Doubles, coefficients: FloatArray, marks: Integers, row: FloatArray, own: float, count: int
 ) -> int:
-    """The support whose replacement by row and nearest neighbour costs least, the oldest on a tie."""
+    """Return the support whose replacement by row and nearest neighbour costs least, the oldest on a tie."""
     width = used_width(count)
     square_norms(memory[NEIGHBOUR_COSTS, :width], coefficients[:, :width])
     for i in range(count):
@@ -403,7 +406,7 @@ def cheapest_with_helpers(
 
 @compiled_row
 def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
-    """The row of kernel values `row` has become the support at a slot: compare neighbours; who had it looks anew."""
+    """Update nearest neighbours after `row` became the kernel row of the support at a slot."""
     memory[DISTANCES, slot] = math.inf
     memory[NEAREST, slot] = NOBODY
     for i in range(count):
@@ -553,7 +556,7 @@ def learn_projectron(
 
 @compiled_row
 def norm_within_reach(budget: int) -> float:
-    """U: the largest norm of a function that a budget competes with."""
+    """Return U, the largest norm of the functions that a budget competes with."""
     return 0.25 * math.sqrt((budget + 1) / math.log(budget + 1))
 
 
@@ -816,7 +819,7 @@ def distances_of_support(row: FloatArray, supports: FloatArray, slot: int) -> No
 
 @compiled_row
 def best_partner(lost: Doubles, square: float, slot: int, count: int) -> int:
-    """The first support, other than the one at slot, whose loss none after it undercuts by more than rounding."""
+    """Return the first support with the smallest loss, without the one at slot; ties within rounding are equal."""
     partner = 1 if slot == 0 else 0
     for i in range(partner + 1, count):
         if i != slot and lost[i] < lost[partner] - square * (CLEARLY - 1.0):
@@ -912,7 +915,9 @@ def write_kernel_values(
 
 @compiled_row
 def farthest_idle(memory: Doubles, parameters: Doubles, count: int) -> int:
-    """The twin of one class farthest beyond the margin on its own side, the first of equals; -1 if there is none.
+    """Return the twin of one class farthest beyond the margin on its own side, the first of equals.
+
+    -1 if there is none.
 
     A row that has just come is inside of the margin.
     """
@@ -930,7 +935,10 @@ def farthest_idle(memory: Doubles, parameters: Doubles, count: int) -> int:
 
 @compiled_row
 def nearest_pair(memory: Doubles, unlike: float, count: int) -> tuple[int, int]:
-    """The pair that is cheapest to merge: the first in order of its second twin that none after clearly undercuts."""
+    """Return the pair that is cheapest to merge.
+
+    The first in order of its second twin that none after clearly undercuts.
+    """
     costs, positive, negative = memory[TWIN_COSTS], memory[POSITIVE], memory[NEGATIVE]
     least, first, second = math.inf, 0, 1
     for i in range(1, count):
@@ -1071,7 +1079,7 @@ def solve_twins(memory: Doubles, parameters: Doubles, count: int) -> None:
 
 @compiled_row
 def best_coefficient(others: float, own: float, low: float, high: float) -> float:
-    """a_i from [low, high] = [-C s-_i, C s+_i] for the score of a twin without its own part, and own = k(x_i, x_i).
+    """Return a_i in [-C s-_i, C s+_i] for the score of a twin without its own term; own is k(x_i, x_i).
 
     low + high is C (s+_i - s-_i): below it the score would be 1, above it -1, else it is between.
     """
@@ -1095,7 +1103,7 @@ def remember_twins(kept: SupportArrays, rule: BudgetRule) -> None:
 
 @compiled_row
 def reduce_twins(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Solve, and make room until the budget is met, solving again each time; kept changes in place."""
+    """Solve, then reduce to the budget and solve again until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
     write_scores(memory, integers[COUNT])
     solve_twins(memory, rule.parameters, integers[COUNT])

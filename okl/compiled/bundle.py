@@ -56,7 +56,7 @@ def solve_master(
 
 @compiled_row
 def bound_of(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, lam: float) -> float:
-    """gamma'b - gamma'H gamma / (2 lam)."""
+    """Return gamma'b - gamma'H gamma / (2 lam)."""
     linear, quadratic = 0.0, 0.0
     for k in range(gamma.shape[0]):
         if gamma[k] > 0.0:
@@ -152,7 +152,7 @@ def _affine_best(
 
 @compiled_row
 def _entering(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, lam: float, scale: float) -> int:
-    """The cut that lies highest at the present point, if higher than the mean of those in use; else -1."""
+    """Return the cut that lies highest at the present point, if higher than the mean of those in use; else -1."""
     mean, best, highest, size = 0.0, -1, -math.inf, 0.0
     for k in range(gamma.shape[0]):
         height = lam * intercepts[k]
@@ -195,7 +195,7 @@ def hinge_slopes(slopes: FloatArray, scores: FloatArray, along: FloatArray, targ
 
 @compiled
 def hinge_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: float) -> tuple[float, float]:
-    """Sum of max(0, 1 - y (s + t d)), and its right-hand derivative by t."""
+    """Return the sum of max(0, 1 - y (s + t d)), and its right-hand derivative by t."""
     losses, derivative = 0.0, 0.0
     for i in range(scores.shape[0]):
         speed = targets[i] * along[i]
@@ -225,7 +225,7 @@ def tube_slopes(
 def tube_line(
     scores: FloatArray, along: FloatArray, targets: FloatArray, half_width: float, t: float
 ) -> tuple[float, float]:
-    """Sum of max(0, |s + t d - y| - e), and its right-hand derivative by t."""
+    """Return the sum of max(0, |s + t d - y| - e), and its right-hand derivative by t."""
     losses, derivative = 0.0, 0.0
     for i in range(scores.shape[0]):
         residual = scores[i] + t * along[i] - targets[i]
@@ -265,7 +265,7 @@ def classes_slopes(
 
 @compiled
 def classes_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: float) -> tuple[float, float]:
-    """Sum of max_c ([c != y] + s_c - s_y) at s + t d, and its right-hand derivative by t."""
+    """Return the sum of max_c ([c != y] + s_c - s_y) at s + t d, and its right-hand derivative by t."""
     losses, derivative = 0.0, 0.0
     for i in range(scores.shape[0]):
         true = int(targets[i])
@@ -279,7 +279,7 @@ def classes_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: 
 
 @compiled_row
 def worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> int:
-    """The class of the largest line; of lines as large as each other, the one that grows fastest."""
+    """Return the class of the largest line; of lines as large as each other, the one that grows fastest."""
     worst, most, fastest = true, 0.0, 0.0
     for c in range(scores.shape[0]):
         if c != true:
@@ -343,7 +343,7 @@ def tube_kinks(
     longest: float,
     scale: float,
 ) -> tuple[int, float]:
-    """The same for scale * sum_i max(0, |s_i + t d_i - y_i| - e): two kinks a row at most."""
+    """Return the same for scale * sum_i max(0, |s_i + t d_i - y_i| - e): two kinks a row at most."""
     total = slope + scale * tube_line(scores, along, targets, half_width, 0.0)[1]
     limit, count = _limit(total, curvature, longest), 0
     for i in range(scores.shape[0]):
@@ -370,7 +370,7 @@ def classes_kinks(
     longest: float,
     scale: float,
 ) -> tuple[int, float]:
-    """The same for scale * sum_i max_c ([c != y_i] + s_ic - s_iy) along d: K - 1 kinks a row at most."""
+    """Return the same for scale * sum_i max_c ([c != y_i] + s_ic - s_iy) along d: K - 1 kinks a row at most."""
     total = slope + scale * classes_line(scores, along, targets, 0.0)[1]
     limit, count = _limit(total, curvature, longest), 0
     for i in range(scores.shape[0]):
@@ -560,7 +560,7 @@ class CoefficientBounds(NamedTuple):
 
 @compiled_row
 def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
-    """The maximiser of the dual in one coefficient: pull is y - s at b."""
+    """Return the maximiser of the dual in one coefficient: pull is y - s at b."""
     reach = box.scale / max(square, 1e-30)  # a row of zeros goes to a bound
     free, threshold = b + pull * reach, box.epsilon * reach
     shrunk = max(free - threshold, 0.0) + min(free + threshold, 0.0)
@@ -569,7 +569,7 @@ def best_coefficient(b: float, pull: float, square: float, lower: float, upper: 
 
 @compiled_row_sum
 def _weighted_sum(row: FloatArray, weights: Doubles) -> float:
-    """<z, w>, summed in float64."""
+    """Return <z, w>, summed in float64."""
     total = 0.0
     for j in range(row.shape[0]):
         total += row[j] * weights[j]
@@ -613,7 +613,7 @@ def descend_kernel(
     kernel: KernelRule,
     box: CoefficientBounds,
 ) -> None:
-    """The same with a kernel: coefficients and scores (m,), of all rows, change in place.
+    """Minimise over a kernel: coefficients and scores (m,) of all rows change in place.
 
     room : (capacity,), a buffer for a row of K, which is computed where matrix is empty (0, 0): from supports
     (n_inputs, capacity), a column a row

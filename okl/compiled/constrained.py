@@ -73,13 +73,13 @@ class StepWorkspace(NamedTuple):
 
 
 def room_for(count: int) -> StepWorkspace:
-    """Arrays for so many rows."""
+    """Return arrays for so many rows."""
     return StepWorkspace(np.zeros(count), np.zeros(count), np.zeros((count + 4, max(count, 1))))
 
 
 @compiled_row
 def squared_length(found: StepWorkspace, small: StepProblem, squared: float) -> float:
-    """||y||^2 of the multipliers, from C y."""
+    """Return ||y||^2 of the multipliers, from C y."""
     total = squared
     for i in range(found.multipliers.shape[0]):
         total -= 0.5 * found.multipliers[i] * (small.reach[i] + found.values[i])
@@ -88,7 +88,7 @@ def squared_length(found: StepWorkspace, small: StepProblem, squared: float) -> 
 
 @compiled_row
 def dual_value(found: StepWorkspace, small: StepProblem, squared: float) -> float:
-    """The dual objective of the multipliers, ||u||^2 apart."""
+    """Return the dual objective of the multipliers, ||u||^2 apart."""
     total = 0.0
     for i in range(found.multipliers.shape[0]):
         value = found.multipliers[i]
@@ -186,7 +186,7 @@ def _eliminate(room: Vector, size: int) -> None:
 
 @compiled_row
 def _furthest(found: StepWorkspace, small: StepProblem, free: int) -> float:
-    """The part of a Newton step, at most all of it, that takes no free multiplier past its ends."""
+    """Return the part of a Newton step, at most all of it, that takes no free multiplier past its ends."""
     part = 1.0
     for a in range(free):
         i, step = int(found.room[0, a]), found.room[1, a]

@@ -31,7 +31,7 @@ def descend(out: FloatArray, point: FloatArray, gradient: FloatArray, step: floa
 def step_sums(
     point: FloatArray, extrapolated: FloatArray, gradient: FloatArray, before: FloatArray
 ) -> tuple[float, float]:
-    """||a - b||^2 and <g, a - c>."""
+    """Return ||a - b||^2 and <g, a - c>."""
     squared, turn = 0.0, 0.0
     for i in range(point.shape[0]):
         moved = point[i] - extrapolated[i]
@@ -42,7 +42,7 @@ def step_sums(
 
 @compiled_sum
 def squared_distance(left: FloatArray, right: FloatArray) -> float:
-    """||left - right||^2."""
+    """Return ||left - right||^2."""
     total = 0.0
     for i in range(left.shape[0]):
         difference = left[i] - right[i]
@@ -52,7 +52,7 @@ def squared_distance(left: FloatArray, right: FloatArray) -> float:
 
 @compiled_sum
 def distance_product(left: FloatArray, right: FloatArray, left_image: FloatArray, right_image: FloatArray) -> float:
-    """<left - right, left_image - right_image>."""
+    """Return <left - right, left_image - right_image>."""
     total = 0.0
     for i in range(left.shape[0]):
         total += (left[i] - right[i]) * (left_image[i] - right_image[i])
@@ -61,7 +61,7 @@ def distance_product(left: FloatArray, right: FloatArray, left_image: FloatArray
 
 @compiled_sum
 def inner(left: FloatArray, right: FloatArray) -> float:
-    """<left, right>."""
+    """Return <left, right>."""
     total = 0.0
     for i in range(left.shape[0]):
         total += left[i] * right[i]
@@ -99,7 +99,7 @@ def _inside(value: float, lower: float, upper: float) -> float:
 
 @compiled
 def entropy_value(points: FloatArray, upper: FloatArray, cut: float) -> float:
-    """Sum of the entropies, with parabolas beyond the margins."""
+    """Return the sum of the entropies, with parabolas beyond the margins."""
     total = 0.0
     for i in range(points.shape[0]):
         u = upper[i]
@@ -145,7 +145,7 @@ def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: f
 
 @compiled
 def roots_value(points: FloatArray, scales: FloatArray, lower: FloatArray) -> float:
-    """Sum of -2 sqrt(s a), with parabolas below the margins."""
+    """Return the sum of -2 sqrt(s a), with parabolas below the margins."""
     total = 0.0
     for i in range(points.shape[0]):
         s, a = scales[i], max(points[i], lower[i])
@@ -185,7 +185,7 @@ def roots_excess(points: FloatArray, at: FloatArray, scales: FloatArray, lower: 
 
 @compiled_sum
 def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    """Sum of c a^2 / 2 - a."""
+    """Return the sum of c a^2 / 2 - a."""
     total = 0.0
     for i in range(points.shape[0]):
         total += points[i] * (0.5 * curvatures[i] * points[i] - 1.0)
@@ -201,7 +201,7 @@ def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: F
 
 @compiled_sum
 def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray) -> float:
-    """Sum of c (a - b)^2 / 2."""
+    """Return the sum of c (a - b)^2 / 2."""
     total = 0.0
     for i in range(points.shape[0]):
         apart = points[i] - at[i]
@@ -343,7 +343,7 @@ def roots_prox(
 
 @compiled_sum
 def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
-    """Sum of x log(x / u) + (u - x) log((u - x) / u), 0 log 0 = 0, of points between 0 and u."""
+    """Return the sum of x log(x / u) + (u - x) log((u - x) / u), 0 log 0 = 0, of points between 0 and u."""
     total = 0.0
     for i in range(points.shape[0]):
         x, u = points[i], upper[i]
@@ -358,7 +358,7 @@ def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
 
 @compiled
 def roots_sum(points: FloatArray, scales: FloatArray) -> float:
-    """Sum of -2 sqrt(s x) of points >= 0."""
+    """Return the sum of -2 sqrt(s x) of points >= 0."""
     total = 0.0
     for i in range(points.shape[0]):
         total -= 2.0 * math.sqrt(scales[i] * points[i])

@@ -25,7 +25,7 @@ _BLOCK_BYTES = 2**18
 
 @compiled_row
 def rows_at_once(rows: FloatArray) -> int:
-    """Rows of a block that stays in cache between its two uses."""
+    """Return rows of a block that stays in cache between its two uses."""
     return max(4, int(_BLOCK_BYTES // (rows.shape[1] * rows.itemsize)))
 
 
@@ -82,7 +82,7 @@ def sweep_box_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """`sweep_box` of claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
+    """Apply `sweep_box` to claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
     segment = claim_next(claims)
     while segment < parts.shape[0]:
         cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
@@ -143,7 +143,7 @@ def sweep_entropy_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """`sweep_entropy` of claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
+    """Apply `sweep_entropy` to claimed segments of `size` rows, each into its part (n,); changes claims."""
     segment = claim_next(claims)
     while segment < parts.shape[0]:
         cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
@@ -256,7 +256,7 @@ def sweep_guessed_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """`sweep_guessed` of claimed segments of `size` rows, each into its part (3, n) of parts; changes claims."""
+    """Apply `sweep_guessed` to claimed segments of `size` rows, each into its part (3, n); changes claims."""
     segment = claim_next(claims)
     while segment < parts.shape[0]:
         cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))

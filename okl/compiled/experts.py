@@ -65,14 +65,17 @@ class ExpertRule(NamedTuple):
 
 @compiled_row
 def age_of(seen: int) -> float:
-    """s_i = i^4 after `seen` rows, in a unit that keeps it within float32."""
+    """Return s_i = i^4 after `seen` rows, in a unit that keeps it within float32."""
     millions = seen * _AGE_UNIT
     return millions * millions * millions * millions
 
 
 @compiled_row
 def word_of(scores: NDArray[np.float64], row: int) -> float:
-    """The score of one output, or the index of the largest of several, the first on a tie; NaN if one is not finite."""
+    """Return the score of one output, or the index of the largest of several, the first on a tie.
+
+    NaN if one is not finite.
+    """
     best, total = 0, scores[row, 0]
     for k in range(1, scores.shape[1]):
         total += scores[row, k]
@@ -105,7 +108,7 @@ def push_of(
     epsilon: float,
     class_weights: NDArray[np.float64],
 ) -> float:
-    """Minus the loss's derivative by the score of the true output, times the class's weight; 0 for no step.
+    """Return minus the loss's derivative by the score of the true output, times the class's weight; 0 for no step.
 
     A step of s adds s * push * z to the weights of the true output, and takes it from those of the wrong one, if any.
     """
@@ -315,7 +318,7 @@ def learn_steps(
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """Every learner of a team says its words on the rows of a block, then learns them; said, team and room change."""
+    """Score the rows of a block by each learner of a team, then train it on them; said, team and room change."""
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     words, stepped = said
     weights, pulls, _, steps = team
@@ -407,7 +410,7 @@ def adagrad_row(
     step: np.floating[Any],
     age: np.floating[Any],
 ) -> None:
-    """Step along push * z, each column in the size of its own gradients; changes the first three in place."""
+    """Take a step along push * z, scaled per column by past gradients; changes the first three in place."""
     least = weights.dtype.type(_LEAST_SQUARE)
     for half in range(weights.shape[2]):
         part = lefts if half == 0 else rights
@@ -431,7 +434,7 @@ def learn_adaptively(
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """As `learn_steps`, with AdaGrad's steps; said, team and room change in place."""
+    """Train as `learn_steps` does, with AdaGrad's steps; said, team and room change in place."""
     words, stepped = said
     weights, pulls, squares, steps = team
     lefts, rights = block
@@ -465,7 +468,7 @@ def learn_team(
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """Every learner of a team says its word on a row, then learns it; said and team change in place.
+    """Score a row by each learner of a team, then train it on the row; said and team change in place.
 
     cautions : (rows,) float64, factors of steps; seen : rows that the team has learnt before
     """
@@ -545,7 +548,7 @@ def learn_teams(
     seen: int,
     mixture: Mixture,
 ) -> bool:
-    """All teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
+    """Return all teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
 
     The sines of a base map are computed once a block; those of its multiples follow by doubling angles, in the same way
     whichever teams are there. Returns False if another thread failed.

@@ -72,7 +72,7 @@ def score_block(scores: FloatArray, block: Block, weights: FloatArray) -> None:
 
 @compiled_sum
 def dot(left: FloatArray, right: FloatArray) -> np.floating[Any]:
-    """Sum of the products of two vectors of one length and precision, in that precision."""
+    """Return the sum of the products of two vectors of one length and precision, in that precision."""
     total = left.dtype.type(0)
     for j in range(left.shape[0]):
         total += left[j] * right[j]
@@ -149,12 +149,12 @@ class _Lanes:
         self.alignment = kind.dtype.bitwidth // 8
 
     def at(self, row: ir.Value) -> ir.Value:
-        """A pointer to a row."""
+        """Return a pointer to a row."""
         start = self.builder.mul(row, ir.Constant(row.type, LANES))
         return self.builder.bitcast(self.builder.gep(self.data, [start]), self.vector.as_pointer())
 
     def load(self, row: ir.Value) -> ir.Value:
-        """The vector of a row."""
+        """Return the vector of a row."""
         return self.builder.load(self.at(row), align=self.alignment)
 
     def store(self, value: ir.Value, row: ir.Value) -> None:

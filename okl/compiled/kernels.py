@@ -177,7 +177,7 @@ def kernel_row(row: FloatArray, supports: FloatArray, x: FloatArray, kernel: Ker
 
 @compiled_row
 def kernel_self(x: FloatArray, kernel: KernelRule) -> float:
-    """k(x, x) of one row (n_inputs,), float64: 1 for every kernel of distances."""
+    """Return k(x, x) of a row (n_inputs,), float64; 1 for every kernel of distances."""
     if kernel.code != LINEAR and kernel.code != POLYNOMIAL:
         return 1.0
     product = 0.0

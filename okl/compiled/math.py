@@ -29,7 +29,7 @@ def rint(typing_context: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def muladd(typing_context: Any, left: Any, right: Any, addend: Any) -> Any:
-    """left * right + addend, fused where the CPU can; three of one type. Reordering of sums does not reach inside."""
+    """Return left * right + addend, fused where the CPU can; all of one type. Reordering never reaches inside."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = arguments[0].type
@@ -41,7 +41,7 @@ def muladd(typing_context: Any, left: Any, right: Any, addend: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def power_of_two(typing_context: Any, exponent: Any) -> Any:
-    """2^exponent for a whole number of float type within the format's normal exponents; otherwise undefined.
+    """Return 2^exponent for a whole number of float type within the normal exponents; otherwise undefined.
 
     Adding 1.5 * 2^(mantissa bits) leaves the number in the lowest bits, from where a shift makes it the exponent.
     """
@@ -68,7 +68,7 @@ def power_of_two(typing_context: Any, exponent: Any) -> Any:
 
 
 def exp_negative(x):  # type: ignore[no-untyped-def]
-    """exp(x) for x <= 0, NaN for NaN, in the precision of x: in compiled code one of the two below."""
+    """Return exp(x) for x <= 0, NaN for NaN, in the precision of x; compiled code uses one of the two below."""
     return np.exp(x)
 
 
@@ -126,7 +126,7 @@ _WORD = ir.IntType(64)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _mantissa(typing_context: Any, value: Any) -> Any:
-    """The m in [1, 2) of a normal float64 2^n m > 0."""
+    """Return the m in [1, 2) of a normal float64 2^n m > 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = builder.bitcast(arguments[0], _WORD)
@@ -138,7 +138,7 @@ def _mantissa(typing_context: Any, value: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _exponent(typing_context: Any, value: Any) -> Any:
-    """The n of a normal float64 2^n m > 0 with m in [1, 2), as a float64."""
+    """Return the n of a normal float64 2^n m > 0 with m in [1, 2), as a float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = arguments[0].type
@@ -152,7 +152,7 @@ def _exponent(typing_context: Any, value: Any) -> Any:
 
 @compiled_row
 def log_positive(x: float) -> float:
-    """log(x) of a normal float64 x > 0; undefined for any other."""
+    """Return log(x) of a normal float64 x > 0; undefined for other x."""
     m, n = _mantissa(x), _exponent(x)
     large = m > 1.4142135623730951
     m = 0.5 * m if large else m

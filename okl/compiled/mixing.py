@@ -110,7 +110,7 @@ class MixtureCounters(NamedTuple):
 
 
 def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
-    """For so many experts: weights are to be found at the first row."""
+    """Return an empty memo for a number of experts; weights are computed at the first row."""
     doubles = np.zeros((3, n_experts))
     return MixtureMemory(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))
 
@@ -356,7 +356,7 @@ def _share_out(p: FloatArray, mistakes: FloatArray, loss: FloatArray, eta: float
 
 @compiled_row
 def _hear_scores(p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float) -> float:
-    """The mean of scores; an expert whose sign is wrong loses 1."""
+    """Return the mean of scores; an expert whose sign is wrong loses 1."""
     mean = 0.0
     for e in range(p.shape[0]):
         word = words[row, e]
@@ -387,7 +387,9 @@ def _hear_classes(
 def _hear_numbers(
     p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float, lowest: float, highest: float
 ) -> float:
-    """The mean of words clipped to the range of the targets; an expert loses its squared error in units of the range.
+    """Return the mean of words clipped to the range of the targets.
+
+    An expert loses its squared error in units of the range.
 
     The range is that before the row for the words, and with the row for the loss, which is so at most 1.
     """

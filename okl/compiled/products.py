@@ -156,13 +156,16 @@ Claims = NDArray[np.int64]
 
 
 def new_claims() -> Claims:
-    """Nothing is claimed."""
+    """Return nothing is claimed."""
     return np.zeros(8, dtype=np.int64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def claim_next(typing_context: Any, claims: Any) -> Any:
-    """The number of segments claimed so far; one more is claimed (changed in place): no two threads get the same."""
+    """Return the number of segments claimed so far.
+
+    One more is claimed (changed in place): no two threads get the same.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -272,22 +275,22 @@ class Writer:
         return self.builder.call(function, arguments)
 
     def broadcast(self, value: ir.Value) -> ir.Value:
-        """A vector with value in every lane."""
+        """Return a vector with value in every lane."""
         undefined = ir.Constant(ir.VectorType(value.type, self.lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(_LANE, 0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LANE, self.lanes), None))
 
     def vectors_at(self, data: ir.Value, offset: ir.Value) -> list[ir.Value]:
-        """Pointers to the vectors that begin `offset` elements from data."""
+        """Return pointers to the vectors that begin `offset` elements after data."""
         start = self.builder.bitcast(self.builder.gep(data, [offset]), self.vector.as_pointer())
         return [self.builder.gep(start, [_constant(number)]) for number in range(TILE.vectors)]
 
     def add_term(self, total: ir.Value, value: ir.Value, factor: ir.Value) -> ir.Value:
-        """The sum with one more term, of an input in every lane and a vector of the panel: their product."""
+        """Return the sum with one more term, of an input in every lane and a vector of the panel: their product."""
         return self.call(f"llvm.fmuladd.{self.name}", self.vector, [value, factor, total])
 
     def sums(self, xs: list[ir.Value], panel: ir.Value, n_inputs: ir.Value) -> list[list[ir.Value]]:
-        """Sums over the inputs of their terms: TILE.vectors vectors for each row, whose inputs begin at xs."""
+        """Return sums over the inputs of their terms: TILE.vectors vectors for each row, whose inputs begin at xs."""
         builder = self.builder
         zero = ir.Constant(self.vector, None)
         # variables, which LLVM turns into registers

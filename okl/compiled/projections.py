@@ -65,7 +65,7 @@ class BlockSums(NamedTuple):
 
 
 def bound_at(bounds, i):  # type: ignore[no-untyped-def]
-    """bounds[i] of an array, the number itself otherwise: chosen when compiled, so that loops stay vectorised."""
+    """Return bounds[i] of an array, or the number itself; chosen at compile time, so that loops are vectorised."""
     return bounds[i] if isinstance(bounds, np.ndarray) else bounds
 
 
@@ -91,7 +91,7 @@ def _same(bounds, first, last):  # type: ignore[no-untyped-def]
 
 
 def bounds_of(bounds, first, last):  # type: ignore[no-untyped-def]
-    """bounds[first:last] of an array, the number itself otherwise."""
+    """Return bounds[first:last] of an array, or the number itself."""
     return bounds[first:last] if isinstance(bounds, np.ndarray) else bounds
 
 
@@ -251,7 +251,7 @@ _ROUNDING = 1e-13  # of sums of a million terms
 
 @compiled_sum
 def _sum_at(v: Doubles, low: Doubles, high: Doubles, size: int, t: float) -> tuple[float, int]:
-    """Sum of the terms at t, and how many of them fall there."""
+    """Return the sum of the terms at t, and how many of them fall there."""
     total, active = 0.0, 0
     for i in range(size):
         term = v[i] - t
@@ -301,7 +301,7 @@ def _settle(
 
 @compiled
 def _bend(v: float, low: float, high: float, start: float, stop: float, late: bool) -> float:
-    """A bend of one term between start and stop, the later one if there are two and `late`."""
+    """Return a bend of one term between start and stop, the later one if there are two and `late`."""
     leaves, arrives = v - high, v - low
     if leaves <= start or (late and arrives < stop):
         return arrives
@@ -310,7 +310,7 @@ def _bend(v: float, low: float, high: float, start: float, stop: float, late: bo
 
 @compiled
 def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, stop: float, late: bool) -> float:
-    """The bend in the middle of three terms'."""
+    """Return the bend in the middle of three terms'."""
     i, j, k = size // 6, size // 2, size - 1 - size // 6
     a = _bend(v[i], low[i], high[i], start, stop, late)
     b = _bend(v[j], low[j], high[j], start, stop, late)
@@ -322,7 +322,7 @@ def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, sto
 def _step(
     t: float, excess: float, slope: int, size: int, start: float, stop: float, at_start: float, at_stop: float
 ) -> float:
-    """Newton's next t, or the secant's where g is known at both ends; a little beyond the root, to close in on it."""
+    """Return Newton's next t, or the secant's if g is known at both ends; a little beyond the root."""
     if at_start < np.inf and at_stop > -np.inf:
         share = at_start / (at_start - at_stop)
         near = min(share, 1.0 - share)
@@ -474,7 +474,7 @@ def _sum_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
 
 @compiled_sum
 def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    """Standard deviation of the terms (n,) at t."""
+    """Return the standard deviation of the terms (n,) at t."""
     mean, squares = _sum_terms(v, low, high, t) / v.shape[0], 0.0
     for i in range(v.shape[0]):
         term = v[i] - t
@@ -508,7 +508,7 @@ def accumulate(sums: Doubles, values: Doubles) -> None:
 
 @compiled
 def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
-    """Sum of the terms at t, and how many of them fall from there on."""
+    """Return the sum of the terms at t, and how many of them fall from there on."""
     left = int(np.searchsorted(bends.leaves, t, side="right"))
     arrived = int(np.searchsorted(bends.arrives, t, side="right"))
     fallen = left * t - bends.left[left] - (arrived * t - bends.arrived[arrived])
@@ -560,7 +560,7 @@ class ClassSums(NamedTuple):
 
 @compiled_sum
 def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> tuple[ClassSums, ClassSums]:
-    """Sums of the entries of sign +1 at the multiplier plus, and of those of sign -1 at minus."""
+    """Return sums of the entries of sign +1 at the multiplier plus, and of those of sign -1 at minus."""
     point, signs, lowers, uppers = entries
     plus_total, plus_free, plus_size, minus_total, minus_free, minus_size = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(point.shape[0]):
@@ -581,7 +581,7 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> tuple[
 
 @compiled
 def _newton_step(excess: float, free: float, size: float, free_before: float) -> tuple[float, bool]:
-    """Newton's step, and whether it is the last one; NaN where nothing is free and something is missing."""
+    """Return Newton's step and whether it is the last; NaN if no coordinate is free but the sum is off."""
     if excess == 0.0:
         return 0.0, True
     if free == 0.0:
@@ -592,7 +592,7 @@ def _newton_step(excess: float, free: float, size: float, free_before: float) ->
 
 @compiled
 def improve_multiplier(entries: ProjectionEntries, total: float, guess: float) -> tuple[float, int, bool]:
-    """The theta with sum_i y_i clip(a_i - theta y_i, l_i, u_i) = total; passes; whether it was found."""
+    """Return the theta with sum_i y_i clip(a_i - theta y_i, l_i, u_i) = total; passes; whether it was found."""
     theta, free_before = guess, -1.0
     for done in range(_MOST_ROUNDS):
         plus, minus = sum_classes(entries, theta, -theta)
@@ -608,7 +608,10 @@ def improve_multiplier(entries: ProjectionEntries, total: float, guess: float) -
 def improve_multipliers(
     entries: ProjectionEntries, plus_total: float, minus_total: float, plus: float, minus: float
 ) -> tuple[float, float, int, bool]:
-    """The multipliers at which the entries of each sign have a total of their own; passes; whether they were found."""
+    """Return the multipliers at which the entries of each sign have a total of their own.
+
+    Passes; whether they were found.
+    """
     plus_free, minus_free = -1.0, -1.0
     for done in range(_MOST_ROUNDS):
         positive, negative = sum_classes(entries, plus, minus)
@@ -773,7 +776,7 @@ def _list_bends(bends: Doubles, kept: Doubles, size: int, bound: float, count: i
 
 @compiled
 def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
-    """Kiwiel's search by random breakpoints; returns t and its iterations.
+    """Run Kiwiel's search by random breakpoints; return t and the number of iterations.
 
     kept (m,) : the entries, overwritten; bends (2 m,) : a buffer
     """

@@ -32,7 +32,7 @@ Scalar = Callable[[float, float], float]
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
-    """Value or derivative at a score of the loss at an address of this process."""
+    """Return the value or derivative at a score of the loss at an address of this process."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole, real = ir.IntType(64), ir.DoubleType()
@@ -90,7 +90,7 @@ OWN_BINARY, OWN_REGRESSION = 4, 5  # of an extension: what it is stands at an ad
 
 @compiled
 def slope(code: int, epsilon: float, f: float, y: float) -> float:
-    """Derivative by the score of a loss with one output."""
+    """Return the derivative by the score of a loss with one output."""
     if code == HINGE:
         return -y if y * f < 1.0 else 0.0
     if code == LOGISTIC:
@@ -101,7 +101,7 @@ def slope(code: int, epsilon: float, f: float, y: float) -> float:
 
 @compiled
 def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
-    """Value of a loss with one output."""
+    """Return the value of a loss with one output."""
     if code == HINGE:
         return max(0.0, 1.0 - y * f)
     if code == LOGISTIC:
@@ -118,13 +118,13 @@ def is_regression(code: int) -> bool:
 
 @compiled
 def slope_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
-    """Derivative by the score of a loss with one output, an extension's among them."""
+    """Return the derivative by the score of a loss with one output, an extension's among them."""
     return slope(code, epsilon, f, y) if own == 0 else call_own(own, SLOPE, f, y)
 
 
 @compiled
 def value_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
-    """Value of a loss with one output, an extension's among them."""
+    """Return the value of a loss with one output, an extension's among them."""
     return loss_value(code, epsilon, f, y) if own == 0 else call_own(own, VALUE, f, y)
 
 
@@ -538,7 +538,7 @@ def _add(size: NDArray[np.int64], added: NDArray[np.int64], counts: NDArray[np.i
 
 @compiled_sum
 def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: NDArray[np.int64]) -> np.floating[Any]:
-    """Sum of c times the kernel values with the supports before the block, then with the rows added from it."""
+    """Return the sum of c times the kernel values with the supports before the block and the rows added from it."""
     before = known.shape[0]
     total = dot(known, c[:before])
     for number in range(added.shape[0]):
@@ -712,7 +712,7 @@ def step_kernel(
     picks: Integers,
     steps: PegasosSteps,
 ) -> None:
-    """The same with a kernel and two classes: points and behind (1, m) are coefficients of the rows.
+    """Step in a kernel expansion of two classes: points and behind (1, m) are coefficients of the rows.
 
     scores : (m,), K x of all rows, carried; changes : (batch,), a buffer; room : (capacity,), a buffer for a row of K,
     which is computed where matrix is empty (0, 0): from supports (n_inputs, capacity), a column a row

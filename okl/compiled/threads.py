@@ -27,7 +27,7 @@ _getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "
 
 
 def this_core() -> int:
-    """The core that this thread runs on; -1 where nobody can tell."""
+    """Return the core that this thread runs on; -1 where nobody can tell."""
     return int(_getcpu()) if _getcpu is not None else -1
 
 
@@ -141,13 +141,13 @@ _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 
 def new_turns() -> NDArray[np.int64]:
-    """A turn counter at block 0."""
+    """Return a turn counter at block 0."""
     return np.zeros(8, dtype=np.int64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _load_acquire(typing_context: Any, turns: Any) -> Any:
-    """First entry of an int64 array; what was written before its release is seen by what follows."""
+    """Return the first entry of an int64 array; what was written before its release is seen by what follows."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -170,7 +170,7 @@ def _store_release(typing_context: Any, turns: Any, block: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def claim_block(typing_context: Any, turns: Any) -> Any:
-    """The next block that nobody has claimed, which is claimed by that; turns change in place."""
+    """Return the next block that nobody has claimed, which is claimed by that; turns change in place."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -229,7 +229,7 @@ class Block(NamedTuple):
 
 
 def rows_per_block(n_columns: int, itemsize: int) -> int:
-    """Rows of a block of features: 256, halved until the block has at most 1 MiB, at least 32."""
+    """Return rows of a block of features: 256, halved until the block has at most 1 MiB, at least 32."""
     rows = MOST_ROWS
     while rows > _LEAST_ROWS and rows * n_columns * itemsize > _MOST_BYTES:
         rows //= 2

@@ -110,7 +110,9 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
 def predict(
     model: Place, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows: `okl predict`.
+    """Return the score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
+
+    `okl predict`.
 
     Rows in memory are scored by `okl.load(model).predict(rows)`.
 

@@ -67,7 +67,7 @@ GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
 
 
 def entrants(settings: CompareSettings) -> tuple[str, ...]:
-    """Names of those who take part, in the order of asking, each once.
+    """Return names of those who take part, in the order of asking, each once.
 
     Raises
     ------
@@ -136,7 +136,9 @@ def _check_parts(settings: CompareSettings, data: Dataset) -> None:
 
 
 def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoice | None:
-    """The map that those with a certificate learn in; None where they take the inputs, or none of them takes part.
+    """Return the map that those with a certificate learn in.
+
+    None where they take the inputs, or none of them takes part.
 
     Raises
     ------
@@ -221,31 +223,34 @@ class Sample:
 
     @property
     def n_parts(self) -> int:
-        """Folds, or 1."""
+        """Return the number of folds, or 1."""
         return self.folds if self.holdout is None else 1
 
     def part(self, number: int) -> SamplePart:
-        """A fold to be judged on and all others to learn from, or the holdout; kept in this process while it fits."""
+        """Return a fold to be judged on and all others to learn from, or the holdout.
+
+        Kept in this process while it fits.
+        """
         return resident((*self.key, "part", number), lambda: self._part(number))
 
     def train_rows(self) -> int:
-        """Rows to learn of the smallest part."""
+        """Return rows to learn of the smallest part."""
         tested = np.bincount(self.tested()[self.tested() >= 0], minlength=self.n_parts)
         taken = min(self.rows, self.data.rows("train"))
         return taken if self.holdout == "test" else int(taken - tested.max())
 
     def test_rows(self, number: int) -> int:
-        """Rows that a part is judged on."""
+        """Return rows that a part is judged on."""
         if self.holdout == "test":
             return len(self._holdout().targets)
         return int((self.tested() == number).sum())
 
     def all(self) -> Rows:
-        """The sampled training rows in their order: any first of them has the classes' shares of the whole."""
+        """Return the sampled training rows in their order: any first of them has the classes' shares of the whole."""
         return Rows(*resident((*self.key, "all"), self._ordered))
 
     def tested(self) -> NDArray[np.int64]:
-        """In which part each of these rows is judged, -1 for none; the same share of every class."""
+        """Return the part in which each row is tested, -1 for none; the same share of every class."""
         targets = self.all().targets
         parts = np.full(len(targets), -1)
         if self.holdout == "test":
@@ -295,7 +300,7 @@ class Sample:
         )
 
     def mapped(self, inputs: FloatArray) -> FloatArray:
-        """Inputs as the nine models take them."""
+        """Return inputs as the nine models take them."""
         return inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
 
 
@@ -338,7 +343,7 @@ class Trial:
         return np.unpackbits(packed, count=self.n_rows).astype(bool)
 
     def accuracy(self, bias: str) -> float:
-        """Share of rows named rightly."""
+        """Return the share of rows named rightly."""
         return float(self.rightly(bias).mean())
 
 
@@ -351,14 +356,14 @@ class ModelScores:
 
 
 def signs_of_classes(targets: NDArray[np.float64], n_classes: int) -> Signs:
-    """Signs (rows,) of each class against the rest; of two classes one array, the targets themselves."""
+    """Return signs (rows,) of each class against the rest; of two classes one array, the targets themselves."""
     if n_classes == 2:
         return [np.asarray(targets, dtype=np.float64)]
     return [np.where(targets == index, 1.0, -1.0) for index in range(n_classes)]
 
 
 def raw_scores(features: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
-    """<w, x> of every row, summed in float64."""
+    """Return <w, x> of every row, summed in float64."""
     scores = np.empty(len(features))
     multiply_rows(scores, features, np.ones(len(features)), weights)
     return scores
@@ -367,7 +372,10 @@ def raw_scores(features: FloatArray, weights: FloatArray) -> NDArray[np.float64]
 def with_biases(
     weights: list[FloatArray], own: list[float], has_own: bool, features: FloatArray, signs: Signs
 ) -> ModelScores:
-    """Weights with both biases: the model's own (or none), and the one of fewest errors on these training rows."""
+    """Return weights with both biases.
+
+    The model's own (or none), and the one of fewest errors on these training rows.
+    """
     minimising = [
         error_minimising_bias(raw_scores(features, some), sign) for some, sign in zip(weights, signs, strict=True)
     ]
@@ -375,7 +383,7 @@ def with_biases(
 
 
 def judged(fitted: ModelScores, features: FloatArray, targets: NDArray[np.float64]) -> dict[str, bytes]:
-    """For each bias, which rows are named rightly, packed."""
+    """Return the rows that are classified correctly for each bias, packed."""
     raw = [raw_scores(features, weights) for weights in fitted.weights]
     return {
         name: packed_right([some - bias for some, bias in zip(raw, biases, strict=True)], targets)
@@ -425,7 +433,7 @@ class ComparedGrid:
 
     @property
     def parameter(self) -> str:
-        """C, nu or kappa."""
+        """Return C, nu or kappa."""
         return parameter_of(self.model)
 
     def high(self, rows: DenseRows) -> float:
@@ -433,7 +441,7 @@ class ComparedGrid:
         return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
 
     def value(self, place: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
-        """The parameter at a place, for rows whose own range ends at `high`."""
+        """Return the parameter at a place, for rows whose own range ends at `high`."""
         if self.kind == "value":
             return place
         if self.kind == "margin":
@@ -443,7 +451,7 @@ class ComparedGrid:
 
 
 def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
-    """The grid of a model.
+    """Return the grid of a model.
 
     Parameters
     ----------
@@ -466,7 +474,9 @@ def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: 
 
 
 def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray]) -> ComparedGrid:
-    """The same places in the ranges of other rows: a nu above nu_min for a sample may lie below that of all rows.
+    """Return the same places in the ranges of other rows.
+
+    A nu above nu_min for a sample may lie below that of all rows.
 
     features, signs : as of make_grid
     """
@@ -478,7 +488,7 @@ def _ranges_of_nu(features: FloatArray, signs: Sequence[FloatArray]) -> tuple[tu
 
 
 def least_known_nu(features: FloatArray, signs: FloatArray) -> float:
-    """A nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
+    """Return a nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
 
     The linear program that gives nu_min itself takes minutes where this takes a second; any plane's loss is a bound.
 
@@ -500,7 +510,7 @@ def _nu_max(signs: FloatArray) -> float:
 
 
 def _least_cost(model: str, rows: DenseRows) -> float:
-    """C up to which all weights of a model with an l1 penalty are 0: no column is steeper than the penalty.
+    """Return the C up to which all weights of a model with an l1 penalty are 0.
 
     Source: Yuan, Chang, Hsieh & Lin, JMLR 11, 2010, section 2.
     """
@@ -511,7 +521,7 @@ def _least_cost(model: str, rows: DenseRows) -> float:
 
 
 def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float, ...]:
-    """n places from one end to the other, each the same multiple of the one before; the middle one if n is 1."""
+    """Return n values from one end to the other with a constant ratio; the middle one if n is 1."""
     first, last = unit * ends[0], unit * ends[1]
     return tuple(np.geomspace(first, last, n).tolist()) if n > 1 else (math.sqrt(first * last),)
 
@@ -530,7 +540,7 @@ def minimax_path(
     shares: Sequence[float],
     method: Fapg,
 ) -> list[PathPoint]:
-    """Solutions for shares of the valid range (0, kappa_max) of a part's training rows, each from the one before.
+    """Solve for shares of the valid range (0, kappa_max) of a part's training rows, each warm-started.
 
     class_index : of the class against the rest, 0 for two classes
     """
@@ -539,7 +549,7 @@ def minimax_path(
 
 
 def path_of_moments(model: str, moments: ClassMoments, shares: Sequence[float], method: Fapg) -> list[PathPoint]:
-    """The same of moments."""
+    """Return the same of moments."""
     largest = kappa_max(model, moments)
     problem: MinimaxProblem | None = None
     points: list[PathPoint] = []
@@ -557,12 +567,12 @@ def path_of_moments(model: str, moments: ClassMoments, shares: Sequence[float], 
 
 
 def kappa_max(model: str, moments: ClassMoments) -> float:
-    """The open end of the valid range of a minimax model."""
+    """Return the open end of the valid range of a minimax model."""
     return fda_kappa_max(moments) if model == "mm-fda" else mpm_kappa_max(moments)
 
 
 def kappa_at(share: float, largest: float, moments: ClassMoments) -> float:
-    """The kappa at a share of (0, kappa_max).
+    """Return the kappa at a share of (0, kappa_max).
 
     Where the means differ in a direction without spread there is no end: the unit is then the distance of the means in
     standard deviations along it, and shares go on to infinity.
@@ -576,7 +586,10 @@ def kappa_at(share: float, largest: float, moments: ClassMoments) -> float:
 
 
 def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:
-    """Moments of a part's training rows: those of all other folds together, each added up once in this process."""
+    """Return moments of a part's training rows.
+
+    Those of all other folds together, each added up once in this process.
+    """
     if sample.holdout is not None:
         learnt = sample.part(part)
         return _class_moments(learnt.features, signs_of_classes(learnt.targets, n_classes)[class_index])
@@ -611,7 +624,7 @@ def _moments(features: Any, signs: Any, value: float) -> Moments:
 
 
 def _arrays(moments: Moments) -> tuple[Any, ...]:
-    """As arrays, whose bytes the cache counts."""
+    """Return the arrays, whose bytes the cache counts."""
     return np.array([moments.count], dtype=np.float64), moments.mean, moments.scatter
 
 
@@ -641,16 +654,16 @@ class PathItem:
 
     @property
     def entrant(self) -> str:
-        """The model's name."""
+        """Return the model's name."""
         return self.grid.model
 
     @property
     def cost(self) -> int:
-        """Rows times places."""
+        """Return rows times places."""
         return self.n_rows * len(self.chosen)
 
     def run(self, sample: Sample) -> list[Trial]:
-        """A trial for each of the places."""
+        """Return a trial for each of the places."""
         part = sample.part(self.part)
         features, targets = part.features[: self.n_rows], part.targets[: self.n_rows]
         signs = signs_of_classes(targets, self.n_classes)
@@ -697,21 +710,21 @@ class OnlineItem:
 
     @property
     def entrant(self) -> str:
-        """The solver's name."""
+        """Return the solver's name."""
         return self.settings.solver
 
     @property
     def cost(self) -> int:
-        """Rows."""
+        """Return rows."""
         return self.n_rows
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """The one place of a grid of one."""
+        """Return the one place of a grid of one."""
         return (0,)
 
     def run(self, sample: Sample) -> list[Trial]:
-        """One trial; a failure where the solver diverged."""
+        """Return one trial; a failure where the solver diverged."""
         part, schema = sample.part(self.part), sample.data.schema
         rows = Rows(part.inputs[: self.n_rows], part.targets[: self.n_rows])
         begun = time.perf_counter()
@@ -740,7 +753,7 @@ MCNEMAR = "exact McNemar test"
 
 
 def corrected_resampled_t(differences: Sequence[float], test_share: float) -> float:
-    """Two-sided p-value of a mean difference over folds whose training rows overlap.
+    """Return the two-sided p-value of a mean difference over folds whose training rows overlap.
 
     t = mean / sqrt((1 / k + test_share) variance), with k - 1 degrees of freedom, k folds.
 
@@ -762,7 +775,7 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
 
 
 def exact_mcnemar(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
-    """Two-sided p-value of two classifiers being right equally often on the same rows, (rows,) each.
+    """Return the two-sided p-value of two classifiers being right equally often on the same rows, (rows,) each.
 
     Of the rows that just one of them names rightly, each of them names half: a binomial test.
 
@@ -807,7 +820,7 @@ class CompareWork:
     sample: Sample
 
     def __call__(self, item: ComparedItem) -> list[Trial]:
-        """The trials of an item."""
+        """Return the trials of an item."""
         return item.run(self.sample)
 
 
@@ -829,7 +842,7 @@ class Entrant:
 
     @property
     def biases(self) -> tuple[str, ...]:
-        """Kinds of bias that it has been judged with."""
+        """Return the kinds of bias that are tested."""
         return next((tuple(t.right) for trials in self.trials.values() for t in trials if t.right), ())
 
     @property
@@ -838,7 +851,7 @@ class Entrant:
         return next((trial.failure for index in self.alive for trial in self.trials[index] if trial.failure), "")
 
     def mean(self, place: int, bias: str) -> float:
-        """Mean accuracy over the parts; minus infinity where a part failed."""
+        """Return the mean accuracy over the parts; minus infinity where a part failed."""
         trials = self.trials[place]
         if any(trial.failure for trial in trials):
             return -math.inf
@@ -855,13 +868,13 @@ class Entrant:
         self.alive = tuple(sorted(ranked[: -(-len(ranked) // 2)]))
 
     def choice(self) -> tuple[int, str]:
-        """The place and the kind of bias of the best mean; of equals the first, and the model's own bias."""
+        """Return the place and the kind of bias of the best mean; of equals the first, and the model's own bias."""
         pairs = [(place, bias) for place in self.alive for bias in self.biases]
         return max(pairs, key=lambda pair: self.mean(*pair))
 
 
 def rungs(train_rows: int, grid: int, halving: bool) -> tuple[int, ...]:
-    """Training rows of each rung, the last one all of them; one rung where rows or values are few.
+    """Return the training rows of each rung, the last one all of them; one rung where rows or values are few.
 
     >>> rungs(8000, 10, True), rungs(8000, 10, False), rungs(900, 10, True)
     ((1000, 2000, 4000, 8000), (8000,), (900,))
@@ -885,18 +898,18 @@ class ModelSearch:
     n_classes: int
 
     def entrants(self) -> list[Entrant]:
-        """All of them before the first rung."""
+        """Return all of them before the first rung."""
         grids = [self.grids.get(name, SINGLE) for name in self.names]
         return [
             Entrant(name, grid, tuple(range(len(grid.places)))) for name, grid in zip(self.names, grids, strict=True)
         ]
 
     def steps(self) -> tuple[int, ...]:
-        """Rows of the rungs."""
+        """Return rows of the rungs."""
         return rungs(self.sample.train_rows(), self.settings.grid, self.settings.halving)
 
     def run(self, execution: Execution, tell: Callable[[int, int, dict[str, float]], None]) -> list[Entrant]:
-        """All rungs; the outcome depends on no order of finishing.
+        """Return all rungs; the outcome depends on no order of finishing.
 
         tell : is told rows learnt, rows to learn over all fits, and the best accuracy so far
         """
@@ -918,7 +931,7 @@ class ModelSearch:
         return found
 
     def total(self) -> int:
-        """Rows to learn, over all fits."""
+        """Return rows to learn, over all fits."""
         found = 0
         entrants = self.entrants()
         for step in range(len(self.steps())):
@@ -976,13 +989,13 @@ BIASES = ("own", "none", "error-minimising")
 
 
 def winner_of(entrants: Sequence[Entrant]) -> Entrant | None:
-    """The entrant of the best mean accuracy; of equals the first; None if all failed."""
+    """Return the entrant of the best mean accuracy; of equals the first; None if all failed."""
     measured = [entrant for entrant in entrants if not entrant.failure]
     return max(measured, key=lambda entrant: entrant.mean(*entrant.choice()), default=None)
 
 
 def table_of(entrants: Sequence[Entrant], test_share: float) -> list[dict[str, Any]]:
-    """A row for each entrant, the best first, those that failed last.
+    """Return a row for each entrant, the best first, those that failed last.
 
     test_share : test rows over training rows of a fold
     """
@@ -992,7 +1005,7 @@ def table_of(entrants: Sequence[Entrant], test_share: float) -> list[dict[str, A
 
 
 def test_name(n_parts: int) -> str:
-    """Name of the paired test against the best."""
+    """Return the name of the paired test against the best."""
     return CORRECTED if n_parts > 1 else MCNEMAR
 
 
@@ -1031,30 +1044,30 @@ def _row(entrant: Entrant, best: Entrant | None, test_share: float) -> dict[str,
 
 
 def accuracies(trials: Sequence[Trial], bias: str) -> list[float]:
-    """Accuracy in each part."""
+    """Return the accuracy in each part."""
     return [trial.accuracy(bias) for trial in trials]
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """Standard deviation, with n - 1 in the denominator; None of one value."""
+    """Return the standard deviation, with n - 1 in the denominator; None of one value."""
     return stdev(values) if len(values) > 1 else None
 
 
 def mean_value(trials: Sequence[Trial]) -> float | None:
-    """The parameter, on average over the parts: their valid ranges differ a little."""
+    """Return the parameter, on average over the parts: their valid ranges differ a little."""
     values = [trial.value for trial in trials if trial.value is not None]
     return fmean(values) if values else None
 
 
 def _of_bias(entrant: Entrant, bias: str) -> dict[str, float | None]:
-    """Mean and spread of the best place of one kind of bias."""
+    """Return the mean and spread of the best place of one kind of bias."""
     place = max(entrant.alive, key=lambda some: entrant.mean(some, bias))
     found = accuracies(entrant.trials[place], bias)
     return {"mean": fmean(found), "spread": spread(found), "value": mean_value(entrant.trials[place])}
 
 
 def _path(entrant: Entrant) -> list[dict[str, Any]]:
-    """Accuracy by the better bias at each place, on the most rows it was tried on."""
+    """Return the accuracy by the better bias at each place, on the most rows it was tried on."""
     found = []
     for place in sorted(entrant.trials):
         trials = entrant.trials[place]
@@ -1158,7 +1171,7 @@ class RecordedRun(ABC):
 
     @abstractmethod
     def summary(self) -> str:
-        """The plain summary for a terminal."""
+        """Return the plain summary for a terminal."""
 
     @abstractmethod
     def _page(self) -> Page:
@@ -1166,7 +1179,7 @@ class RecordedRun(ABC):
 
     @abstractmethod
     def _collect(self) -> dict[str, Any]:
-        """The result, from what the stages have found."""
+        """Return the result, from what the stages have found."""
 
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
@@ -1185,15 +1198,15 @@ class RecordedRun(ABC):
             self._place.close()
 
     def result(self) -> dict[str, Any]:
-        """The object that `okl compare --json` prints."""
+        """Return the object that `okl compare --json` prints."""
         return self._result
 
     def report_markdown(self) -> str:
-        """The report with its pictures inline."""
+        """Return the report with its pictures inline."""
         return markdown_page(self._page())
 
     def _open_data(self) -> Dataset:
-        """The data set, or one made of the source in the run's folder."""
+        """Return the data set, or one made of the source in the run's folder."""
 
         def progress(done: int, total: int | None) -> None:
             self.observer.advance(done, total or 0, {})
@@ -1269,7 +1282,7 @@ def fit_winner(
 
 
 def rows_that_fit(settings: CompareSettings, data: Dataset, feature_map: FeatureMap | None) -> int:
-    """Training rows of a data set that fit the memory asked for, mapped and with what the method keeps of a row."""
+    """Return training rows of a data set that fit the memory limit, with mapped rows and vectors of the method."""
     columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
     size = np.dtype(settings.precision).itemsize
     most = int(settings.memory * 2**30 / (columns * size + DUAL_BYTES))
@@ -1277,7 +1290,10 @@ def rows_that_fit(settings: CompareSettings, data: Dataset, feature_map: Feature
 
 
 def certificate_of(fits: list[Fitted]) -> dict[str, Any]:
-    """The proof as JSON; of several classes gaps and objectives are added up, the relative gap is the largest."""
+    """Return the proof as JSON.
+
+    Of several classes gaps and objectives are added up, the relative gap is the largest.
+    """
     certificates = [found.certificate for found in fits]
     return {
         "kind": "duality gap",
@@ -1293,7 +1309,7 @@ def certificate_of(fits: list[Fitted]) -> dict[str, Any]:
 def affine_predictor(
     feature_map: FeatureMap | None, weights: FloatArray, biases: FloatArray, settings: CompareSettings
 ) -> LinearPredictor:
-    """Scores <w, x> - bias; weights (n_outputs, n_columns), biases (n_outputs,)."""
+    """Return scores <w, x> - bias; weights (n_outputs, n_columns), biases (n_outputs,)."""
     precision = settings.precision
     if feature_map is not None:
         return LinearPredictor(feature_map, weights.astype(precision), (-biases).astype(precision))
@@ -1315,7 +1331,7 @@ def _fit(rows: DenseRows, grid: ComparedGrid, place: float, class_index: int, me
 
 
 def _learn_online(settings: CompareSettings, data: Dataset, name: str, execution: Execution, tell: Tell) -> Winner:
-    """As `okl train` does in one process: all rows, one pass, whatever the memory."""
+    """Train as `okl train` does in one process: all rows, one pass, any memory limit."""
     solver = make_online_solver(train_settings(settings, name), data)
     state = solver.start(data, execution)
     while solver.finished(state) is None:

@@ -11,12 +11,12 @@ from okl.foundation.types import Precision
 
 
 def _words(value: object) -> object:
-    """A list of words from one text, commas between them."""
+    """Return a list of words from one text, commas between them."""
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
 def _number_or_test(value: object) -> object:
-    """A share from text, but for the word test."""
+    """Return a share from text, but for the word test."""
     if not isinstance(value, str) or value == "test":
         return value
     try:

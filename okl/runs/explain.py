@@ -96,7 +96,7 @@ class Importances:
     columns: tuple[Importance, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Rows, repeats, error, and the columns."""
+        """Return rows, repeats, error, and the columns."""
         shown = [{"column": one.column, "rise": one.rise, "spread": one.spread} for one in self.columns]
         return {"rows": self.rows, "repeats": self.repeats, "error": self.error, "columns": shown}
 

@@ -64,7 +64,7 @@ class ScoringRun:
         return {"pieces": len(self.pieces), "keys": list(self.keys)}
 
     def score(self) -> dict[str, Any]:
-        """Score all pieces, each to its own file."""
+        """Return the score all pieces, each to its own file."""
         begun, settings = time.perf_counter(), self.settings
         self._place.open()
         place = self._place
@@ -115,7 +115,7 @@ class ScoringRun:
         return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Return label counts or the mean prediction, one per row, and the number of rows without a score."""
+        """Return the label counts or the mean prediction, one per row, and the number of rows without a score."""
         counts = dict(self._result.get("predictions") or {"mean": self._result.get("mean_prediction")})
         if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
             counts["(no score)"] = bare
@@ -162,7 +162,9 @@ PARQUET = b"PAR1"  # how such a file begins
 def score_stream(
     model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
 ) -> int:
-    """Score rows of a CSV stream with a header line, or of a Parquet stream; write CSV; return the number of rows.
+    """Return the score rows of a CSV stream with a header line, or of a Parquet stream.
+
+    Write CSV; return the number of rows.
 
     Column types are known only after all rows were read, so rows go to a temporary file first. Scores are written to
     another one until all rows have been scored.

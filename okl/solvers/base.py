@@ -122,7 +122,7 @@ class LearningCurve:
         return self.standings
 
     def points(self) -> list[list[float]]:
-        """A list of [rows seen, error so far, error since the point before, baseline's error so far]."""
+        """Return a list of [rows seen, error so far, error since the point before, baseline's error so far]."""
         standings = self.known()
         points: list[list[float]] = []
         rows, total = 0, 0.0
@@ -135,7 +135,10 @@ class LearningCurve:
         return points
 
     def violations(self) -> list[list[float]]:
-        """A list of [rows seen, violation a row so far, a row since the point before]; empty without constraints."""
+        """Return a list of [rows seen, violation a row so far, a row since the point before].
+
+        Empty without constraints.
+        """
         points: list[list[float]] = []
         rows, total = 0, 0.0
         for standing in self.known():
@@ -159,7 +162,7 @@ class ConvergenceCurve:
             self.standings.append(standing)
 
     def points(self) -> list[list[float]]:
-        """A list of [iterations, relative gap, objective, dual objective], the last one always among them."""
+        """Return a list of [iterations, relative gap, objective, dual objective], the last one always among them."""
         stride = -(-len(self.standings) // MOST_POINTS)
         return [
             [standing.iterations, standing.relative_gap, standing.objective, standing.dual_objective]
@@ -217,7 +220,7 @@ class DriftWindow:
 
     @property
     def error(self) -> float:
-        """Mistake rate or mean squared error of the learner."""
+        """Return mistake rate or mean squared error of the learner."""
         return self.total / self.rows
 
     @property
@@ -271,7 +274,7 @@ class DriftWatch:
         return True
 
     def as_json(self) -> dict[str, Any]:
-        """The entries "windows" and, if they are tested, "drift" of a run's result."""
+        """Return the entries "windows" and, if they are tested, "drift" of a run's result."""
         points = [[one.first_row, one.rows, one.error, one.baseline_total / one.rows] for one in self.windows]
         signals = [
             {
@@ -302,7 +305,7 @@ class DriftWatch:
 
 
 def judge(task: Task, past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
-    """Test a window; not yet fired, and None where there is nothing to compare it with.
+    """Return the test of each window before it fires; None without a window to compare with.
 
     past : the windows since the last signal, the one that fired the first
     """

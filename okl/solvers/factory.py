@@ -49,7 +49,7 @@ from okl.solvers.subgradient.spaces import ExactChoice
 
 
 def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
-    """The loss that the settings mean for a data set, or ConfigError."""
+    """Return the loss that the settings mean for a data set, or ConfigError."""
     loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
     check_loss(loss, schema)
     return loss
@@ -73,14 +73,14 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
 
 
 def map_of(settings: TrainSettings) -> SolverMap:
-    """The map that the settings mean: of a linear kernel the inputs themselves."""
+    """Return the map that the settings mean: of a linear kernel the inputs themselves."""
     if settings.kernel == "linear":
         return InputsChoice()
     return drawn_map(settings)
 
 
 def drawn_map(settings: TrainSettings) -> SolverMap:
-    """The map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
+    """Return the map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
     shape = settings.kernel, number_of(settings.bandwidth), settings.frequencies
     if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
         return FourierChoice(*shape, settings.map)
@@ -97,7 +97,7 @@ def check_epsilon(settings: TrainSettings, schema: Schema) -> None:
 
 
 def number_of(value: float | str) -> float | None:
-    """A number as it is; None for "auto", or what else is a word."""
+    """Return a number as it is; None for "auto", or what else is a word."""
     return None if isinstance(value, str) else value
 
 
@@ -108,7 +108,7 @@ SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decision
 
 
 def make_recipe(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """The recipe that the settings mean for data of a schema.
+    """Return the recipe that the settings mean for data of a schema.
 
     Raises
     ------
@@ -147,7 +147,10 @@ def check_recipe(recipe: LearnerFactory, schema: Schema, rows: int | None) -> No
 
 
 def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """A linear model of standardised inputs, learnt the same way, within the same limits: what a kernel must beat."""
+    """Return a linear model of standardised inputs, learnt the same way, within the same limits.
+
+    What a kernel must beat.
+    """
     learning = _linear(settings, schema)
     constraints, _ = parse_constraints(settings.constraints)
     if not constraints:
@@ -271,7 +274,7 @@ BASELINE_TOLERANCE = 1e-3
 
 
 def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolver:
-    """The solver of one of the models that are solved to a certified gap.
+    """Return the solver of one of the models that are solved to a certified gap.
 
     Raises
     ------
@@ -295,7 +298,7 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
 
 
 def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolver:
-    """The solver by cuts, of samples or of all rows.
+    """Return the solver by cuts, of samples or of all rows.
 
     Raises
     ------
@@ -322,7 +325,7 @@ def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolv
 
 
 def make_ridge(settings: TrainSettings, schema: Schema) -> RidgeSolver:
-    """The solver of kernel least squares.
+    """Return the solver of kernel least squares.
 
     Raises
     ------
@@ -345,7 +348,7 @@ def make_ridge(settings: TrainSettings, schema: Schema) -> RidgeSolver:
 
 
 def linear_alternative(solver: Certified) -> Certified | None:
-    """The same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
+    """Return the same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
     if isinstance(solver, RidgeSolver):
         linear = replace(solver, kernel="linear", bandwidth=None, n_landmarks=None, penalty=None, standardise=True)
         return None if solver.kernel == "linear" else linear

@@ -152,7 +152,7 @@ def _check_track(settings: TrainSettings) -> None:
 
 
 def check_constraints(settings: TrainSettings) -> float | None:
-    """The radius of the ball that weights stay in, as given or by a constraint of the norm; None for no ball.
+    """Return the radius of the ball that weights stay in, as given or by a constraint of the norm; None for no ball.
 
     Raises
     ------

@@ -78,16 +78,16 @@ class LinearConstraints:
 
     @property
     def n_constraints(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return int(self.bounds.size)
 
     @property
     def dimension(self) -> int:
-        """Length of a point."""
+        """Return the length of a point."""
         return int(self.matrix.shape[1])
 
     def values(self, point: Vector) -> Vector:
-        """Return matrix @ point - bounds, (m,)."""
+        """Return the matrix @ point - bounds, (m,)."""
         values: Vector = self.matrix @ point - self.bounds
         return values
 
@@ -189,23 +189,23 @@ class QuadraticLosses:
 
     @property
     def n_rounds(self) -> int:
-        """Number of losses."""
+        """Return the number of losses."""
         return int(self.linear.shape[0])
 
     @property
     def dimension(self) -> int:
-        """Length of a point."""
+        """Return the length of a point."""
         return int(self.linear.shape[1])
 
     @property
     def constants(self) -> Vector:
-        """The constant of every round, (n_rounds,)."""
+        """Return the constant of every round, (n_rounds,)."""
         assert self.constant is not None  # filled in at the start
         return self.constant
 
     @property
     def strong_convexity(self) -> float:
-        """The mu of equation (19), which has no 1/2: the curvature."""
+        """Return the mu of equation (19), which has no 1/2: the curvature."""
         return self.curvature
 
     def value(self, at: int, point: Vector) -> float:
@@ -425,17 +425,17 @@ class Problem:
 
     @property
     def dimension(self) -> int:
-        """Length of a point, p."""
+        """Return the length of a point, p."""
         return self.region.dimension
 
     @property
     def n_constraints(self) -> int:
-        """Number of constraints, m."""
+        """Return the number of constraints, m."""
         return self.constraints.n_constraints
 
     @property
     def linear(self) -> LinearConstraints:
-        """The constraints as linear ones, for what is compiled.
+        """Return the constraints as linear ones, for what is compiled.
 
         Raises
         ------
@@ -487,7 +487,7 @@ def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
 
 
 def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
-    """The point nearest to a given one with matrix x <= limits.
+    """Return the point nearest to a given one with matrix x <= limits.
 
     The shift is the residual of a nonnegative least-squares problem, which ends after finitely many steps: Lawson &
     Hanson, Solving Least Squares Problems, 1974, chapter 23, problem LDP.

@@ -437,12 +437,12 @@ class ImprovedAder:
         )
 
     def _sizes(self, problem: Problem, horizon: int) -> Vector:
-        """eta_i, (N,)."""
+        """Return eta_i, (N,)."""
         least = problem.region.diameter / self.subgradient_bound * math.sqrt(3.5 / horizon)
         return np.array([2.0**i * least for i in range(self.experts_for(horizon))])
 
     def _rate(self, problem: Problem, horizon: int) -> float:
-        """alpha."""
+        """Return alpha."""
         return math.sqrt(2.0 / horizon) / (self.subgradient_bound * problem.region.diameter)
 
 
@@ -631,7 +631,7 @@ class SinhaVaze:
         return points
 
     def _numbers(self, problem: Problem, horizon: int) -> tuple[float, float, float]:
-        """beta, lambda, and what a step is before it is divided by the root."""
+        """Return beta, lambda, and the step before it is divided by the root."""
         diameter = problem.region.diameter
         return 0.5 / (self.subgradient_bound * diameter), 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0)
 

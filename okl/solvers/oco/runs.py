@@ -196,12 +196,12 @@ class Traces:
 
     @property
     def cumulative_losses(self) -> Matrix:
-        """Sums up to every round, (R, T)."""
+        """Return sums up to every round, (R, T)."""
         return np.cumsum(self.losses, axis=1)
 
     @property
     def cumulative_violations(self) -> Matrix:
-        """Sums up to every round, (R, T): equation (6)."""
+        """Return sums up to every round, (R, T): equation (6)."""
         return np.cumsum(self.violations, axis=1)
 
 

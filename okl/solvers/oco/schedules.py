@@ -157,7 +157,7 @@ class KnownPathLength:
 
     @property
     def step_scale(self) -> float:
-        """alpha_0 = (1 + P_T)^c."""
+        """Return alpha_0 = (1 + P_T)^c."""
         return float((1.0 + self.path_length) ** self.exponent)
 
     @property
@@ -303,7 +303,7 @@ def constants_of(problem: Problem, losses: QuadraticLosses) -> Constants:
 
 
 def _largest_gradient(problem: Problem, losses: QuadraticLosses) -> float:
-    """max over rounds and points of ||2 curvature x + linear_t||; of a convex function, so at the border."""
+    """Return max over rounds and points of ||2 curvature x + linear_t||; convex, so it is at the border."""
     region, factor = problem.region, 2.0 * losses.curvature
     if isinstance(region, Box):
         ends = np.maximum(np.abs(factor * region.low + losses.linear), np.abs(factor * region.high + losses.linear))
@@ -318,7 +318,7 @@ def _largest_gradient(problem: Problem, losses: QuadraticLosses) -> float:
 
 
 def _largest_range(box: Box, losses: QuadraticLosses) -> float:
-    """max over rounds of the largest less the smallest value over a box, coordinate by coordinate."""
+    """Return max over rounds of the range of values over a box, coordinate by coordinate."""
     curvature, linear = losses.curvature, losses.linear
 
     def at(point: Vector) -> Vector:
@@ -333,7 +333,7 @@ def _largest_range(box: Box, losses: QuadraticLosses) -> float:
 
 
 def _violation(schedule: Schedule, sizes: Vector, moved: Vector, constants: Constants, spread: float) -> float:
-    """(14) with ||q_t||^2 <= 2 (moved_t + sum G^2 alpha / 2 + gamma_1^2 F^2 / 2 + spread t + sum F^2 (dgamma)^2).
+    """Bound (14) with ||q_t||^2 <= 2 (moved_t + sum G^2 alpha / 2 + gamma_1^2 F^2 / 2 + spread t + sum F^2 (dgamma)^2).
 
     sizes : alpha_1 .. alpha_{T+1}; moved : (T,) bounds of the sums of Delta_t; spread : of the values of a loss
     """
@@ -420,7 +420,7 @@ def expert_bounds(
 
 
 def _moving(diameter: float, last_step: float, path_length: float) -> float:
-    """(62): what chasing the comparators costs, with the step size of the last round."""
+    """Return (62), the cost of following the comparators, with the step size of the last round."""
     return 2.0 * diameter**2 / last_step * (1.0 + path_length / diameter)
 
 

@@ -102,22 +102,22 @@ class Box(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Length of a point."""
+        """Return the length of a point."""
         return int(self.low.size)
 
     @property
     def bounded(self) -> bool:
-        """Return whether every coordinate has both bounds."""
+        """Return True."""
         return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
 
     @property
     def diameter(self) -> float:
-        """Largest distance of two points."""
+        """Return the largest distance of two points."""
         return float(np.linalg.norm(self.high - self.low))
 
     @property
     def region(self) -> CompiledSet:
-        """The set as compiled code takes it."""
+        """Return the set as compiled code takes it."""
         return CompiledSet(BOX, self.low, self.high, 0.0)
 
     def support(self, direction: Vector) -> float:
@@ -147,22 +147,22 @@ class Ball(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Length of a point."""
+        """Return the length of a point."""
         return int(self.centre.size)
 
     @property
     def bounded(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     @property
     def diameter(self) -> float:
-        """Twice the radius."""
+        """Return twice the radius."""
         return 2.0 * self.radius
 
     @property
     def region(self) -> CompiledSet:
-        """The set as compiled code takes it."""
+        """Return the set as compiled code takes it."""
         return CompiledSet(BALL, self.centre, self.centre, self.radius)
 
     def support(self, direction: Vector) -> float:
@@ -189,12 +189,12 @@ class Simplex(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Length of a point."""
+        """Return the length of a point."""
         return self.size
 
     @property
     def bounded(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     @property
@@ -204,7 +204,7 @@ class Simplex(_Projecting):
 
     @property
     def region(self) -> CompiledSet:
-        """The set as compiled code takes it."""
+        """Return the set as compiled code takes it."""
         zeros = np.zeros(self.size)
         zeros.setflags(write=False)  # as the arrays of the other sets: compiled code is made once for all
         return CompiledSet(SIMPLEX, zeros, zeros, self.total)

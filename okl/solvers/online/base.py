@@ -69,11 +69,11 @@ class Progress:
 
     @property
     def baseline_error(self) -> float:
-        """The same of the majority class or the mean target so far; NaN before the first row."""
+        """Return the same of the majority class or the mean target so far; NaN before the first row."""
         return self._mean(self.baseline_squared_error if self.task == "regression" else self.baseline_mistakes)
 
     def plus(self, other: Progress) -> Progress:
-        """Both together, for rows that were learnt apart."""
+        """Return the union with tallies of other rows."""
         return self._combined(other, 1)
 
     def since(self, earlier: Progress) -> Progress:
@@ -103,13 +103,13 @@ class Progress:
 
 
 def start_progress(task: Task, n_outputs: int) -> Progress:
-    """Nothing seen yet; n_outputs : the number of classes for several classes, otherwise 1."""
+    """Return nothing seen yet; n_outputs : the number of classes for several classes, otherwise 1."""
     n_classes = {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
     return Progress(task, class_counts=(0,) * n_classes)
 
 
 def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """The counts, sums and class counts that compiled code changes in place; see okl.compiled.sgd."""
+    """Return the counts, sums and class counts that compiled code changes in place; see okl.compiled.sgd."""
     counts, sums = np.zeros(5, dtype=np.int64), np.zeros(6)
     counts[[ROWS, MISTAKES, BASELINE_MISTAKES]] = progress.rows, progress.mistakes, progress.baseline_mistakes
     counts[UPDATES] = progress.updates
@@ -122,7 +122,7 @@ def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.f
 def progress_from(
     task: Task, counts: NDArray[np.int64], sums: NDArray[np.float64], class_counts: NDArray[np.int64]
 ) -> Progress:
-    """The value that these arrays hold."""
+    """Return the value that these arrays hold."""
     return Progress(
         task=task,
         rows=int(counts[ROWS]),
@@ -164,7 +164,7 @@ class RowLearner(Protocol[State]):
         ...
 
     def start(self) -> State:
-        """Nothing learnt yet."""
+        """Return nothing learnt yet."""
         ...
 
     def learn(self, state: State, rows: Rows, n_threads: int = 1) -> State:
@@ -195,7 +195,7 @@ class MixableLearner(RowLearner[State], Protocol[State]):
         ...
 
     def join(self, base: State, parts: list[State]) -> State:
-        """One state from what shards learnt from fork(base), in the order given."""
+        """Return one state from what shards learnt from fork(base), in the order given."""
         ...
 
 
@@ -208,14 +208,14 @@ Segment = tuple[int, slice]
 
 
 def windows_of(data: Dataset, order: Order, n_passes: int, seed: int) -> tuple[Window, ...]:
-    """All passes one after the other, so that reading ahead goes on from one to the next."""
+    """Return all passes one after the other, so that reading ahead goes on from one to the next."""
     shards, n_features = data.split("train"), data.schema.n_features
     passes = [plan_windows(shards, n_features, order, (seed, index)) for index in range(n_passes)]
     return tuple(window for windows in passes for window in windows)
 
 
 def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[Segment, ...]:
-    """Windows cut at multiples of a block, so many a pass or so: the same bits, and progress within a window.
+    """Cut windows at multiples of a block into about the given number of segments a pass, with the same bits.
 
     rows : of a pass
     """
@@ -234,7 +234,7 @@ def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[
 def checked_rows(
     rows: Rows, task: Task, n_inputs: int, n_outputs: int, precision: Precision
 ) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Inputs (rows, n_inputs), C-contiguous in the precision, and targets (rows,) float64, or DataError.
+    """Return inputs (rows, n_inputs), C-contiguous in the precision, and targets (rows,) float64, or DataError.
 
     Targets are -1 or +1 for two classes, 0 .. n_outputs - 1 for several, any number for regression.
     """

@@ -69,7 +69,7 @@ class BudgetStrategy:
         """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """First values of floats from FIRST_FLOAT on; none unless overridden."""
+        """Return the first values of floats from FIRST_FLOAT on; none unless overridden."""
         return ()
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
@@ -113,23 +113,23 @@ class BudgetState:
 
     @property
     def n_supports(self) -> int:
-        """Support vectors in use."""
+        """Return the number of support vectors in use."""
         return int(self.integers[COUNT])
 
     @property
     def scaled_coefficients(self) -> FloatArray:
-        """Coefficients of the supports in use, (n_outputs, n_supports), float64: f = sum_s a_s k(s, x)."""
+        """Return coefficients of the supports in use, (n_outputs, n_supports), float64: f = sum_s a_s k(s, x)."""
         scaled: FloatArray = self.floats[SCALE] * self.coefficients[:, : self.n_supports].astype(np.float64)
         return scaled
 
     @property
     def rows(self) -> FloatArray:
-        """The supports in use as rows, (n_supports, n_inputs), C-contiguous."""
+        """Return the supports in use as rows, (n_supports, n_inputs), C-contiguous."""
         return np.ascontiguousarray(self.supports[:, : self.n_supports].T)
 
 
 def capacity_of(n_supports: int) -> int:
-    """Columns to keep for so many supports: kernel rows run over whole vectors."""
+    """Return columns to keep for so many supports: kernel rows run over whole vectors."""
     return int(used_width(max(1, n_supports)))
 
 
@@ -141,7 +141,7 @@ def empty_state(
     precision: Precision,
     seed: int,
 ) -> BudgetState:
-    """No supports yet.
+    """Return no supports yet.
 
     shape : n_inputs, n_outputs, capacity; own_floats : first values of the strategy's own numbers
     """
@@ -163,7 +163,7 @@ def empty_state(
 
 
 def kept_from(state: BudgetState) -> SupportArrays:
-    """Copies of everything that learning writes into, and buffers."""
+    """Return copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
     precision = state.supports.dtype
     counts, sums, class_counts = progress_arrays(state.progress)
@@ -185,7 +185,7 @@ def kept_from(state: BudgetState) -> SupportArrays:
 
 
 def state_from(kept: SupportArrays, task: Task) -> BudgetState:
-    """The value that kept, which is not written into any more, has become."""
+    """Return the value that kept, which is not written into any more, has become."""
     progress = progress_from(task, kept.counts, kept.sums, kept.class_counts)
     return BudgetState(kept.supports, kept.coefficients, kept.marks, kept.memory, kept.integers, kept.floats, progress)
 
@@ -212,7 +212,7 @@ def join_states(
     parts: list[BudgetState],
     empty: Callable[[int], BudgetState],
 ) -> BudgetState:
-    """One state from what shards learnt from base, in the order given: the same for any number of workers.
+    """Return one state from what shards learnt from base, in the order given: the same for any number of workers.
 
     f is the mean of the shards' functions, weighted by the rows that each learnt: supports that several shards kept
     from base are one support, the others are united. Then the strategy reduces them to the budget, older ones first
@@ -242,7 +242,7 @@ def join_states(
 def _union(
     base: BudgetState, parts: list[BudgetState], weights: list[float], empty: Callable[[int], BudgetState]
 ) -> BudgetState:
-    """All supports of all parts, oldest first, with weighted coefficients and numbers."""
+    """Return all supports of all parts, oldest first, with weighted coefficients and numbers."""
     slots_of_parts = _slots(base, parts)
     n_supports = 1 + max((max(slots) for slots in slots_of_parts if slots), default=-1)
     united = empty(n_supports)
@@ -276,7 +276,7 @@ def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
 def _united_counts(
     united: BudgetState, base: BudgetState, parts: list[BudgetState], n_rows: int
 ) -> NDArray[np.float64]:
-    """Counts of all supports of the union, (n_rows, capacity), that sum to base's and what each part added.
+    """Return counts of all supports of the union, (n_rows, capacity), that sum to base's and what each part added.
 
     What base had may be in several new supports, one a shard: then all counts shrink alike, but never below the
     largest sum of a part, as every shard forgets rows of base by itself.
@@ -293,7 +293,7 @@ def _united_counts(
 
 
 def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
-    """The same supports in arrays of the usual capacity."""
+    """Return the same supports in arrays of the usual capacity."""
     capacity = small.supports.shape[1]
     rows, columns = small.memory.shape
     return replace(
@@ -354,7 +354,7 @@ class BudgetLearner:
             )
 
     def start(self) -> BudgetState:
-        """No supports, before any row."""
+        """Return no supports, before any row."""
         return self._empty(self.budget)
 
     def learn(self, state: BudgetState, rows: Rows, n_threads: int = 1) -> BudgetState:
@@ -375,7 +375,7 @@ class BudgetLearner:
         return after
 
     def predictor(self, state: BudgetState) -> KernelExpansion:
-        """The expansion in the supports."""
+        """Return the expansion in the supports."""
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
 
     def chosen(self, state: BudgetState) -> dict[str, Any]:
@@ -383,16 +383,16 @@ class BudgetLearner:
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: BudgetState) -> BudgetState:
-        """A shard starts from the state itself."""
+        """Return a shard starts from the state itself."""
         return state
 
     def join(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
-        """The union of the shards' supports, brought down to the budget by the strategy; see `join_states`."""
+        """Return the union of the shards' supports, brought down to the budget by the strategy; see `join_states`."""
         return join_states(self.strategy, self.rule, base, parts, self._empty)
 
     @property
     def rule(self) -> BudgetRule:
-        """The settings as compiled code takes them."""
+        """Return the settings as compiled code takes them."""
         parameters = np.array(self.strategy.parameters, dtype=np.float64)
         return BudgetRule(
             rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget), parameters
@@ -416,7 +416,7 @@ class BudgetLearner:
 
 
 def rule_of(kernel: Kernel) -> KernelRule:
-    """The kernel's rule for compiled code, or ConfigError for one that has none."""
+    """Return the kernel's rule for compiled code, or ConfigError for one that has none."""
     if kernel.rule is None:
         raise ConfigError(
             f"The kernel {kernel.name!r} is a function of your own, but learners with support vectors take kernels "
@@ -464,11 +464,11 @@ class GrowingStrategy(Protocol):
     def name(self) -> str: ...
 
     def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """As compiled code takes it, for the code of a loss."""
+        """Return the growth rule for compiled code, for the code of a loss."""
         ...
 
     def first_margin(self, task: Task, epsilon: float) -> float:
-        """NORMA's margin before any row; 0 for others."""
+        """Return NORMA's margin before the first row; 0 for others."""
         ...
 
 
@@ -488,7 +488,7 @@ class GrowingState:
 
     @property
     def n_supports(self) -> int:
-        """Support vectors so far."""
+        """Return the number of support vectors so far."""
         return len(self.supports)
 
 
@@ -524,7 +524,7 @@ class GrowingLearner:
         rule_of(self.kernel)
 
     def start(self) -> GrowingState:
-        """No supports, before any row."""
+        """Return no supports, before any row."""
         return GrowingState(
             np.zeros((0, self.n_inputs), dtype=self.precision),
             np.zeros((self.n_outputs, 0), dtype=self.precision),
@@ -550,7 +550,7 @@ class GrowingLearner:
         return after
 
     def predictor(self, state: GrowingState) -> KernelExpansion:
-        """The expansion in all supports."""
+        """Return the expansion in all supports."""
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
 
     def chosen(self, state: GrowingState) -> dict[str, Any]:
@@ -558,11 +558,11 @@ class GrowingLearner:
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: GrowingState) -> GrowingState:
-        """A shard starts from the state itself."""
+        """Return a shard starts from the state itself."""
         return state
 
     def join(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
-        """The mean of the shards' functions, weighted by rows: base's supports, then new ones in shard order.
+        """Return the mean of the shards' functions, weighted by rows: base's supports, then new ones in shard order.
 
         Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (parameter mixing).
         """
@@ -633,7 +633,7 @@ class _Growing:
         self._pack()
 
     def state(self) -> GrowingState:
-        """The value that it has become."""
+        """Return the value that it has become."""
         coefficients = [*(coefficients for _, coefficients in self._chunks), self._rest_coefficients]
         progress = progress_from(self._task, self._counts, self._sums, self._class_counts)
         return GrowingState(np.concatenate(self._rows), np.concatenate(coefficients, axis=1), self._margin, progress)

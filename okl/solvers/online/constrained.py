@@ -61,19 +61,19 @@ class ConstrainedWeights(Weights):
 
     @classmethod
     def of(cls, weights: Weights, queues: NDArray[np.float64], exceeded: NDArray[np.float64]) -> ConstrainedWeights:
-        """Weights, with what was exceeded counted in their progress."""
+        """Return weights, with what was exceeded counted in their progress."""
         values = {field.name: getattr(weights, field.name) for field in fields(Weights)}
         values["progress"] = replace(weights.progress, violation=float(exceeded[-1]))
         return cls(**values, queues=queues, exceeded=exceeded)
 
 
 def watched_from(weights: ConstrainedWeights) -> LimitCounters:
-    """Copies of all that learning writes into, beside the weights."""
+    """Return copies of all that learning writes into, beside the weights."""
     return LimitCounters(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
 
 
 def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
-    """Average by rows what shards learnt from the same weights, queues among it; what was exceeded adds up.
+    """Return the average by rows what shards learnt from the same weights, queues among it; what was exceeded adds up.
 
     Weights within convex limits average to weights within them.
     """
@@ -133,13 +133,13 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def kept(self) -> LinearLimits:
-        """The limits."""
+        """Return the limits."""
         assert self.limits is not None
         return self.limits
 
     @property
     def gain(self) -> float:
-        """gamma_0."""
+        """Return gamma_0."""
         return self.largest_gain if self.given_gain is None else self.given_gain
 
     @property
@@ -149,14 +149,14 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def largest_gain(self) -> float:
-        """1 / (sqrt(2) G), up to which the theorems allow gamma_0.
+        """Return 1 / (sqrt(2) G), the largest gamma_0 that the theorems allow.
 
         A limit of two sides counts once in G: what is outside of one side is inside of the other.
         """
         return 1.0 / (math.sqrt(2.0) * max(*(self.class_weights or (1.0, 1.0)), self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
-        """Weights of zero, before any row."""
+        """Return weights of zero, before any row."""
         count = len(self.kept.low)
         return ConstrainedWeights.of(super().start(), np.zeros((2, count)), np.zeros(count + 1))
 
@@ -188,12 +188,12 @@ class ConstrainedLearner(LinearLearner):
         return ConstrainedWeights.of(after, watched.queues, watched.exceeded)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
-        """The map with the nearest weights within the limits to the averaged ones, or to the last ones."""
+        """Return the map with the nearest weights within the limits to the averaged ones, or to the last ones."""
         nearest = self.kept.nearest(self.raw(weights)[0])
         return LinearPredictor(self.feature_map, nearest[None, :].astype(self.precision))
 
     def raw(self, weights: Weights) -> FloatArray:
-        """The averaged weights, or the last ones, (1, n_columns), as they were learnt."""
+        """Return the averaged weights, or the last ones, (1, n_columns), as they were learnt."""
         return weights.averaged if self.average else weights.last
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
@@ -206,12 +206,12 @@ class ConstrainedLearner(LinearLearner):
         }
 
     def join(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
-        """The average, by rows, of what shards learnt from fork(base)."""
+        """Return the average, by rows, of what shards learnt from fork(base)."""
         assert isinstance(base, ConstrainedWeights)
         return average_constrained(base, parts)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
-        """The same settings with other rows, as more data tell them: from here on no theorem is claimed."""
+        """Return the same settings with other rows, as more data tell them: from here on no theorem is claimed."""
         return replace(self, limits=limits, fixed=False)
 
 
@@ -219,7 +219,7 @@ class ConstrainedLearner(LinearLearner):
 
 
 def step_of_radius(radius: float) -> float:
-    """Step 1 of those that decay: radius / sqrt(2).
+    """Return the step 1 of those that decay: radius / sqrt(2).
 
     Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
     a radius apart that is least here.
@@ -260,7 +260,7 @@ class ConstrainedFactory:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Limits are kept row after row, or by shards whose weights are averaged."""
+        """Return the modes: constraints are applied row by row, or by shards whose weights are averaged."""
         return ("stream", "mix")
 
     def settle(self, situation: BuildContext) -> BuiltLearner:

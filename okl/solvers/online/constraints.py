@@ -57,7 +57,7 @@ class Covariance:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it looks at."""
+        """Return columns that it looks at."""
         return (self.column,)
 
 
@@ -72,7 +72,7 @@ class GroupMean:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it looks at."""
+        """Return columns that it looks at."""
         return (self.group.column,)
 
 
@@ -88,7 +88,7 @@ class MeanDifference:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it looks at."""
+        """Return columns that it looks at."""
         return tuple(dict.fromkeys((self.first.column, self.second.column)))
 
 
@@ -145,7 +145,7 @@ class NormBound:
 
 
 def columns_of(constraints: tuple[Constraint, ...]) -> tuple[str, ...]:
-    """Columns that constraints look at, each once, in their order."""
+    """Return columns that constraints look at, each once, in their order."""
     return tuple(dict.fromkeys(name for one in constraints for name in one.quantity.columns))
 
 
@@ -172,7 +172,7 @@ _SIGNS = ("<=", ">=", "(", ")", ",", "=")
 
 
 def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], float | None]:
-    """Constraints of several texts, and the smallest norm bound among them, None without one.
+    """Return constraints of several texts, and the smallest norm bound among them, None without one.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], flo
 
 
 def parse_constraint(text: str) -> Constraint | NormBound:
-    """The constraint that a text means.
+    """Return the constraint that a text means.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
 
 
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
-    """The same shards, some of whose inputs are only carried along, as keys are.
+    """Return the same shards, some of whose inputs are only carried along, as keys are.
 
     Raises
     ------
@@ -362,7 +362,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
 
 
 def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> Columns:
-    """Values of columns in a row group, as stored and in its order; numbers are not scaled.
+    """Return values of columns in a row group, as stored and in its order; numbers are not scaled.
 
     Raises
     ------
@@ -375,7 +375,7 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 
 
 def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
-    """Values of columns beside the rows that `sample_rows` gives, in their order."""
+    """Return values of columns beside the rows that `sample_rows` gives, in their order."""
     parts = [
         {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
         for shard, group, inside in sampled_places(data, split, n, seed)
@@ -384,7 +384,7 @@ def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Values of several shards: as text if some hold text, such as 01, where others hold numbers."""
+    """Return values of several shards: as text if some hold text, such as 01, where others hold numbers."""
     if len({part.dtype == object for part in parts}) == 2:
         parts = [part if part.dtype == object else _as_text(part) for part in parts]
     return np.concatenate(parts)
@@ -396,7 +396,7 @@ def _as_text(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
+    """Return values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
-    """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
+    """Return 1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
 
     Raises
     ------
@@ -447,7 +447,7 @@ def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
 
 
 def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
-    """1 for text (rows,) that is a word, or the same number in other digits: keys are stored as they are written."""
+    """Return 1 for text (rows,) equal to a word, or to the same number in other digits."""
     words = pa.array(values, pa.string()).dictionary_encode()
     number = number_of_word(wanted)
     alike = [
@@ -459,7 +459,7 @@ def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
 
 
 def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
-    """Values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
+    """Return values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
 
     Raises
     ------
@@ -482,7 +482,7 @@ def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.fl
 
 
 def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
-    """Text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
+    """Return the text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
     words = pa.array(values, pa.string()).dictionary_encode()
     told = [number_of_word(word) for word in words.dictionary.to_pylist()]
     if None in told or not told:
@@ -505,7 +505,7 @@ class Weighings:
 
     @property
     def all(self) -> tuple[Weighing, ...]:
-        """In a fixed order."""
+        """Return all constraints in a fixed order."""
         found: list[Weighing] = [None]
         for one in self.constraints:
             quantity = one.quantity
@@ -518,7 +518,7 @@ class Weighings:
         return tuple(dict.fromkeys(found))
 
     def of(self, columns: Columns, rows: int, where: str) -> NDArray[np.float64]:
-        """Weights of rows, (weighings, rows)."""
+        """Return weights of rows, (weighings, rows)."""
         found = []
         for weighing in self.all:
             if weighing is None:
@@ -530,7 +530,7 @@ class Weighings:
         return np.array(found)
 
     def combined(self, products: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The quantities of the constraints, (constraints, ...), from sums of weight times what is averaged.
+        """Return the quantities of the constraints, (constraints, ...), from sums of weight times what is averaged.
 
         products : (weighings, ...), sums of weight times value; totals : (weighings,), sums of weights
         """
@@ -576,7 +576,7 @@ class RowSums:
     seen: dict[str, tuple[str, ...]]
 
     def plus(self, other: RowSums) -> RowSums:
-        """Both together."""
+        """Return both together."""
         return RowSums(
             self.products + other.products,
             self.totals + other.totals,
@@ -595,7 +595,7 @@ def add_sums(parts: Sequence[RowSums]) -> RowSums:
 
 
 def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where: str) -> RowSums:
-    """Sums of rows in memory: features (rows, n_columns) and the columns beside them."""
+    """Return sums of rows in memory: features (rows, n_columns) and the columns beside them."""
     weights = weighings.of(columns, len(features), where)
     products = np.zeros((len(weights), features.shape[1]))
     with one_blas_thread():
@@ -615,7 +615,7 @@ class SumRows:
     weighings: Weighings
 
     def __call__(self, shard: Shard, feature_map: FeatureMap) -> RowSums:
-        """Sums over the rows of a shard, row group by row group."""
+        """Return sums over the rows of a shard, row group by row group."""
         names, parts = columns_of(self.weighings.constraints), []
         for group in range(len(shard.row_groups)):
             columns = read_side(self.data, shard, group, names)
@@ -628,7 +628,7 @@ class SumRows:
 def estimate_rows(
     data: Dataset, constraints: tuple[Constraint, ...], feature_map: FeatureMap, execution: Execution
 ) -> tuple[NDArray[np.float64], RowSums]:
-    """Rows C (constraints, n_columns) with C w the quantities of all training rows, and the sums they come from.
+    """Return rows C (constraints, n_columns) with C w the quantities of all training rows, and the sums they come from.
 
     One pass; parts are added up in shard order, so that the bits do not depend on who computed them.
 
@@ -642,7 +642,7 @@ def estimate_rows(
 
 
 def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
-    """The rows that sums make, or ConfigError for a group without a row."""
+    """Return the rows that sums make, or ConfigError for a group without a row."""
     for weighing, count in zip(weighings.all, sums.counts, strict=True):
         if isinstance(weighing, ConstraintGroup) and not count:
             seen = ", ".join(sums.seen[weighing.column])
@@ -705,33 +705,33 @@ class LinearLimits:
 
     @cached_property
     def lengths(self) -> Vector:
-        """||C_i||, (m,); 1 for a row of zeros, which any weights keep to or none do."""
+        """Return ||C_i||, (m,); 1 for a row of zeros, which all weights satisfy or none."""
         lengths = np.linalg.norm(self.rows, axis=1)
         return np.where(lengths > 0.0, lengths, 1.0)
 
     @cached_property
     def margins(self) -> Vector:
-        """(m,): the margin and what rounding takes, at most half of the way between two limits."""
+        """Return the margin and the rounding error (m,), at most half of the distance between two limits."""
         wanted = self.margin + _SINGLE * self.lengths * self.radius
         return np.minimum(wanted, 0.5 * np.maximum(self.high - self.low, 0.0))
 
     @property
     def inner(self) -> tuple[Vector, Vector]:
-        """Limits less margins, over the lengths of the rows, (m,) each."""
+        """Return limits minus margins, over the lengths of the rows, (m,) each."""
         return (self.low + self.margins) / self.lengths, (self.high - self.margins) / self.lengths
 
     @cached_property
     def steepness(self) -> float:
-        """Largest singular value of the rows at length 1: what the length of a row of subgradients may be."""
+        """Return the largest singular value of the rows at length 1, a bound of the length of subgradients."""
         return float(np.linalg.norm(self.rows / self.lengths[:, None], 2))
 
     def compiled(self, precision: Precision, gain: float) -> Limits:
-        """As compiled code takes them, with the rows at length 1."""
+        """Return the constraints for compiled code, with rows of length 1."""
         scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
         return Limits(scaled.astype(precision), scaled @ scaled.T, low, high, self.lengths, gain)
 
     def values(self, weights: FloatArray) -> Vector:
-        """C w (m,), of weights (n_columns,)."""
+        """Return C w (m,) of weights (n_columns,)."""
         values: Vector = self.rows @ weights.astype(np.float64)
         return values
 
@@ -741,7 +741,7 @@ class LinearLimits:
         return np.maximum(0.0, np.maximum(self.low - values, values - self.high))
 
     def nearest(self, weights: FloatArray) -> Vector:
-        """The weights of the ball within all limits that are nearest to some (n_columns,), float64."""
+        """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
         point = weights.astype(np.float64)
         scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
         found, free = room_for(len(low)), np.full(len(low), np.inf)
@@ -751,7 +751,10 @@ class LinearLimits:
         return nearest
 
     def _conflict(self) -> list[int]:
-        """The fewest limits, by leaving one out after the other, that the ball has no weights for; none if it has."""
+        """Return the fewest limits, by leaving one out after the other, that the ball has no weights for.
+
+        None if it has.
+        """
         kept = list(range(len(self.low)))
         if self._shortest(kept) <= self.radius * (1.0 + _ENOUGH):
             return []
@@ -762,7 +765,7 @@ class LinearLimits:
         return kept
 
     def _shortest(self, kept: list[int]) -> float:
-        """Length of the shortest weights within some limits, infinite where there are none.
+        """Return the length of the shortest weights within some limits, infinite where there are none.
 
         Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, section 4 (LDP).
         """
@@ -786,7 +789,7 @@ class LinearLimits:
 def limits_of(
     constraints: tuple[Constraint, ...], rows: NDArray[np.float64], radius: float, margin: float = 0.0
 ) -> LinearLimits:
-    """The limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
+    """Return the limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
     low, high = (np.array([getattr(one, side) for one in constraints]) for side in ("low", "high"))
     return LinearLimits(rows, low, high, tuple(str(one) for one in constraints), radius, margin)
 
@@ -806,7 +809,7 @@ class MeasureConstraints:
     precision: Precision
 
     def __call__(self, shard: Shard, predictor: Predictor) -> Moments:
-        """Moments of a shard, row group by row group."""
+        """Return moments of a shard, row group by row group."""
         names = columns_of(self.weighings.constraints)
         total = np.zeros((2, len(self.weighings.all), 3, 3))
         for group in range(len(shard.row_groups)):
@@ -818,7 +821,7 @@ class MeasureConstraints:
 
 
 def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where: str) -> Moments:
-    """Moments of rows in memory: scores (rows,), and the columns beside them."""
+    """Return moments of rows in memory: scores (rows,), and the columns beside them."""
     scores = scores.astype(np.float64)
     weights = weighings.of(columns, len(scores), where)
     total = np.zeros((2, len(weights), 3, 3))
@@ -845,7 +848,7 @@ def measure_constraints(
     precision: Precision,
     execution: Execution,
 ) -> list[dict[str, Any]]:
-    """Each constraint on all rows of some shards, in one pass by the verb `sum`, as JSON.
+    """Return each constraint on all rows of some shards, in one pass by the verb `sum`, as JSON.
 
     Returns
     -------
@@ -858,7 +861,7 @@ def measure_constraints(
 
 
 def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[dict[str, Any]]:
-    """Each constraint from the moments of its weighings, as `measure_constraints` gives it."""
+    """Return each constraint from the moments of its weighings, as `measure_constraints` gives it."""
     scores, decisions = moments
     places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
     found = []
@@ -872,7 +875,7 @@ def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[di
 
 
 def _value(one: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:
-    """The quantity of scores or of decisions, and its standard error."""
+    """Return the quantity of scores or of decisions, and its standard error."""
     quantity = one.quantity
     if isinstance(quantity, Covariance):
         return _covariance(moments[places[quantity]])
@@ -888,7 +891,7 @@ def _value(one: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[f
 
 
 def _covariance(sums: Moments) -> tuple[float, float]:
-    """Sums (3, 3) of weight^a value^b; the error is that of a mean of products of what is left of means."""
+    """Return sums (3, 3) of weight^a value^b; the error is that of a mean of products of what is left of means."""
     rows = sums[0, 0]
     mean = sums / rows
     weight, value = mean[1, 0], mean[0, 1]
@@ -899,7 +902,7 @@ def _covariance(sums: Moments) -> tuple[float, float]:
 
 
 def _mean(sums: Moments) -> tuple[float | None, float | None]:
-    """Mean of a group and the variance of that; None without rows."""
+    """Return the mean of a group and the variance of that; None without rows."""
     rows = sums[1, 0]
     if rows == 0.0:
         return None, None

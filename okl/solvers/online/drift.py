@@ -61,7 +61,7 @@ class Snapshot:
     progress: Progress
 
     def with_latest(self, weights: FloatArray, progress: Progress) -> Snapshot:
-        """A window ends: its last weights (n_outputs, n_columns) are kept too, the oldest no longer."""
+        """Return a window ends: its last weights (n_outputs, n_columns) are kept too, the oldest no longer."""
         weights = np.concatenate([self.weights, weights[None]])[-MOST_KEPT:]
         error = progress.since(self.progress).error if progress.task == "regression" else 0.0
         limits = np.append(self.limits, math.sqrt(error))[-MOST_KEPT:]
@@ -70,7 +70,7 @@ class Snapshot:
     def heard(
         self, feature_map: FeatureMap, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int = 1
     ) -> Snapshot:
-        """After more rows of the window; a score that is not finite is wrong."""
+        """Return the window after more rows; a score that is not finite is wrong."""
         if not len(self.weights):
             return self
         columns = self.weights.reshape(-1, self.weights.shape[-1])
@@ -79,14 +79,14 @@ class Snapshot:
 
 
 def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
-    """No model yet."""
+    """Return no model yet."""
     return Snapshot(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
 
 
 def _right(
     task: Task, scores: FloatArray, targets: NDArray[np.float64], limits: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """(rows, M) of scores (rows, M, n_outputs)."""
+    """Return whether scores (rows, M, n_outputs) are right, (rows, M)."""
     true = targets[:, None]
     if task == "multiclass":
         right = (scores.argmax(axis=2) == true) & np.isfinite(scores).all(axis=2)
@@ -124,7 +124,7 @@ class MixedScores:
         n_threads: int,
         crew: ThreadPool,
     ) -> Words:
-        """Words (rows, E) and whether any weights changed (rows,); the group changes in place.
+        """Return words (rows, E) and whether any weights changed (rows,); the group changes in place.
 
         seen : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
         """
@@ -162,13 +162,13 @@ class MixedScores:
 
 
 def _apart() -> Mixture:
-    """A mixture that is not complete: words are mixed afterwards."""
+    """Return a mixture that is not complete: words are mixed afterwards."""
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64))
     return Mixture(counted, AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)), new_memo(1, 1), False)
 
 
 def _idle() -> None:
-    """Nothing is learnt besides."""
+    """Do nothing: no other task runs beside training."""
 
 
 # State.
@@ -193,7 +193,7 @@ class TrackingState:
     kept: Snapshot
 
     def copy(self) -> TrackingState:
-        """Arrays of its own, to be changed in place."""
+        """Return arrays of its own, to be changed in place."""
         return replace(
             self,
             group=self.group.copy(),
@@ -203,7 +203,7 @@ class TrackingState:
         )
 
     def weights(self) -> FloatArray:
-        """The mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
+        """Return the mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
         seen, share = self.progress.rows, self.p.reshape(-1, 2)
         first = self.group.expert_weights(0, 0, 0, seen)
         mean = np.zeros(first.shape)
@@ -285,7 +285,7 @@ class TrackingLearner:
         return self.feature_map.precision
 
     def start(self) -> TrackingState:
-        """Weights of zero, and every expert heard alike."""
+        """Return weights of zero, and every expert heard alike."""
         steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
         halves, n_columns = self._speakers.halves
         shape = (1, steps.size, self.n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
@@ -329,15 +329,15 @@ class TrackingLearner:
         return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
 
     def keep(self, state: TrackingState) -> TrackingState:
-        """A window of a stream ends: from here on, tell how the model of now would do on what follows."""
+        """Return a window of a stream ends: from here on, tell how the model of now would do on what follows."""
         return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
     def predictor(self, state: TrackingState) -> LinearPredictor:
-        """The map with the mean of the experts' weights, each as much as it is heard after the last row."""
+        """Return the map with the mean of the experts' weights, each as much as it is heard after the last row."""
         return LinearPredictor(self.feature_map, state.weights())
 
     def chosen(self, state: TrackingState) -> dict[str, Any]:
-        """Step size and kind of weights of the expert that is heard most."""
+        """Return the step size and kind of weights of the expert that is heard most."""
         t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
         heard = f"of the expert heard most, {100.0 * state.p.max():.0f}% of {len(state.p)}"
         averaged = "averaged" if which == AVERAGED else "last"

@@ -77,7 +77,9 @@ WHOLE_RACE = (Round(None, EVERYONE, EVERYONE),)
 
 
 def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
-    """Rounds for a stream of about n_rows rows: all maps first, then ever fewer, one from a seventh of the rows on.
+    """Return rounds for a stream of about n_rows rows.
+
+    All maps first, then ever fewer, one from a seventh of the rows on.
 
     Of at least 1600 rows: all maps learn for 1.5% of them, five with two step sizes until 5%, three with one step size
     until 15%; these shares are of at most 50,000 rows. Of fewer, for which rounds themselves take time: all maps learn
@@ -151,7 +153,7 @@ class Candidates:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return columns of the inputs."""
         return self._any.n_inputs
 
     @property
@@ -160,7 +162,7 @@ class Candidates:
         return self._any.precision
 
     def fourier(self, base: int, octave: int) -> FourierFeatures:
-        """The base map with its bandwidth divided by 2^octave; what is packed for compiled code is kept."""
+        """Return the base map with its bandwidth divided by 2^octave; what is packed for compiled code is kept."""
         return self._maps[base][octave]
 
     @cached_property
@@ -180,7 +182,7 @@ class Candidates:
 
 
 def narrowed(base: FourierFeatures, octave: int) -> FourierFeatures:
-    """The map of a bandwidth 2^octave times narrower: frequencies times 2^octave, exactly."""
+    """Return the map of a bandwidth 2^octave times narrower: frequencies times 2^octave, exactly."""
     factor = 2.0**octave
     bandwidth = float(vars(base.kernel)["bandwidth"]) / factor
     kernel = replace(base.kernel, bandwidth=bandwidth)  # type: ignore[type-var]
@@ -195,7 +197,7 @@ def draw_candidates(
     kernel: str = "gaussian",
     bandwidth: float | None = None,
 ) -> Candidates:
-    """Maps whose bandwidths lie around the median distance, for inputs as they come and for standardised ones.
+    """Draw maps with bandwidths around the median distance, for raw and for standardised inputs.
 
     Standardising is part of the frequencies: those of a column are divided by its standard deviation; a shift of the
     inputs changes no kernel of x - x'. Inputs of like spread get no map of their own for it.
@@ -263,7 +265,7 @@ CACHE_LINE_BYTES = 64
 
 
 def aligned(array: FloatArray) -> FloatArray:
-    """A copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
+    """Return a copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
     shape = array.shape
     if array.size == 0:
         return array.copy()
@@ -273,7 +275,7 @@ def aligned(array: FloatArray) -> FloatArray:
 
 
 def _picked(array: FloatArray, maps: list[int], steps: list[list[int]]) -> FloatArray:
-    """An aligned copy of some maps, and of each of as many of its step sizes, copied once."""
+    """Return an aligned copy of some maps, and of each of as many of its step sizes, copied once."""
     picked = _aligned_room((len(maps), len(steps[0]), *array.shape[2:]), array.dtype)
     for place, m in enumerate(maps):
         for t, step in enumerate(steps[place]):
@@ -286,7 +288,10 @@ def _aligned_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
 
 
 def padded_columns(n_columns: int, itemsize: int) -> int:
-    """Columns of a row of whole pairs of cache lines: vectors that straddle two, and what is left, take longer."""
+    """Return columns of a row of whole pairs of cache lines.
+
+    Vectors that straddle two, and what is left, take longer.
+    """
     per_pair = 2 * CACHE_LINE_BYTES // itemsize
     return -(-n_columns // per_pair) * per_pair
 
@@ -312,16 +317,16 @@ class ExpertGroup:
 
     @property
     def n_experts(self) -> int:
-        """Two for each map and step size: the last and the averaged weights."""
+        """Return the last and the averaged weights for each map and step size."""
         return 2 * self.steps.size
 
     def copy(self) -> ExpertGroup:
-        """Arrays of its own, to be changed in place."""
+        """Return arrays of its own, to be changed in place."""
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
         return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
     def kept(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
-        """Some maps, and of each as many of its step sizes."""
+        """Return some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
         squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
         return ExpertGroup(
@@ -335,7 +340,7 @@ class ExpertGroup:
         )
 
     def expert_weights(self, m: int, t: int, which: int, seen: int) -> FloatArray:
-        """Last or averaged weights (n_outputs, n_columns) of a learner after `seen` rows."""
+        """Return the last or averaged weights (n_outputs, n_columns) of a learner after `seen` rows."""
         last = self._unpadded(self.weights[m, t])
         if which != AVERAGED or seen == 0:
             return last
@@ -365,11 +370,11 @@ class Experts:
 
     @property
     def n_maps(self) -> int:
-        """Maps that take part, the linear one for each kind of step."""
+        """Return the number of active maps; the linear map counts once for each kind of step."""
         return sum(len(group.candidates) for group in self.groups)
 
     def copy(self) -> Experts:
-        """Arrays of its own, to be changed in place."""
+        """Return arrays of its own, to be changed in place."""
         return replace(
             self,
             groups=tuple(group.copy() for group in self.groups),
@@ -379,7 +384,7 @@ class Experts:
         )
 
     def per_learner(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Values (E,) of all experts as (M, T, 2) for each group."""
+        """Return values (E,) of all experts as (M, T, 2) for each group."""
         ends = np.cumsum([group.n_experts for group in self.groups])[:-1]
         parts = np.split(values, ends)
         return [part.reshape(*group.steps.shape, 2) for part, group in zip(parts, self.groups, strict=True)]
@@ -389,7 +394,7 @@ class Experts:
 
 
 def after_round(experts: Experts, following: Round, number: int) -> Experts:
-    """The experts of the next round: at most `maps` maps with at most `step_sizes` step sizes each.
+    """Return the experts of the next round: at most `maps` maps with at most `step_sizes` step sizes each.
 
     A map, and a step size, counts as its best expert. The earlier one wins a tie.
     """
@@ -502,7 +507,9 @@ def learn_round(
     n_threads: int,
     crew: ThreadPool,
 ) -> None:
-    """Rows of one round; the arrays of experts, and counted, change in place. Same bits for any number of threads.
+    """Train experts on the rows of one round, with the same bits for any number of threads.
+
+    The arrays of experts, and counted, change in place.
 
     Words of one map are mixed block by block, those of several after a stretch is learnt: a third thread that wants two
     cores cost more than it gained.
@@ -565,7 +572,7 @@ def _learn_linear(
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """Groups of the linear map, whose features are computed once."""
+    """Train the groups of the linear map, whose features are computed once."""
     assert candidates.linear is not None
     block = block_of(candidates.linear.transform(inputs))
     cautions = np.ones(len(targets))
@@ -682,12 +689,12 @@ class ExpertLearner:
         return experts
 
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
-        """Map, step size and weights (n_outputs, n_columns) of the expert that lost least of late."""
+        """Return map, step size and weights (n_outputs, n_columns) of the expert with the least recent loss."""
         group, m, t, which = _leading(state)
         return self._map(group, m), float(group.steps[m, t]), group.expert_weights(m, t, which, state.progress.rows)
 
     def predictor(self, state: Experts) -> LinearPredictor:
-        """The leading expert alone: one map with one set of weights."""
+        """Return the leading expert alone: one map with one set of weights."""
         feature_map, _, weights = self.leader(state)
         return LinearPredictor(feature_map, weights)
 
@@ -743,7 +750,7 @@ class ExpertLearner:
         return self.candidates.linear
 
     def _next_round(self, experts: Experts) -> Experts:
-        """The round that the next row belongs to."""
+        """Return the round that the next row belongs to."""
         while (last := self.rounds[experts.round].last_row) is not None and experts.progress.rows >= last:
             experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
         return experts
@@ -767,7 +774,7 @@ class ExpertLearner:
 
 
 def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:
-    """Group, map, step size and kind of weights of the expert with averaged weights that lost least of late.
+    """Return group, map, step size and kind of weights of the averaged expert with the least recent loss.
 
     Last weights may lose less on the way, where rows beside each other are alike; on other rows averages are better.
     """
@@ -845,5 +852,5 @@ class ChosenMap:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and what it is."""
+        """Return the map, and what it is."""
         return self.feature_map, self.chosen

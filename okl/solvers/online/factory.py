@@ -60,16 +60,16 @@ class LearnerFactory(Protocol):
 
     @property
     def name(self) -> str:
-        """As `--solver` has it."""
+        """Return the name for `--solver`."""
         ...
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Modes that it can learn in."""
+        """Return the modes in which it can train."""
         ...
 
     def settle(self, situation: BuildContext) -> BuiltLearner:
-        """The learner for the data at hand.
+        """Return the learner for the data at hand.
 
         Raises
         ------
@@ -88,7 +88,7 @@ def check_loss(loss: Loss, schema: Schema) -> None:
 
 
 def balanced_class_weights(schema: Schema) -> tuple[float, ...]:
-    """rows / (classes x rows of the class), the convention of scikit-learn, from the TRAIN rows."""
+    """Return rows / (classes x rows of the class), as in scikit-learn, from the training rows."""
     counts = np.array(schema.class_counts, dtype=np.float64)
     return tuple(float(weight) for weight in counts.sum() / (len(counts) * counts))
 
@@ -193,7 +193,7 @@ class LinearFactory:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """All three; in a ball rows are learnt one after the other only, which is what regret is about."""
+        """Return the modes in which it can train."""
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
     def settle(self, situation: BuildContext) -> BuiltLearner:

@@ -70,7 +70,7 @@ def round_rows(
     part: tuple[int, int],
     precision: Precision,
 ) -> Rows:
-    """Rows of one round: part = (round, rounds) of the shard in the order that (seed, shard) draws.
+    """Return rows of one round: part = (round, rounds) of the shard in the order that (seed, shard) draws.
 
     Windows of the shard stay in this process's memory between rounds, within the limit of `okl.distributed.cache`;
     what comes back must not be written into.
@@ -116,7 +116,7 @@ class Weights:
 
     @property
     def averaged(self) -> FloatArray:
-        """Mean of the sampled weights, later ones counting more, (n_outputs, n_columns); last before 16 rows.
+        """Return the mean of the sampled weights (n_outputs, n_columns) with more weight on later ones; the last weights before the first sample.
 
         Source: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
         """
@@ -126,16 +126,16 @@ class Weights:
 
     @property
     def summed(self) -> NDArray[np.float64]:
-        """A copy of total, zeros for None."""
+        """Return a copy of total, zeros for None."""
         return np.zeros(self.last.shape) if self.total is None else self.total.copy()
 
     def without_average(self) -> Weights:
-        """The same weights, with an average that begins afresh."""
+        """Return the same weights, with an average that begins afresh."""
         return replace(self, total=None, n_sampled=0)
 
 
 def learnt_from(weights: Weights) -> LearnerArrays:
-    """Copies of everything that learning writes into."""
+    """Return copies of everything that learning writes into."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
     counts, sums, class_counts = progress_arrays(weights.progress)
@@ -144,13 +144,13 @@ def learnt_from(weights: Weights) -> LearnerArrays:
 
 
 def weights_from(learnt: LearnerArrays, task: Task) -> Weights:
-    """The value that learnt, which is not written into any more, has become."""
+    """Return the value that learnt, which is not written into any more, has become."""
     progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
     return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
 
 
 def average_weights(base: Weights, parts: list[Weights]) -> Weights:
-    """Average by rows what shards learnt from the same weights, in the order given.
+    """Return the average by rows what shards learnt from the same weights, in the order given.
 
     The average of the weights takes in what every shard sampled on its way.
 
@@ -347,7 +347,7 @@ class LinearLearner:
         check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     def start(self) -> Weights:
-        """Weights of zero, before any row."""
+        """Return weights of zero, before any row."""
         shape = (self.n_outputs, self.feature_map.n_columns)
         progress = start_progress(self.loss.task, self.n_outputs)
         return Weights(np.zeros(shape, dtype=self.feature_map.precision), None, 0, progress)
@@ -370,16 +370,16 @@ class LinearLearner:
         return after
 
     def scores(self, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Scores (rows,) for one output, (rows, n_outputs) for several, of weights (n_outputs, n_columns)."""
+        """Return scores (rows,) for one output, (rows, n_outputs) for several, of weights (n_outputs, n_columns)."""
         scores = score_rows(self.feature_map, weights, inputs, n_threads)
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def predictor(self, weights: Weights) -> LinearPredictor:
-        """The map with the averaged weights, or the last ones."""
+        """Return the map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        """Nothing: all was settled before."""
+        """Return nothing: all was settled before."""
         return {}
 
     def fork(self, weights: Weights) -> Weights:
@@ -387,11 +387,13 @@ class LinearLearner:
         return weights.without_average()
 
     def join(self, base: Weights, parts: list[Weights]) -> Weights:
-        """The average, by rows, of what shards learnt from fork(base)."""
+        """Return the average, by rows, of what shards learnt from fork(base)."""
         return average_weights(base, parts)
 
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
-        """Sum of the subgradients of all rows at weights (n_outputs, n_columns); same bits for any number of threads.
+        """Return the sum of the subgradients of all rows at weights (n_outputs, n_columns).
+
+        Same bits for any number of threads.
 
         Raises
         ------
@@ -483,7 +485,7 @@ class RoundWork:
     order: Order
 
     def rows(self, shard: Shard, task: RoundTask) -> Rows:
-        """The rows of a shard that take part in a round."""
+        """Return the rows of a shard that take part in a round."""
         precision = self.learner.precision
         return round_rows(self.data, shard, self.order, task.seed, task.part, precision)
 
@@ -493,7 +495,7 @@ class LearnWork(RoundWork):
     """mix: learn a shard's rows one by one, from the state given."""
 
     def __call__(self, shard: Shard, task: RoundTask) -> Any:
-        """The state after the shard's rows."""
+        """Return the state after the shard's rows."""
         return self.learner.learn(task.learned, self.rows(shard, task))
 
 
@@ -502,7 +504,7 @@ class GradientWork(RoundWork):
     """sum: add up the subgradients of a shard's rows at the given weights."""
 
     def __call__(self, shard: Shard, task: RoundTask) -> PlainGradient:
-        """The shard's part of the sum."""
+        """Return the shard's part of the sum."""
         return PlainGradient.of(self.learner, task.learned.last, self.rows(shard, task))
 
 
@@ -518,7 +520,7 @@ class AdaGrad:
 
     @classmethod
     def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
-        """Nothing seen yet."""
+        """Return nothing seen yet."""
         return cls(np.zeros((n_outputs, n_columns)))
 
 
@@ -552,7 +554,7 @@ class PlainGradient:
     def step(
         self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
     ) -> tuple[Weights, AdaGrad | None]:
-        """Step `number` (from 1) along the mean subgradient: plain, or with AdaGrad's step a coordinate.
+        """Return the step `number` (from 1) along the mean subgradient: plain, or with AdaGrad's step a coordinate.
 
         Step t counts t times in the average of the weights: early ones, far from the end, count little.
 
@@ -579,7 +581,7 @@ class PlainGradient:
         return Weights(last, total, weights.n_sampled + number, progress), optimiser
 
     def _with_baseline(self, before: Progress) -> Progress:
-        """The errors on these rows of the majority class, or the mean, of the rows before."""
+        """Return the errors on these rows of the majority class, or the mean, of the rows before."""
         mine = self.progress
         if mine.task == "regression":
             mean = before.target_sum / before.rows if before.rows else 0.0

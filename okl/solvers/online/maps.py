@@ -27,7 +27,7 @@ class MapChoice(Protocol):
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and what was chosen from the sample (rows, n_features), with the reason."""
+        """Return the map, and what was chosen from the sample (rows, n_features), with the reason."""
         ...
 
 
@@ -65,7 +65,7 @@ class FourierChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and the bandwidth with its reason; with map auto also how it was drawn."""
+        """Return the map, and the bandwidth with its reason; with map auto also how it was drawn."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
         drawn = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
         if self.map == "auto":
@@ -94,7 +94,7 @@ class ExtensionChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and the bandwidth with its reason."""
+        """Return the map, and the bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
         drawn = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
         return drawn, chosen | {"map": self.map, "map_reason": f"as asked for, of {drawn.origin}"}
@@ -145,7 +145,7 @@ class NystromChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map; its bandwidth, landmarks and rank with their reasons."""
+        """Return the map; its bandwidth, landmarks and rank with their reasons."""
         kernel, chosen = self._suit(sample)
         landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
@@ -179,7 +179,7 @@ class InputsChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map; nothing was chosen."""
+        """Return the map; nothing was chosen."""
         shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
         return StandardisedLinear(shift, factor, 0.0), {}
 
@@ -191,5 +191,5 @@ class LinearChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map; nothing was chosen."""
+        """Return the map; nothing was chosen."""
         return StandardisedLinear.of_schema(schema, precision), {}

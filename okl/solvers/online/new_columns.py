@@ -52,7 +52,7 @@ class ColumnwiseFourier:
         shift_invariant(self.kernel, "a Fourier map that takes in new columns")
 
     def draw(self, columns: Sequence[str]) -> FourierFeatures:
-        """The map of inputs with these columns, (rows, len(columns)), each name once."""
+        """Return the map of inputs with these columns, (rows, len(columns)), each name once."""
         _check_names(columns)
         kernel = shift_invariant(self.kernel, "a Fourier map that takes in new columns")
         n_shared = kernel.n_uniforms(len(columns)) - len(columns)
@@ -69,7 +69,9 @@ class ColumnwiseFourier:
 def widen_linear(
     learner: LinearLearner, before: Sequence[str], after: Sequence[str], drawn: ColumnwiseFourier | None = None
 ) -> LinearLearner:
-    """The learner of rows with more columns; its weights stay as they are, for the map has as many columns as before.
+    """Return the learner of rows with more columns.
+
+    Its weights stay as they are, for the map has as many columns as before.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def widen_nogd(
 def widen_map(
     feature_map: FeatureMap, before: Sequence[str], after: Sequence[str], drawn: ColumnwiseFourier | None = None
 ) -> FeatureMap:
-    """The map of inputs with more columns, which agrees with the old one wherever the new ones are 0.
+    """Return the map of inputs with more columns, which agrees with the old one wherever the new ones are 0.
 
     Raises
     ------
@@ -149,7 +151,7 @@ def _widen_nystrom(feature_map: NystromFeatures, places: list[int], n_inputs: in
 
 
 def _scattered(inputs: FloatArray, places: list[int], n_inputs: int) -> FloatArray:
-    """Rows (n, n_inputs) that hold inputs (n, len(places)) at places, 0 elsewhere."""
+    """Return rows (n, n_inputs) that hold inputs (n, len(places)) at places, 0 elsewhere."""
     wider: FloatArray = np.zeros((len(inputs), n_inputs), dtype=inputs.dtype)
     wider[:, places] = inputs
     return wider

@@ -51,7 +51,7 @@ class SupportSet:
     coefficients: FloatArray
 
     def expansion(self, kernel: Kernel) -> NystromFeatures:
-        """The map z(x) = (k(x_1, x), ..., k(x_n, x)), in which the coefficients are weights."""
+        """Return the map z(x) = (k(x_1, x), ..., k(x_n, x)), in which the coefficients are weights."""
         return NystromFeatures(kernel, self.inputs, np.eye(len(self.inputs), dtype=self.inputs.dtype))
 
 
@@ -114,7 +114,9 @@ def fill(
 
 
 def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
-    """The state whose supports have become landmarks: the map, and weights whose scores are nearest the expansion's.
+    """Return the state whose supports have become landmarks.
+
+    The map, and weights whose scores are nearest the expansion's.
 
     w = alpha pinv(M), with M the map's projection, so that w'z(x) is about sum_i alpha_i k(x_i, x).
 
@@ -136,7 +138,7 @@ def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
 
 
 def reopened(state: NOGDState) -> NOGDState:
-    """The state as a kernel expansion of the same scores, sum_i (w M)_i k(x_i, .), which further supports may join."""
+    """Return the state as a kernel expansion with the same scores, sum_i (w M)_i k(x_i, .)."""
     if state.feature_map is None or state.weights is None:
         return state
     with one_blas_thread():
@@ -147,7 +149,7 @@ def reopened(state: NOGDState) -> NOGDState:
 
 
 def _used_columns(kernel: Kernel, inputs: FloatArray) -> FloatArray:
-    """Inputs without columns of nothing but 0, which no known kernel sees.
+    """Return inputs without columns of nothing but 0, which no known kernel sees.
 
     BLAS may add up a wider kernel matrix in another order: a column that appears later is to leave the map its bits.
     """
@@ -156,7 +158,7 @@ def _used_columns(kernel: Kernel, inputs: FloatArray) -> FloatArray:
 
 
 def _without_noise(projection: FloatArray) -> FloatArray:
-    """The projection with 0 for entries that are nothing but rounding of the eigenvectors.
+    """Return the projection with 0 for entries that are nothing but rounding of the eigenvectors.
 
     A support that is far from all others has no part in most eigenvectors. What rounding leaves there would decide the
     sign of the score of every row that is near this support only; on data of unlike scale that is one row in five.
@@ -167,7 +169,10 @@ def _without_noise(projection: FloatArray) -> FloatArray:
 
 
 def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Values of every row of left (m, n_inputs) with every row of right (n, n_inputs): (m, n), in their precision."""
+    """Return values of every row of left (m, n_inputs) with every row of right (n, n_inputs).
+
+    (m, n), in their precision.
+    """
     if kernel.rule is not None:
         values: FloatArray = np.empty((len(left), len(right)), dtype=left.dtype)
         kernel_block(values, np.ascontiguousarray(left), panels_of(right.T), kernel.rule)
@@ -236,7 +241,7 @@ class NOGDLearner:
         self._silent  # noqa: B018  its constructor checks what the linear learner is made of
 
     def start(self) -> NOGDState:
-        """No support vector yet."""
+        """Return no support vector yet."""
         nothing = SupportSet(
             np.empty((0, self.n_inputs), dtype=self.precision), np.empty((self.n_outputs, 0), dtype=self.precision)
         )
@@ -267,7 +272,10 @@ class NOGDLearner:
         return state
 
     def predictor(self, state: NOGDState) -> LinearPredictor:
-        """The Nystrom map with the averaged weights, or the last ones; before it, the supports' kernel expansion."""
+        """Return the Nystrom map with the averaged weights, or the last ones.
+
+        Before it, the supports' kernel expansion.
+        """
         if state.feature_map is not None and state.weights is not None:
             return self.linear(state.feature_map).predictor(state.weights)
         if len(state.supports.inputs) == 0:
@@ -296,7 +304,7 @@ class NOGDLearner:
         return replace(state, weights=state.weights.without_average())
 
     def join(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
-        """The average, by rows, of what shards learnt from fork(base) in its map.
+        """Return the average, by rows, of what shards learnt from fork(base) in its map.
 
         Raises
         ------
@@ -309,7 +317,7 @@ class NOGDLearner:
         return replace(base, weights=self.linear(feature_map).join(before, weights))
 
     def linear(self, feature_map: NystromFeatures) -> LinearLearner:
-        """The learner of the second phase; with a map drawn beforehand, all there is to NOGD."""
+        """Return the learner of the second phase; with a map drawn beforehand, all there is to NOGD."""
         return LinearLearner(feature_map, self.loss, self.step_size, self.n_outputs, self.class_weights, self.average)
 
     @property
@@ -319,7 +327,10 @@ class NOGDLearner:
 
     @cached_property
     def _silent(self) -> LinearLearner:
-        """A linear learner whose weights of zero predict before there is a support vector; nothing is learnt in it."""
+        """Return a linear learner whose weights of zero predict before there is a support vector.
+
+        Nothing is learnt in it.
+        """
         nothing: FloatArray = np.zeros(self.n_inputs, dtype=self.precision)
         return LinearLearner(
             StandardisedLinear(nothing, nothing, 1.0),
@@ -458,7 +469,7 @@ class _FirstSupports:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and how many landmarks and columns it has."""
+        """Return the map, and how many landmarks and columns it has."""
         learner = self.learner
         feature_map, n_rows = _map_of_sample(learner, self.sample)
         n_landmarks, rank = feature_map.n_landmarks, feature_map.n_columns
@@ -473,7 +484,7 @@ class _FirstSupports:
 
 
 def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures, int]:
-    """The map of the landmarks that a sample has, at most the budget, and the rows it took to find them."""
+    """Return the map of the landmarks that a sample has, at most the budget, and the rows it took to find them."""
     state = learner.learn(learner.start(), sample)
     if state.feature_map is None:
         found = len(state.supports.inputs)
@@ -488,7 +499,7 @@ def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures,
 
 
 def _race(learner: NOGDLearner, sample: Rows) -> tuple[float, str]:
-    """The step size whose progressive error on the sample is least, the smaller one on a tie; and why."""
+    """Return the step size whose progressive error on the sample is least, the smaller one on a tie; and why."""
     errors = [_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
     best = int(np.argmin(errors))
     if not np.isfinite(errors[best]):
@@ -583,7 +594,7 @@ class LowRankLinearSVM:
         return Rows(rows.inputs[chosen], rows.targets[chosen])
 
     def _separate(self, features: FloatArray, positive: NDArray[np.bool_], value: float) -> FloatArray:
-        """Weights (n_columns,) that separate the rows of one class from the others."""
+        """Return weights (n_columns,) that separate the rows of one class from the others."""
         from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
         from sklearn.svm import LinearSVC
 

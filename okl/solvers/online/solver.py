@@ -118,7 +118,7 @@ class OnlineSolver:
         return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)
 
     def _laid_out(self, state: OnlineState, data: Dataset) -> OnlineState:
-        """The passes over the rows of a data set, of which nothing is learnt yet."""
+        """Return the passes over the rows of a data set, of which nothing is learnt yet."""
         rows = data.rows("train")
         windows: tuple[Window, ...] = ()
         if self.mode == "stream":
@@ -153,7 +153,7 @@ class OnlineSolver:
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
     def standing(self, state: OnlineState) -> SolverProgress:
-        """Rows learnt and the progressive errors."""
+        """Return rows learnt and the progressive errors."""
         progress: Progress = state.learned.progress
         return SolverProgress(
             progress.rows,
@@ -173,7 +173,7 @@ class OnlineSolver:
         return predictor
 
     def chosen(self, state: OnlineState) -> dict[str, Any]:
-        """Bandwidth, step size and what else was chosen, each with its reason, and how thorough the shuffle is."""
+        """Return the chosen options, each with its reason, and the quality of shuffling."""
         learnt: dict[str, Any] = state.learner.chosen(state.learned)
         return state.chosen | learnt
 
@@ -198,7 +198,10 @@ class OnlineSolver:
 
 
 def with_model_kept(state: OnlineState) -> OnlineState:
-    """A window ends: a tracker keeps the model of now beside it, for whoever watches for change; others as they are."""
+    """Return a window ends.
+
+    A tracker keeps the model of now beside it, for whoever watches for change; others as they are.
+    """
     learner = state.learner
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 
@@ -213,6 +216,6 @@ def check_mode(recipe: LearnerFactory, mode: Mode) -> None:
 
 
 def _mixed(sample: Rows, seed: int) -> Rows:
-    """The sample in a random order: it comes in that of the data, which may be sorted by class."""
+    """Return the sample in a random order: it comes in that of the data, which may be sorted by class."""
     order = np.random.default_rng((seed, 0x0DDE)).permutation(len(sample.targets))
     return Rows(sample.inputs[order], sample.targets[order])

@@ -90,11 +90,11 @@ class Perceptron:
         check_positive("step_size", self.step_size)
 
     def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """As compiled code takes it."""
+        """Return the growth rule for compiled code."""
         return GrowthRule(PERCEPTRON, code, float(epsilon), float(self.step_size), 1.0, -1.0)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
-        """0: it has none."""
+        """Return 0: the strategy has no margin."""
         return 0.0
 
 
@@ -124,11 +124,11 @@ class OnlineGradientDescent:
         check_positive("step_size", self.step_size)
 
     def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """As compiled code takes it."""
+        """Return the growth rule for compiled code."""
         return GrowthRule(GRADIENT, code, float(epsilon), float(self.step_size), 1.0, -1.0)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
-        """0: it has none."""
+        """Return 0: the strategy has no margin."""
         return 0.0
 
 
@@ -160,7 +160,7 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The step size."""
+        """Return the step size."""
         return (self.step_size,)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -205,11 +205,11 @@ class BudgetPerceptron(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Step size and margin."""
+        """Return the step size and margin."""
         return (self.step_size, self.margin)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Scores of the supports, and their kernel values with themselves."""
+        """Return scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -259,7 +259,7 @@ class Forgetron(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The step size, and whether f shrinks."""
+        """Return the step size, and whether f shrinks."""
         return (self.step_size, float(self.shrinks))
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -309,11 +309,11 @@ class Projectron(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The step size, and that rows without a mistake are left alone."""
+        """Return the step size, and that rows without a mistake are left alone."""
         return (self.step_size, NO_MARGIN)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """A buffer and the inverse of the kernel matrix."""
+        """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -349,11 +349,11 @@ class ProjectronPlus(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Steps of 1 after mistakes, and that rows with a small margin are learnt."""
+        """Return steps of 1 after mistakes, and that rows with a small margin are learnt."""
         return (1.0, 1.0)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """A buffer and the inverse of the kernel matrix."""
+        """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -380,7 +380,7 @@ class _PassiveAggressive(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """C."""
+        """Return C."""
         return (self.aggressiveness,)
 
 
@@ -409,7 +409,7 @@ class BPASimple(_PassiveAggressive):
     name: ClassVar[str] = "bpa-s"
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """k(s, s) of the supports, and a buffer."""
+        """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -444,7 +444,7 @@ class BPANearest(_PassiveAggressive):
     name: ClassVar[str] = "bpa-nn"
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """k(s, s), the nearest neighbour, the distance to it and the kernel value with it, and a buffer."""
+        """Return the shape of k(s, s), the nearest neighbour, its distance and kernel value, and a buffer."""
         return (5, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -479,7 +479,7 @@ class BPAProjection(_PassiveAggressive):
     name: ClassVar[str] = "bpa-p"
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """The inverse of the kernel matrix, and three buffers."""
+        """Return the inverse of the kernel matrix, and three buffers."""
         return (3 + capacity, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -529,7 +529,7 @@ class BoundedGradientDescent(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Step size, decay, whether others grow, largest coefficient, whether the oldest goes."""
+        """Return the step size, decay, whether others grow, largest coefficient, whether the oldest goes."""
         largest = math.inf if self.largest is None else self.largest * self.step_size
         decay = 1.0 - self.step_size * self.regularisation
         return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
@@ -571,12 +571,12 @@ class SampledGradientDescent(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Step size, decay, nothing, largest coefficient."""
+        """Return the step size, decay, nothing, largest coefficient."""
         largest = math.inf if self.largest is None else self.largest * self.step_size
         return (self.step_size, 1.0 - self.step_size * self.regularisation, 0.0, largest)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Norms of the supports, and a buffer for chances."""
+        """Return norms of the supports, and a buffer for chances."""
         return (2, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -633,11 +633,11 @@ class BSGDRemoval(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Lambda."""
+        """Return lambda."""
         return (self.regularisation,)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """k(s, s) of the supports, and a buffer."""
+        """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -681,7 +681,7 @@ class BSGDMerging(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Lambda."""
+        """Return lambda."""
         return (self.regularisation,)
 
     def check_kernel(self, kernel: KernelRule) -> None:
@@ -693,7 +693,7 @@ class BSGDMerging(BudgetStrategy):
             )
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Buffers of one number a support."""
+        """Return the shape of buffers of one number a support."""
         return (6, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -760,20 +760,20 @@ class Norma(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Step size, decay and nu."""
+        """Return the step size, decay and nu."""
         return (self.step_size, 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu)
 
     def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """As compiled code without a budget takes it."""
+        """Return the growth rule for compiled code without a budget."""
         step_size, decay, share = self.parameters
         return GrowthRule(NORMA, code, float(epsilon), step_size, decay, share)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
-        """The margin, or the threshold of a regression."""
+        """Return the margin, or the threshold of a regression."""
         return float(epsilon if task == "regression" else self.margin)
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """The first margin."""
+        """Return the first margin."""
         return (self.first_margin(task, epsilon),)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -839,11 +839,11 @@ class TwinVectors(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """C, the tolerance, sweeps, and the weight of unlike pairs."""
+        """Return C, the tolerance, sweeps, and the weight of unlike pairs."""
         return (self.aggressiveness, self.tolerance, float(self.sweeps), self.unlike)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Counts, coefficients, scores, a buffer, and the kernel matrix."""
+        """Return counts, coefficients, scores, a buffer, and the kernel matrix."""
         return (5 + capacity, capacity)
 
     def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
@@ -905,7 +905,7 @@ class BudgetFactory:
 
     @property
     def name(self) -> str:
-        """The strategy's."""
+        """Return the strategy's."""
         return self.strategy.name
 
     def settle(self, situation: BuildContext) -> BuiltLearner:
@@ -946,7 +946,10 @@ def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, situat
 
 
 def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
-    """The learner with the step size whose progressive error on the sample is least; its own on a tie; and why."""
+    """Return the learner with the step size whose progressive error on the sample is least.
+
+    Its own on a tie; and why.
+    """
     steps = [_step_size(learner), *(step for step in PLAIN_STEPS if step != _step_size(learner))]
     errors = [_error(_stepping(learner, step), sample) for step in steps]
     best = int(np.argmin(errors))

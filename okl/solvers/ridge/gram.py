@@ -39,7 +39,7 @@ class Basis(Protocol):
     def n_columns(self) -> int: ...
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Columns (rows, n_columns) of inputs (rows, n_inputs), each row by itself, in the precision of the basis.
+        """Return the columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis.
 
         An array of its own, which whoever asked may write into.
         """
@@ -50,7 +50,7 @@ class Basis(Protocol):
         ...
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """Scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
+        """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
 
         Raises
         ------
@@ -71,14 +71,14 @@ class MetricFactor:
     matrix: NDArray[np.float64] | None
 
     def of_columns(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Columns (rows, n_columns) in these coordinates: columns @ factor^(-T)."""
+        """Return columns (rows, n_columns) in these coordinates: columns @ factor^(-T)."""
         if self.factor is None:
             return columns
         turned: NDArray[np.float64] = solve_triangular(self.factor, columns.T, lower=True, check_finite=False).T
         return turned
 
     def of_products(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums of products of columns (n_columns, n_columns) in these coordinates, symmetric."""
+        """Return sums of products of columns (n_columns, n_columns) in these coordinates, symmetric."""
         if self.factor is None:
             return products
         half = solve_triangular(self.factor, products, lower=True, check_finite=False)
@@ -87,7 +87,7 @@ class MetricFactor:
         return symmetric
 
     def back(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights of the columns (n_columns, n_outputs) from those in these coordinates."""
+        """Return weights of the columns (n_columns, n_outputs) from those in these coordinates."""
         if self.factor is None:
             return weights
         found: NDArray[np.float64] = solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
@@ -124,11 +124,11 @@ class LandmarkBasis:
 
     @property
     def n_columns(self) -> int:
-        """Landmarks."""
+        """Return landmarks."""
         return len(self.landmarks)
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Kernel values (rows, n_landmarks) of inputs (rows, n_inputs)."""
+        """Return kernel values (rows, n_landmarks) of inputs (rows, n_inputs)."""
         assert self.kernel.rule is not None
         inputs = as_compiled(inputs, self.landmarks.dtype)
         values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
@@ -158,7 +158,7 @@ class LandmarkBasis:
         )
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """A kernel expansion over the landmarks."""
+        """Return a kernel expansion over the landmarks."""
         return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
@@ -175,11 +175,11 @@ class MapBasis:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the map."""
+        """Return columns of the map."""
         return self.feature_map.n_columns
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Features of inputs (rows, n_inputs)."""
+        """Return features of inputs (rows, n_inputs)."""
         return self.feature_map.transform(inputs)
 
     def turn(self) -> MetricFactor:
@@ -187,7 +187,7 @@ class MapBasis:
         return MetricFactor(None, None)
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """The map with weights."""
+        """Return the map with weights."""
         return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
 
 
@@ -220,7 +220,7 @@ class Outputs:
     class_weights: tuple[float, ...] | None = None
 
     def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values (rows, n_outputs) of targets (rows,) as `Rows` has them."""
+        """Return values (rows, n_outputs) of targets (rows,) as `Rows` has them."""
         if self.task != "multiclass":
             return targets[:, np.newaxis]
         values = np.full((len(targets), self.n_outputs), -1.0)
@@ -228,14 +228,14 @@ class Outputs:
         return values
 
     def weights(self, targets: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Weights (rows,) of rows; None where all are 1."""
+        """Return weights (rows,) of rows; None where all are 1."""
         if self.class_weights is None:
             return None
         indices = targets if self.task == "multiclass" else targets > 0.0
         return np.asarray(self.class_weights)[indices.astype(np.intp)]
 
     def classes(self, scores: NDArray[np.float64]) -> IntArray:
-        """Class indices (rows,) that scores (rows, n_outputs) say; a score of 0 is the second of two classes."""
+        """Return class indices (rows,) of scores (rows, n_outputs); a score of 0 is the second of two classes."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1))
         return np.asarray(scores[:, 0] >= 0.0, dtype=np.intp)
@@ -279,7 +279,7 @@ class Gram:
             )
 
     def about_origin(self) -> Gram:
-        """The same sums of z and y as they are; both means are 0."""
+        """Return the same sums of z and y as they are; both means are 0."""
         return Gram(
             self.count,
             0.0 * self.mean,
@@ -291,7 +291,7 @@ class Gram:
 
 
 def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
-    """Sums over blocks of rows, each cut into pieces of BLOCK rows, in their order."""
+    """Return sums over blocks of rows, each cut into pieces of BLOCK rows, in their order."""
     n, k = basis.n_columns, outputs.n_outputs
     products, cross, squares = np.zeros((n, n), order="F"), np.zeros((n, k)), np.zeros(k)
     mean, value_mean, count = np.zeros(n), np.zeros(k), 0.0
@@ -355,7 +355,7 @@ Stretch = tuple[GramPart, ...]
 
 
 def stretches_of(data: Dataset) -> list[Stretch]:
-    """The training rows in at most 32 stretches of about one length, which depend on nothing but the shards."""
+    """Return the training rows in at most 32 stretches of about one length, which depend on nothing but the shards."""
     pieces = [
         GramPart(shard, group, start, min(start + BLOCK, rows))
         for shard in data.split("train")

@@ -43,7 +43,7 @@ class RidgeProof:
 
 
 def proof_of(count: float, scale: float, left: float, norm: float, slope: float) -> RidgeProof:
-    """By strong convexity: P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale), g the gradient, H the Hessian.
+    """Bound P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale) by strong convexity, g the gradient.
 
     scale : count * penalty; left : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the penalty is the
     squared length
@@ -56,7 +56,7 @@ def proof_of(count: float, scale: float, left: float, norm: float, slope: float)
 def residual(
     squares: NDArray[np.float64], cross: NDArray[np.float64], weights: NDArray[np.float64], moved: NDArray[np.float64]
 ) -> float:
-    """Sum of squared residuals of weights (n, n_outputs). moved : products @ weights"""
+    """Return the sum of squared residuals of weights (n, n_outputs). moved : products @ weights"""
     return max(0.0, float(np.sum(squares) - 2.0 * np.sum(weights * cross) + np.sum(weights * moved)))
 
 
@@ -70,7 +70,7 @@ class Direct:
 
 
 def solve_directly(turn: MetricFactor, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
-    """(products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
+    """Solve (products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
 
     None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
     """
@@ -144,7 +144,7 @@ class Centred:
     noise: float
 
     def weights(self, penalty: float) -> NDArray[np.float64]:
-        """Weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
+        """Return weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
         with one_blas_thread():
             shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
             found: NDArray[np.float64] = self.vectors @ shrunk
@@ -183,7 +183,7 @@ def leave_one_out(
     penalties: tuple[float, ...] = PENALTIES,
     n_threads: int = 1,
 ) -> list[PenaltyErrors]:
-    """Errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
+    """Return errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
 
     y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
 
@@ -206,7 +206,7 @@ def totals_of(
     n_threads: int,
     among: bool,
 ) -> NDArray[np.float64]:
-    """Weights of rows, their squares about the mean, and of each penalty the squares and the mistakes that are left.
+    """Return weights of rows, their squares about the mean, and for each penalty its residuals and mistakes.
 
     among : whether the rows are among those of the sums, which are then to be without each; (2 + 2 len(penalties),)
     """
@@ -253,7 +253,7 @@ def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs
 
 
 def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
-    """The least error; of mistake rates that chance does not tell apart, that of the least squared error.
+    """Return the least error; of mistake rates that chance does not tell apart, that of the least squared error.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
 
 
 def apart(mistake_rate: float, n_rows: int) -> float:
-    """By how much mistake rates of models of the same rows have to differ, not to be told apart by squared errors.
+    """Return the difference of mistake rates below which squared errors decide between models.
 
     A standard error of 1,000 rows or fewer; on more rows less of it, as models err on the same rows.
     """
@@ -281,7 +281,7 @@ def apart(mistake_rate: float, n_rows: int) -> float:
 
 
 def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> RidgeProof:
-    """The gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
+    """Return the gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
 
     g = (products + count penalty I) w - cross; see proof_of.
     """
@@ -317,7 +317,7 @@ class RidgeSolution:
 
     @property
     def best(self) -> PenaltyErrors | None:
-        """Errors of the penalty that was chosen; None where it was given."""
+        """Return errors of the penalty that was chosen; None where it was given."""
         return next((one for one in self.tried if one.penalty == self.penalty), None)
 
     def predictor(self, basis: Basis) -> Predictor:
@@ -339,7 +339,7 @@ def solve(
     fit_intercept: bool = True,
     n_threads: int = 1,
 ) -> RidgeSolution:
-    """The solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
+    """Return the solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
 
     sample : gives some of the rows that were summed, on which a penalty is found; asked only if none is given
 
@@ -371,7 +371,7 @@ def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:
 
 
 def _without_weights(gram: Gram, fit_intercept: bool) -> float:
-    """Objective of weights that are 0, and what rounding of the values may add to it."""
+    """Return the objective of weights that are 0, and what rounding of the values may add to it."""
     spread, mean = float(gram.squares.sum()) / gram.count, float((gram.value_mean**2).sum())
     return 0.5 * (spread if fit_intercept else spread + mean) + _ROUNDED * (spread + mean)
 
@@ -397,7 +397,7 @@ def fit_rows(
     n_threads: int = 1,
     sample: Rows | None = None,
 ) -> RidgeSolution:
-    """The same of rows in memory; bits do not depend on the number of threads.
+    """Return the same of rows in memory; bits do not depend on the number of threads.
 
     sample : of these rows, on which a penalty is found; None for the first 8,192
     """
@@ -432,7 +432,7 @@ _STRATA = 10  # of a regression: tenths of the rows by their target
 
 
 def folds_of(targets: NDArray[np.float64], places: IntArray, task: Task, n_folds: int = FOLDS) -> IntArray:
-    """The fold (rows,) of each row: of each class the first fifth by its place, then the second, and so on.
+    """Return the fold (rows,) of each row: of each class the first fifth by its place, then the second, and so on.
 
     Classes are cut apart, a regression's rows by tenths of the target: a file that is sorted by it has folds, too.
 
@@ -462,7 +462,7 @@ def leave_folds_out(
     penalties: tuple[float, ...] = PENALTIES,
     n_threads: int = 1,
 ) -> list[PenaltyErrors]:
-    """Errors of the rows of each fold by the model of all other folds, for each penalty.
+    """Return errors of the rows of each fold by the model of all other folds, for each penalty.
 
     Only penalties above the rounding of every fold's sums are tried. Squared errors are over those of the other folds'
     mean.
@@ -497,7 +497,7 @@ def leave_folds_out(
 
 
 def _each(n: int, n_threads: int, work: Callable[[int], Result]) -> list[Result]:
-    """work(0) .. work(n - 1), in order; several at once."""
+    """Return work(0) .. work(n - 1) in order, several at once."""
     n_threads = max(1, min(n_threads, n))
     done = run_threads(n_threads, lambda thread: [work(k) for k in range(thread, n, n_threads)])
     return [done[k % n_threads][k // n_threads] for k in range(n)]

@@ -125,7 +125,7 @@ class RidgeSolver:
         return RidgeState(basis, chosen, 0, None)
 
     def basis_of(self, schema: Schema, sample: Rows) -> tuple[Basis, dict[str, Any]]:
-        """The basis that suits a sample, and what was chosen, with the reason."""
+        """Return the basis that suits a sample, and what was chosen, with the reason."""
         if self.kernel == "linear":
             if self.standardise:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}
@@ -136,7 +136,7 @@ class RidgeSolver:
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
-        """Sum up some more stretches of rows; after the last one, solve."""
+        """Return the sum up some more stretches of rows; after the last one, solve."""
         stretches = stretches_of(data)
         coming = stretches[state.done : state.done + STRETCHES_AT_ONCE]
         work = GramWork(data, state.basis, self._outputs(data.schema), self.precision)
@@ -165,26 +165,26 @@ class RidgeSolver:
         return Outcome("done", f"solved; relative gap {state.solution.proof.relative_gap:.2g}")
 
     def standing(self, state: RidgeState) -> Convergence:
-        """Stretches summed; weights are 0, and so the gap all of the objective, until the last one."""
+        """Return the progress in chunks; before the last one weights are 0, and the gap is the whole objective."""
         if state.solution is None:
             return Convergence(state.done, 1.0, 0.0, 0.0)
         proof = state.solution.proof
         return Convergence(state.done, proof.relative_gap, proof.objective, proof.objective - proof.gap)
 
     def predictor(self, state: RidgeState) -> Predictor:
-        """A sum over landmarks, or linear scores."""
+        """Return a sum over landmarks, or linear scores."""
         assert state.solution is not None, "it has finished"
         return state.solution.predictor(state.basis)
 
     def chosen(self, state: RidgeState) -> dict[str, Any]:
-        """The kernel's choices, and the penalty with its reason."""
+        """Return the kernel's choices, and the penalty with its reason."""
         if state.solution is None:
             return dict(state.chosen)
         why = "as given" if self.penalty is not None else "least leave-one-out error of sampled training rows"
         return state.chosen | {"penalty": state.solution.penalty, "penalty_reason": why}
 
     def certificate(self, state: RidgeState) -> dict[str, Any]:
-        """The proof as JSON."""
+        """Return the proof as JSON."""
         assert state.solution is not None, "it has finished"
         proof = state.solution.proof
         return {
@@ -207,7 +207,7 @@ class RidgeSolver:
 
 
 def plain_inputs(n_inputs: int, precision: Precision) -> StandardisedLinear:
-    """The map of inputs as they are."""
+    """Return the map of inputs as they are."""
     return StandardisedLinear(np.zeros(n_inputs, dtype=precision), np.ones(n_inputs, dtype=precision), 0.0)
 
 
@@ -262,7 +262,10 @@ def _gram(
     weights: NDArray[np.float64] | None,
     n_threads: int,
 ) -> Gram:
-    """Sums over rows in a few stretches, added in their order. n : columns, of which the map may have added some"""
+    """Return sums over rows in a few stretches, added in their order.
+
+    n : columns, of which the map may have added some
+    """
     counted = np.ones(len(values)) if weights is None else weights
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
         shift = _shift(rows)
@@ -279,7 +282,9 @@ def _gram(
 
 
 def _shift(rows: sparse.csr_matrix) -> NDArray[np.float64]:
-    """The mean of each column that has a value in every row, else 0; sums of a column far from 0 would lose digits.
+    """Return the mean of each column that has a value in every row, else 0.
+
+    Sums of a column far from 0 would lose digits.
 
     A column that has zeros, too, spreads about as far as its mean is from 0.
     """
@@ -290,7 +295,7 @@ def _shift(rows: sparse.csr_matrix) -> NDArray[np.float64]:
 def _sums(
     rows: sparse.csr_matrix, data: FloatArray, n: int, counted: NDArray[np.float64], n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of products (n, n), symmetric, and of rows (n,) with data for values and weights counted (rows,)."""
+    """Return sums of products (n, n), symmetric, and of rows (n,) with data for values and weights counted (rows,)."""
     stretches = cuts(max(1, rows.shape[0] // _LEAST_ROWS), _MOST_STRETCHES)
     ends = np.linspace(0, rows.shape[0], len(stretches) + 1).astype(int)
     n_threads = max(1, min(n_threads, len(stretches)))
