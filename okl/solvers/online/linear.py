@@ -116,7 +116,9 @@ class Weights:
 
     @property
     def averaged(self) -> FloatArray:
-        """Return the mean of the sampled weights (n_outputs, n_columns) with more weight on later ones; the last weights before the first sample.
+        """Return the mean of the sampled weights (n_outputs, n_columns) with more weight on later ones.
+
+        The last weights before the first sample.
 
         Source: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
         """
