@@ -151,7 +151,7 @@ def ingest(
     from okl.distributed import open_for
 
     if where:
-        from okl.runs.plan import check_workers
+        from okl.distributed.opening import check_workers
 
         check_workers(execution_settings)
     observer = _observer()

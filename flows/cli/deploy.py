@@ -200,8 +200,8 @@ def _retraining(
     }
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
+    from okl.distributed.opening import check_workers
     from okl.lifecycle.lineage_checks import check_arrivals
-    from okl.runs.plan import check_workers
 
     check_workers(settings.train)
     check_arrivals(settings)

@@ -101,8 +101,8 @@ def retrain(
     and in --set, settings of training, ingestion and contract have the prefixes train, ingest and contract: --set
     contract.min_rows=10.
     """
+    from okl.distributed.opening import check_workers
     from okl.lifecycle.report import summary_text
-    from okl.runs.plan import check_workers
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}

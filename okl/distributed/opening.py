@@ -1,16 +1,18 @@
-"""Cluster files and the single execution of a run."""
+"""Cluster files, checks of the execution options, and the single execution of a run."""
 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from okl.data.executor import Execution
-from okl.foundation.errors import ConfigError
-from okl.foundation.settings import read_toml
+from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.settings import ExecutionSettings, read_toml
 
 # Cluster files.
 #
@@ -20,6 +22,7 @@ from okl.foundation.settings import read_toml
 # [options]                                # keyword arguments of the class, as its documentation has them cores = 1
 # memory = "4 GB"
 
+CONNECT_SECONDS = 3.0
 TELLING = re.compile(r"pass|secret|token|key|credential|auth|\benv", re.IGNORECASE)
 
 # classes of other packages are not called: a file that names any class at all could name any function
@@ -112,3 +115,45 @@ class RunExecution:
         if self._execution is not None:
             self._execution.close()
             self._execution = None
+
+
+# Checks of the execution options
+
+
+def check_workers(where: ExecutionSettings) -> None:
+    """Check the execution options without starting anything.
+
+    Raises
+    ------
+    ConfigError : the options exclude each other; ExecutionError : no scheduler answers at the address
+    """
+    scheduler = where.scheduler
+    if where.workers and scheduler:
+        raise ConfigError(
+            "workers and scheduler exclude each other: workers starts processes, scheduler uses running ones. "
+            "Remove one."
+        )
+    if where.cluster:
+        if where.workers or scheduler:
+            raise ConfigError("cluster, workers and scheduler exclude each other. Keep one of them.")
+        read_cluster_file(where.cluster)
+    if scheduler is not None:
+        _check_address(scheduler)
+
+
+def _check_address(scheduler: str) -> None:
+    address = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
+    try:
+        host, port = address.hostname, address.port
+        if host is None or port is None:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"scheduler = {scheduler!r} is not an address. Expected an address such as tcp://HOST:8786."
+        ) from None
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ExecutionError(
+            f"No Dask scheduler answers at {scheduler} ({error}). Start one with `dask scheduler`, or use --workers."
+        ) from None

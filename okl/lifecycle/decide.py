@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,19 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import FloatArray, Precision, Task
-from okl.lifecycle.champion import Challenger, ModelHistory
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.record import ShardRecord
+from okl.lifecycle.record import SHARD, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.counts import predicted_classes
 from okl.report.format import scalar_metrics
 from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_target_unit, predictor_tallies
 
+if TYPE_CHECKING:
+    from okl.lifecycle.champion import Challenger, ModelHistory
+
 # Paired sums of two predictors, mergeable, overall and by slice.
 
-ALL, NEWEST, BEFORE, SHARD = "", "newest", "before", "shard "  # names of slices
+ALL, NEWEST, BEFORE = "", "newest", "before"  # names of slices
 MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
 Doubles = NDArray[np.float64]
 

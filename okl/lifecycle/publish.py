@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.data.executor import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
@@ -18,25 +18,24 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import (
-    LEARNER_STATE,
     Challenger,
     ModelHistory,
     is_online,
     learn_shards,
     same_place,
-    save_state,
     solve_window,
 )
-from okl.lifecycle.decide import ChallengerResult
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.record import ShardRecord
-from okl.lifecycle.report import FOLDER, PAGE, report_html, report_markdown
+from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
-from okl.models.file import Model, save_model
-from okl.models.registry import MODEL, WINDOW_ROWS, Lineage, RegisteredModel
+from okl.models.file import Model
+from okl.models.registry import WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
 from okl.solvers.online.solver import OnlineState
 from okl.solvers.options import mode_of
+
+if TYPE_CHECKING:
+    from okl.lifecycle.decide import ChallengerResult
 
 # Lineage of the version to be published.
 
@@ -170,7 +169,7 @@ class Attempts:
     """
 
     def __init__(self, place: Place, champion: int | None) -> None:
-        self._folder, self._champion = place / FOLDER, f"{champion or 0:08}-"
+        self._folder, self._champion = place / ATTEMPTS, f"{champion or 0:08}-"
 
     def looks(self) -> int:
         """Return how many challengers of this champion were rejected."""
@@ -217,26 +216,6 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
         f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
         f"Promote it again (okl models promote {model.name} {found.number}), or wait for new shards."
     )
-
-
-# Version files.
-
-RESULT, REPORT = "result.json", "report.md"
-
-
-def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
-    """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
-
-    Raises
-    ------
-    OSError : they cannot be written
-    """
-    save_model(model, into / MODEL)
-    if challenger.online:
-        save_state(into / LEARNER_STATE, challenger.state, {"data_sha256": challenger.data.sha256})
-    (into / RESULT).write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
-    (into / REPORT).write_text(report_markdown(result), encoding="utf-8")
-    (into / PAGE).write_text(report_html(result), encoding="utf-8")
 
 
 # The training plan.

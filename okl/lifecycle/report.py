@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from okl.foundation.locations import Place
-from okl.lifecycle.champion import Challenger, ModelHistory
 from okl.lifecycle.contract import learnable
-from okl.lifecycle.decide import SHARD, ChallengerResult
 from okl.lifecycle.drift import drift_of
 from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.record import ATTEMPTS, PAGE, SHARD
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import RegisteredModel
 from okl.report.figures import SIZE, Theme, figure_with_axes, legend, lines_across, png
@@ -36,6 +35,9 @@ from okl.report.sections import changes_section, difference, mistake_tables, rel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from okl.lifecycle.champion import Challenger, ModelHistory
+    from okl.lifecycle.decide import ChallengerResult
 
 # Sentences.
 
@@ -492,8 +494,6 @@ def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 # Recent challengers.
 
 DATA = "data"  # the shard store's folder in that of a model
-FOLDER = "attempts"  # in the shard store: what was kept back
-PAGE = "report.html"  # of a version
 
 
 def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
@@ -511,7 +511,7 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
          "reason": entry.why, "page": str(model.folder / "versions" / made.folder / PAGE)}
         for entry in model.entries() if (made := entry.published) is not None and made.lineage.decision
     ]  # fmt: skip
-    found = published + _kept(model.folder / DATA / FOLDER)
+    found = published + _kept(model.folder / DATA / ATTEMPTS)
     # of one second: by the champion of then, who stays after what was kept
     order = sorted(found, key=lambda one: (one["at"], one["champion"] or 0, one["outcome"] == "published"))
     return order[: -most - 1 : -1]

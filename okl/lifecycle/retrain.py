@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,20 +12,19 @@ from typing import Any
 
 from okl.certificates.certify import gap_proof
 from okl.distributed import open_for
-from okl.distributed.opening import RunExecution
+from okl.distributed.opening import RunExecution, check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.lifecycle.champion import ModelHistory, open_champion
+from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import begun_by, check_begun
-from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back, write_version
-from okl.lifecycle.record import ShardRecord
+from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
+from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import (
-    PAGE,
     RetrainResult,
     apart_sentence,
     history_of,
@@ -37,9 +37,29 @@ from okl.lifecycle.report import (
 )
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
+from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
-from okl.runs.plan import check_workers
 from okl.solvers.subgradient.solver import SubgradientSolver
+
+# Version files.
+
+RESULT, REPORT = "result.json", "report.md"
+
+
+def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
+    """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
+
+    Raises
+    ------
+    OSError : they cannot be written
+    """
+    save_model(model, into / MODEL)
+    if challenger.online:
+        save_state(into / LEARNER_STATE, challenger.state, {"data_sha256": challenger.data.sha256})
+    (into / RESULT).write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
+    (into / REPORT).write_text(report_markdown(result), encoding="utf-8")
+    (into / PAGE).write_text(report_html(result), encoding="utf-8")
+
 
 # MLflow logging.
 

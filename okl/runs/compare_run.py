@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from okl.data.manifest import open_dataset, peak_memory_bytes, provenance
+from okl.distributed.opening import check_workers
 from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError, OklError
 from okl.foundation.folders import check_published
@@ -40,7 +41,6 @@ from okl.runs.compare import (
 from okl.runs.compare_report import Page, page_of, text_summary
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
-from okl.runs.plan import check_workers
 from okl.runs.precompile import compile_ahead as compile_solver
 from okl.runs.precompile import synthetic_rows
 from okl.runs.results import describe_data

@@ -17,6 +17,7 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.distributed import open_for
+from okl.distributed.opening import check_workers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DataError
 from okl.foundation.settings import ExecutionSettings
@@ -27,7 +28,6 @@ from okl.models.file import Model
 from okl.models.inputs import learnt_among, prepare_rows, read_as
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, load, pinned
-from okl.runs.plan import check_workers
 
 # Evaluation of several predictors in one pass over a split of a data set
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
-from urllib.parse import urlsplit
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
@@ -13,10 +11,10 @@ from okl.data.ingest.run import check_source
 from okl.data.manifest import is_dataset, memory_bytes, open_dataset
 from okl.data.order import WINDOW_BYTES
 from okl.distributed.cache import process_cache
-from okl.distributed.opening import read_cluster_file
-from okl.foundation.errors import ConfigError, ExecutionError
+from okl.distributed.opening import check_workers
+from okl.foundation.errors import ConfigError
 from okl.foundation.folders import check_published
-from okl.foundation.settings import ExecutionSettings, IngestSettings, SolverName, TrainSettings
+from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
 from okl.foundation.types import Task
 from okl.report.format import aligned
 from okl.runs.compare_settings import CompareSettings
@@ -310,7 +308,6 @@ def _part_bytes(settings: TrainSettings, workload: Workload, columns: int, item:
 # Checks before training
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
-CONNECT_SECONDS = 3.0
 
 
 def check(settings: TrainSettings) -> None:
@@ -405,45 +402,6 @@ def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None
         except ConfigError as error:
             refused.append(error)
     raise refused[0]
-
-
-def check_workers(where: ExecutionSettings) -> None:
-    """Check the execution options without starting anything.
-
-    Raises
-    ------
-    ConfigError : the options exclude each other; ExecutionError : no scheduler answers at the address
-    """
-    scheduler = where.scheduler
-    if where.workers and scheduler:
-        raise ConfigError(
-            "workers and scheduler exclude each other: workers starts processes, scheduler uses running ones. "
-            "Remove one."
-        )
-    if where.cluster:
-        if where.workers or scheduler:
-            raise ConfigError("cluster, workers and scheduler exclude each other. Keep one of them.")
-        read_cluster_file(where.cluster)
-    if scheduler is not None:
-        _check_address(scheduler)
-
-
-def _check_address(scheduler: str) -> None:
-    address = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
-    try:
-        host, port = address.hostname, address.port
-        if host is None or port is None:
-            raise ValueError
-    except ValueError:
-        raise ConfigError(
-            f"scheduler = {scheduler!r} is not an address. Expected an address such as tcp://HOST:8786."
-        ) from None
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise ExecutionError(
-            f"No Dask scheduler answers at {scheduler} ({error}). Start one with `dask scheduler`, or use --workers."
-        ) from None
 
 
 # `okl plan`: memory and failed checks of one solver or of all, for a data set or for assumed sizes

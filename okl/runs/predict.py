@@ -18,6 +18,7 @@ from pydantic import Field
 from okl.data.ingest.files import packed_ending
 from okl.data.ingest.sources import rewritten
 from okl.distributed import open_for
+from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, check_published, run_place
 from okl.foundation.locations import place_of
@@ -26,7 +27,6 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
 from okl.models.reference import REGISTRY, load, pinned
-from okl.runs.plan import check_workers
 
 # Scoring of files to a folder
 

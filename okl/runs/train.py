@@ -17,7 +17,7 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset, open_dataset, verify
 from okl.distributed import open_for
-from okl.distributed.opening import RunExecution
+from okl.distributed.opening import RunExecution, check_workers
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import (
     CHECKPOINT,
@@ -45,7 +45,7 @@ from okl.runs.checkpoint import (
 )
 from okl.runs.history import run_folder
 from okl.runs.loop import run_loop, train_linear_baseline
-from okl.runs.plan import check, check_workers, plan_memory_on
+from okl.runs.plan import check, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver

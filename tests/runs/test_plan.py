@@ -12,6 +12,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
+from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, SolverName, TrainSettings, settings_from
 from okl.runs.history import run_folder
@@ -23,7 +24,6 @@ from okl.runs.plan import (
     Workload,
     assumed_workload,
     check,
-    check_workers,
     for_solver,
     n_columns,
     plan_memory,
