@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,7 +39,7 @@ from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, classes_of, draw
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.accelerated.catalogue import parameter_of
-from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.method import Fapg
 
 # The base class: fitting with a certificate, and scores.
 
@@ -69,8 +69,6 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
     method : "practical", or "proven" for the one with a bound on its iterations
-    start : "own", the model's simplest point; or "stochastic", where steps on random blocks of rows lead (see
-        okl.solvers.accelerated.method), for explicit columns: it saves reads of the rows with nu-svm, seldom seconds
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 
@@ -98,7 +96,6 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     tol: float = 1e-6
     max_iter: int = 10_000
     method: Literal["practical", "proven"] = "practical"
-    start: Literal["own", "stochastic"] = "own"
     n_jobs: int | None = None
     random_state: RandomState = None
 
@@ -150,8 +147,6 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
         self.space_, self.chosen_ = choice.settle(sample, seed, labelled.precision)
         n_threads = effective_n_jobs(self.n_jobs)
-        if self.start == "stochastic":
-            fitting = replace(fitting, start=StochasticStart(seed=seed))
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep(fits, labelled)
         if self.probability:
@@ -205,7 +200,6 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             tolerance=float_or_auto("tol", self.tol) or 0.0,
             max_iterations=self.max_iter,
         )
-        check_choice("start", self.start, ("own", "stochastic"))
         bias = check_choice("bias", self._bias, ("own", "error-minimising"))
         refuse_two_intercepts(self._model_name, bias, self.fit_intercept)
         return TwoClassFit(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
@@ -215,7 +209,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         shape = (self.degree, self.offset, self.feature_map, self.n_columns, self._memory_budget)
         choice = SpaceChoice(self.kernel, bandwidth, *shape)
         if choice.is_exact_kernel:
-            refuse_without_columns(self._model_name, self.kernel, self.start)
+            refuse_without_columns(self._model_name, self.kernel)
         return choice
 
     def _validated(self, X: ArrayLike, reset: bool) -> Inputs:
@@ -277,7 +271,7 @@ class UnifiedClassifier(AcceleratedClassifier):
         of two classes mm-fda and mm-mpm do not see it, and refuse it but for the errors of "error-minimising"
     memory_budget : bytes that kernel values may take; those beyond are computed again in every iteration
     kernel, bandwidth, degree, offset, feature_map, n_columns, fit_intercept, probability, tol, max_iter, method,
-        start, n_jobs, random_state : as in AcceleratedClassifier
+        n_jobs, random_state : as in AcceleratedClassifier
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ from okl.solvers.accelerated.fitting import (
     signs_by_class,
     solve_problem,
 )
-from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, RowOperator, SparseRows, TiledKernel
 from okl.solvers.accelerated.problem import choose_bias
@@ -329,9 +329,7 @@ _SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest nu
 _PROBE_ITERATIONS = 200
 
 
-def fit_some_nu(
-    rows: Any, weights: FloatArray | None, fit_intercept: bool, method: Fapg, start: StochasticStart | None = None
-) -> tuple[float, Fitted]:
+def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, method: Fapg) -> tuple[float, Fitted]:
     """Fit nu-SVM with the first nu of a few whose solution has weights; the least such nu takes a linear program.
 
     A primal objective below 0, that of no weights, proves that there are some.
@@ -345,19 +343,17 @@ def fit_some_nu(
     for share in _SHARES:
         # rounding may not push it beyond the largest
         model = NuSVM(min(share * largest, largest), fit_intercept)
-        probe = fit_one_unchecked(model, rows, probing, weights, start)
+        probe = fit_one_unchecked(model, rows, probing, weights)
         if probe.certificate.primal < 0.0:
             done = probe.certificate.relative_gap <= method.tolerance
             return model.nu, probe if done else fit_one(model, rows, method, weights, probe.point)
     return model.nu, _without_weights(probe)
 
 
-def fit_one_unchecked(
-    model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None, start: StochasticStart | None = None
-) -> Fitted:
+def fit_one_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
     """The solution, even where the best weights are all 0."""
     problem = model.problem(rows, weights)
-    return solve_problem(problem, method, None if start is None else start.point(problem))
+    return solve_problem(problem, method)
 
 
 def _without_weights(probe: Fitted) -> Fitted:
@@ -399,7 +395,6 @@ class TwoClassFit:
     fit_intercept, bias : whether there is a bias; the model's own, or that of fewest training errors, which stands in
         where all weights are 0
     method : Fapg
-    start : where it begins; None: the problem's own point
 
     Source: of dwd's default, Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here.
     """
@@ -409,7 +404,6 @@ class TwoClassFit:
     fit_intercept: bool
     bias: Bias
     method: Fapg
-    start: StochasticStart | None = None
 
     def fit(
         self, space: FitSpace, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
@@ -434,10 +428,10 @@ class TwoClassFit:
     def _fit_two(self, space: FitSpace, rows: Any, weights: FloatArray | None) -> ClassFit:
         parameter = self.parameters.get(parameter_of(self.model))
         if parameter is None and self.model == "nu-svm":
-            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method, self.start)
+            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method)
         else:
             parameter = self._default(space, rows, weights) if parameter is None else parameter
-            fitted = fit_one(self._model(parameter), rows, self.method, weights, self.start)
+            fitted = fit_one(self._model(parameter), rows, self.method, weights)
         bias = fitted.bias if self.fit_intercept else 0.0
         if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
             scores = space.training_scores(rows, fitted.weights)
@@ -642,13 +636,8 @@ def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
         )
 
 
-def refuse_without_columns(model: str, kernel: str | Kernel, start: str) -> None:
+def refuse_without_columns(model: str, kernel: str | Kernel) -> None:
     """Raise ConfigError where an exact kernel came for what takes explicit columns."""
-    if start == "stochastic":
-        raise ConfigError(
-            f'start = "stochastic" came with kernel = {kernel!r}, but it takes explicit columns: give a feature_map, '
-            'such as "orthogonal", or leave start at "own".'
-        )
     if not takes_kernel(model):
         raise ConfigError(
             f"kernel = {kernel!r} came for the model {model!r}, which takes explicit columns: give a feature_map, such "

@@ -285,11 +285,6 @@ class TrainSettings(ExecutionSettings):
         description="c-svm to l1-l2-svm: own: the bias of the model's formula; errors: the bias with the fewest "
         "training errors. scs, wolfe: own: no bias; regularised: penalised like a weight; free: not penalised",
     )
-    start: Literal["own", "stochastic"] = Field(
-        "own",
-        description="first iterate (c-svm to l1-l2-svm); own: the default of the model; stochastic: the result of "
-        "steps on random rows",
-    )
     budget: int = Field(100, ge=1, description="maximum number of support vectors or landmarks")
     rank: Count | Literal["auto"] = Field(
         "auto", description="columns of the Nystrom map (nogd); auto: 0.3 of the budget"
@@ -426,6 +421,14 @@ class TrainSettings(ExecutionSettings):
         """Use float64 for ridge by default: its weights may be large and cancel, so float32 sums are inaccurate."""
         if isinstance(values, dict) and values.get("solver") == "ridge" and "precision" not in values:
             return values | {"precision": "float64"}
+        return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_start(cls, values: Any) -> Any:
+        """Drop the former setting `start` at its default, which older versions of okl recorded."""
+        if isinstance(values, dict) and values.get("start") == "own":
+            return {name: value for name, value in values.items() if name != "start"}
         return values
 
     @model_validator(mode="before")

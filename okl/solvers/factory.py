@@ -15,7 +15,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
 from okl.solvers.accelerated.catalogue import is_model, parameter_of
-from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.shards import ModelTask
 from okl.solvers.accelerated.solver import AcceleratedSolver, SolverMap
 from okl.solvers.online.base import SEGMENTS
@@ -293,7 +293,6 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
         method=Fapg(tolerance=settings.tol, max_iterations=settings.max_iterations),
         seed=settings.seed,
         precision=settings.precision,
-        stochastic=StochasticStart(seed=settings.seed) if settings.start == "stochastic" else None,
     )
 
 

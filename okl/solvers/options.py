@@ -19,7 +19,7 @@ from okl.solvers.subgradient.catalogue import CUTTING_NAMES
 IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
-OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
+OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias"})
 OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain", "learn_sensitive"})
 

@@ -23,7 +23,6 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
-from okl.solvers.accelerated.method import StochasticStart
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice
 from tests.solvers.accelerated.sharded_cases import Watched, bits, last_state, solver, worker_killed
@@ -46,11 +45,10 @@ def made_up(folder: Path, n_rows: int) -> Dataset:
     return ingest(folder / "source.parquet", folder / "data", settings).dataset
 
 
-def of(name: str, stochastic: bool = False) -> AcceleratedSolver:
+def of(name: str) -> AcceleratedSolver:
     """A solver of so many iterations, whatever the gap is then."""
     learning = solver(name, 1e-12, iterations=ITERATIONS)
-    start = StochasticStart(rounds=2) if stochastic else None
-    return replace(learning, maps=FourierChoice(n_frequencies=FREQUENCIES), stochastic=start)
+    return replace(learning, maps=FourierChoice(n_frequencies=FREQUENCIES))
 
 
 def measured(learning: AcceleratedSolver, data: Dataset, execution: Execution) -> tuple[tuple[object, ...], str]:
@@ -77,23 +75,21 @@ def main() -> None:
         data = made_up(folder, n_rows)
         rows = [shard.rows for shard in data.split("train")]
         print(f"{rows} rows a shard: a vector of them {8 * rows[0]} B, one of the map's columns {16 * FREQUENCIES} B")
-        runs = [(model, False) for model in MODELS] + [("nu-svm", True)]
         with open_execution(0, threads=2) as here:
-            expected = {run: measured(of(*run), data, here) for run in runs}
+            expected = {model: measured(of(model), data, here) for model in MODELS}
         with open_execution(WORKERS, threads=1) as there:
             measured(of("c-svm"), data, there)  # workers load and compile
-            for run in runs:
-                label = run[0] + (" stochastic" if run[1] else "")
-                found, line = measured(of(*run), data, there)
-                print(f"{label:18} one process  {expected[run][1]}")
-                print(f"{label:18} {WORKERS} workers    {line}  same bits: {found == expected[run][0]}")
+            for model in MODELS:
+                found, line = measured(of(model), data, there)
+                print(f"{model:18} one process  {expected[model][1]}")
+                print(f"{model:18} {WORKERS} workers    {line}  same bits: {found == expected[model][0]}")
             for model in MODELS[:3]:
                 (folder / model).mkdir()
                 learning = replace(of(model), scratch=folder / model)
                 (folder / model / "marks").mkdir()
                 watched = Watched(there, {60}, worker_killed(folder / model / "marks"))
                 started = time.perf_counter()
-                same = bits(learning, last_state(learning, data, watched)) == expected[model, False][0]
+                same = bits(learning, last_state(learning, data, watched)) == expected[model][0]
                 killed = (folder / model / "marks" / "60" / "killed").exists()
                 print(f"{model:18} a worker killed: {killed}  same bits: {same}  {time.perf_counter() - started:.2f} s")
 

@@ -67,7 +67,6 @@ CASES |= {
     f"ridge-{task}": ("ridge", task, {"n_landmarks": 40, "seed": 3}) for task in ("binary", "multiclass", "regression")
 }
 CASES["ridge-linear"] = ("ridge", "binary", {"kernel": "linear", "bandwidth": "auto", "seed": 3})
-CASES["nu-svm-stochastic"] = ("nu-svm", "binary", IN_A_MAP | {"max_iterations": 1, "tol": 1e-9, "start": "stochastic"})
 
 
 def made(folder: Path) -> dict[Task, Dataset]:

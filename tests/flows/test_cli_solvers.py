@@ -57,7 +57,7 @@ CASES: dict[str, Case] = {
     ),
     "certified": Case(
         "binary",
-        "--solver nu-svm --nu 0.4 --frequencies 30 --tol 1e-3 --set start=stochastic",
+        "--solver nu-svm --nu 0.4 --frequencies 30 --tol 1e-3",
         "linear in 30 random frequencies of the Gaussian kernel",
         "Outcome",
     ),

@@ -30,7 +30,7 @@ TO_AN_OPTIMUM: dict[str, Case] = {
     "c-svm": ("multiclass", SMALL | {"solver": "c-svm", "tol": 1e-2}),
     "nu-svm": ("binary", SMALL | {"solver": "nu-svm", "tol": 1e-2}),
     "dwd": ("binary", SMALL | {"solver": "dwd"}),
-    "logistic": ("binary", SMALL | {"solver": "logistic", "start": "stochastic"}),
+    "logistic": ("binary", SMALL | {"solver": "logistic"}),
     "mm-mpm": ("binary", SMALL | {"solver": "mm-mpm"}),
     "l1-logistic": ("binary", SMALL | {"solver": "l1-logistic", "tol": 1e-2}),
     "scs": ("multiclass", SMALL | {"solver": "scs", "gap": 0.3, "lam": 0.05}),

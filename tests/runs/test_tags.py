@@ -71,8 +71,8 @@ def test_no_tag_names_a_module_or_a_class() -> None:
 
 
 def test_every_former_name_has_a_class_of_its_own() -> None:
-    assert len(former_names()) == 189
-    assert len(set(former_names().values())) == 189
+    assert len(former_names()) == 186
+    assert len(set(former_names().values())) == 186
     assert set(former_names().values()) <= set(known_classes())
     assert all(name.startswith("okl.") for name in former_names())
 

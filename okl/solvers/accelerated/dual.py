@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.dual_steps import descend, extrapolate, inner, squared_distance, step_sums
+from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
 from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, multiply_rows, multiply_sparse_rows
 from okl.foundation.errors import ConfigError, DataError
@@ -37,68 +36,10 @@ from okl.solvers.accelerated.problem import (
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
-# A small solver: accelerated steps that never increase the objective in the end.
-
-_MOST_GROWTHS = 30
-_LEAST_GROWTH = 1.1
-_SHRINK = 1.1  # of the Lipschitz estimate after a step that was not too long
-
-
-def go_down(
-    problem: CompositeProblem, start: FloatArray, image: FloatArray, steps: int
-) -> tuple[FloatArray, FloatArray]:
-    """Point and image (new arrays) after some steps with backtracking, or the start where they lead no lower.
-
-    Source: Ito et al., 2017, Algorithm 1, with the restart of its Algorithm 3.
-    """
-    points = [start.copy(), start.copy(), np.empty_like(start)]
-    images = [image.copy(), image.copy(), np.empty_like(image)]
-    there, there_image, gradient = np.empty_like(start), np.empty_like(image), np.empty_like(start)
-    lipschitz, acceleration, momentum = problem.first_lipschitz, 1.0, 0.0
-    for _ in range(steps):
-        (current, previous, new), (current_image, previous_image, new_image) = points, images
-        extrapolate(there, current, previous, momentum)
-        extrapolate(there_image, current_image, previous_image, momentum)
-        problem.pull(gradient, there_image)
-        problem.gradient(gradient, there, there_image, gradient)
-        lipschitz = _step(problem, (new, new_image), (there, there_image), gradient, lipschitz)
-        _, turn = step_sums(new, there, gradient, current)
-        if turn + problem.penalty(new) - problem.penalty(current) > 0.0:  # uphill: without momentum next time
-            momentum, acceleration = 0.0, 1.0
-        else:
-            following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * acceleration**2))
-            momentum, acceleration = (acceleration - 1.0) / following, following
-        points, images = [new, current, previous], [new_image, current_image, previous_image]
-        lipschitz /= _SHRINK
-    found, found_image = points[0], images[0]
-    lower = objective(problem, found, found_image) <= objective(problem, start, image)
-    return (found, found_image) if lower else (start.copy(), image.copy())
-
 
 def objective(problem: CompositeProblem, point: FloatArray, image: FloatArray) -> float:
     """F of a feasible point."""
     return problem.smooth(point, image) + problem.penalty(point)
-
-
-def _step(
-    problem: CompositeProblem,
-    new: tuple[FloatArray, FloatArray],
-    there: tuple[FloatArray, FloatArray],
-    gradient: FloatArray,
-    lipschitz: float,
-) -> float:
-    """Overwrite new by the proximal step from there; the Lipschitz estimate that proved it good."""
-    target = np.empty_like(gradient)
-    for _ in range(_MOST_GROWTHS):
-        descend(target, there[0], gradient, 1.0 / lipschitz)
-        problem.prox(new[0], target, lipschitz)
-        problem.image(new[1], new[0])
-        squared, _ = step_sums(new[0], there[0], gradient, there[0])
-        excess = problem.excess(*new, *there)
-        if squared == 0.0 or excess <= 0.5 * lipschitz * squared:
-            break
-        lipschitz *= max(_LEAST_GROWTH, 2.0 * excess / squared / lipschitz)
-    return lipschitz
 
 
 # Problems whose step takes one read of the rows.
@@ -513,9 +454,7 @@ def cut_of(rows: Any, chosen: IntArray) -> Any:
     ConfigError : the operator holds no explicit rows
     """
     if not isinstance(rows, DenseRows | SparseRows):
-        raise ConfigError(
-            f"A stochastic start takes explicit rows, but {type(rows).__name__} came: map the inputs, or start from 0."
-        )
+        raise ConfigError(f"Expected explicit rows, got {type(rows).__name__}. Use a feature map or a linear kernel.")
     return np.ascontiguousarray(rows.rows[chosen]) if isinstance(rows, DenseRows) else rows.rows[chosen]
 
 

@@ -19,7 +19,7 @@ from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.catalogue import make_model, parameter_of
 from okl.solvers.accelerated.dual import MinimaxProblem
-from okl.solvers.accelerated.method import Fapg, StochasticStart, solve
+from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.operators import signs_of
 from okl.solvers.base import Outcome
 
@@ -96,7 +96,7 @@ def fit_one(
     rows: Any,
     method: Fapg,
     sample_weight: FloatArray | None = None,
-    start: FloatArray | StochasticStart | None = None,
+    start: FloatArray | None = None,
 ) -> Fitted:
     """Solve a model's problem to the method's tolerance.
 
@@ -106,8 +106,8 @@ def fit_one(
     rows : operator; the minimax and l1 models take explicit rows
     method : Fapg
     sample_weight : (m,) or None
-    start : point of the problem (n_points,) to start from, brought into its set; a StochasticStart, which finds one;
-        None: the problem's own
+    start : point of the problem (n_points,) to start from, projected onto its set; None: the
+        start of the problem
 
     Returns
     -------
@@ -120,8 +120,7 @@ def fit_one(
     DivergedError : the objective is no longer finite
     """
     problem = model.problem(rows, sample_weight)
-    point = start.point(problem, rows, sample_weight) if isinstance(start, StochasticStart) else start
-    found = solve_problem(problem, method, point)
+    found = solve_problem(problem, method, start)
     if isinstance(model, Classifier):
         model.check(found, rows, sample_weight)
     return found

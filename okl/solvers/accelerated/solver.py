@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner
 from okl.compiled.jit import one_blas_thread
-from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
 from okl.data.reading import sample_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier
 from okl.solvers.accelerated.catalogue import model_class
-from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem, go_down
-from okl.solvers.accelerated.method import Fapg, FapgState, Iterate, StochasticStart, sampled
+from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
+from okl.solvers.accelerated.method import Fapg, FapgState, Iterate
 from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.problem import ClassMoments, EuclideanNorm, Moments, Outer, SumOfLosses, moments_of
+from okl.solvers.accelerated.problem import EuclideanNorm, Outer, SumOfLosses
 from okl.solvers.accelerated.sharded_dual import (
     DualVectors,
     LossPart,
@@ -42,7 +40,6 @@ from okl.solvers.accelerated.sharded_dual import (
     candidates_a_round,
     candidates_of,
     found_multipliers,
-    visit_dual,
 )
 from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
 from okl.solvers.accelerated.shards import (
@@ -56,14 +53,10 @@ from okl.solvers.accelerated.shards import (
     WorkerState,
     added,
     error_minimising_threshold,
-    groups_of_class,
-    merged_moments,
     normals_of,
     outer_at,
     prototype_of,
     sharded_moments,
-    signs_of_class,
-    spread,
     upper_of,
 )
 from okl.solvers.base import Convergence, Outcome
@@ -210,135 +203,6 @@ def _square(vector: FloatArray) -> float:
     return float(inner(vector, vector))
 
 
-# A stochastic start over shards from samples of their rows: of an l1 problem, and of a minimax one.
-#
-# Randomness comes from (seed, shard, round), so that no bit depends on who samples a shard, or how often.
-#
-# Source: averaging as in Jaggi et al., NIPS 2014 (CoCoA); see okl.solvers.accelerated.method.
-
-
-class _Sample(NamedTuple):
-    """Random rows of a shard: inputs (b, n_columns), signs (b,), groups (b,)."""
-
-    inputs: FloatArray
-    signs: NDArray[np.float64]
-    groups: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """What draws samples of shards. positive : class, None for +1; n_groups : of rows of one weight."""
-
-    start: StochasticStart
-    rows: MappedRows
-    positive: int | None
-    n_groups: int
-
-    def drawn(self, shard: Shard, number: int) -> _Sample:
-        """Sample `number` of a shard: one read."""
-        chosen = self.start.sample(shard.rows, number, shard.index)
-        inputs, targets = [], []
-        for cut, block in self.rows.blocks(shard):
-            here = chosen[(chosen >= cut.start) & (chosen < cut.stop)] - cut.start
-            inputs.append(block.inputs[here])
-            targets.append(block.targets[here])
-        labels = np.concatenate(targets)
-        signs, groups = signs_of_class(labels, self.positive), groups_of_class(labels, self.positive, self.n_groups)
-        return _Sample(np.ascontiguousarray(np.concatenate(inputs)), signs, groups)
-
-
-class _Share(NamedTuple):
-    """A shard's w, and the number of its rows."""
-
-    point: FloatArray
-    rows: int
-
-
-@dataclass(frozen=True, eq=False)
-class DescentWork:
-    """Work on a shard: steps from w on a sample of its rows, which weighs as much as all rows of all shards.
-
-    prototype : of the l1 model; total : what the losses of all rows weigh
-    """
-
-    samples: _Samples
-    prototype: SparseProblem
-    total: float
-
-    def __call__(self, shard: Shard, value: tuple[FloatArray, int]) -> _Share:
-        """Return where the steps lead from w in the round of this number."""
-        point, number = value
-        sample = self.samples.drawn(shard, number)
-        weights = spread(self.prototype.weights, sample.groups)
-        part = sampled(self.prototype, sample.inputs, sample.signs, weights, self.total)
-        margins = np.empty(part.n_image)
-        part.image(margins, point)
-        return _Share(go_down(part, point, margins, self.samples.start.steps)[0], shard.rows)
-
-
-def descend_primal(
-    start: StochasticStart,
-    prototype: SparseProblem,
-    rounds: Rounds,
-    execution: Execution,
-    shards: Sequence[Shard],
-    opening: tuple[MappedRows, int | None, float],
-) -> Iterate:
-    """The w that shards' samples lead to, or 0 where that is no lower; the shards' margins are those of it.
-
-    opening : the mapped rows, the class that is +1, and what the losses of all rows weigh
-    """
-    rows, positive, total = opening
-    work = DescentWork(_Samples(start, rows, positive, len(prototype.weights)), prototype, total)
-    point: Any = np.zeros(rows.n_columns)
-    for number in range(start.rounds):
-        point = execution.mix(work, shards, (point, number), _averaged).point
-    values = []
-    for tried in (np.zeros(rows.n_columns), point):
-        losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
-        values.append(losses + float(np.abs(tried).sum()))
-    if not values[1] <= values[0]:
-        rounds.forget_pending()
-        return Iterate(np.zeros(rows.n_columns), np.empty(0))
-    rounds.settle("begin", PlacedMargins(point, point), last_only=True)
-    return Iterate(point, np.empty(0))
-
-
-def _averaged(parts: list[_Share]) -> _Share:
-    total = sum(part.rows for part in parts)
-    return _Share(sum((part.rows / total) * part.point for part in parts), total)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, eq=False)
-class SampledMoments:
-    """Work on a shard: moments of a sample of its rows of either class, each weighing its group's weight."""
-
-    samples: _Samples
-
-    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> tuple[Moments, Moments]:
-        """+1 first."""
-        inputs, signs, groups = self.samples.drawn(shard, self.samples.start.rounds - 1)
-        counted = spread(np.array(weights), groups)
-        positive, negative = (moments_of(inputs[signs == sign], counted[signs == sign]) for sign in (1.0, -1.0))
-        return positive, negative
-
-
-def minimax_start(
-    start: StochasticStart,
-    problem: MinimaxProblem,
-    execution: Execution,
-    rows: MappedRows,
-    positive: int | None,
-    weights: tuple[float, ...],
-) -> FloatArray:
-    """The point of a minimax problem from the moments of a sample of every shard, or its own start."""
-    work = SampledMoments(_Samples(start, rows, positive, len(weights)))
-    plus, minus = execution.sum(work, rows.data.split("train"), weights, merged_moments)
-    if min(plus.count, minus.count) <= 0.0:
-        return problem.start()
-    return start.minimax_point_of(problem, ClassMoments(plus, minus))
-
-
 # One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved.
 
 
@@ -365,14 +229,13 @@ class OneClass:
 
     task : which model; classes : rows and weights of their groups, +1 first
     positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
-    start : where to begin; None: at the problem's own point; warm : a solution for other rows, to begin at
+    warm : a solution for other rows, to begin at; None: begin at the point of the problem
     """
 
     task: ModelTask
     classes: ClassGroups
     positive: int | None
     scratch: Path | None
-    start: StochasticStart | None = None
     warm: WarmStart | None = None
 
     def check(self) -> None:
@@ -399,11 +262,7 @@ class OneClass:
             work = WorkerState(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
-            if self.start is not None:
-                total = float(prototype.weights @ np.array(self.classes.rows))
-                known = rows, self.positive, total
-                here = descend_primal(self.start, prototype, rounds, execution, shards, known)
-            elif self.warm is not None:
+            if self.warm is not None:
                 here = begin_warm_primal(self.warm, rounds, rows.n_columns)
             fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
         else:
@@ -413,9 +272,7 @@ class OneClass:
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here, carried = begin_dual(prototype, rounds)
             outer = _outer(prototype, 0, carried)
-            if self.start is not None:
-                here, carried = visit_dual(self.start, outer, rounds, here, carried, len(shards))
-            elif self.warm is not None:
+            if self.warm is not None:
                 here, carried = begin_warm(self.warm, prototype, outer, rounds, here, carried)
             dual = ShardedDual(prototype, outer, rounds, here, here, carried)
             fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
@@ -480,11 +337,7 @@ class OneClass:
         model = self.task.model(highest)
         assert isinstance(model, MMFDA | MMMPM)
         problem = model.problem_of(moments)
-        point = None
-        if self.start is not None:
-            weights = self.classes.weights
-            point = minimax_start(self.start, problem, execution, rows, self.positive, weights)
-        return ClassState(method.start(problem, point), model.kappa, CommandLog(), None, None, problem)
+        return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
 
     @property
     def _of_moments(self) -> bool:
@@ -578,7 +431,6 @@ class AcceleratedSolver:
     method : the accelerated method, and when it stops
     seed, precision : of the map
     scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
-    stochastic : where every class begins; None: at the model's own point
     """
 
     task: ModelTask
@@ -589,7 +441,6 @@ class AcceleratedSolver:
     seed: int = 0
     precision: Precision = "float32"
     scratch: Path | None = None
-    stochastic: StochasticStart | None = None
 
     mode = "sum"
 
@@ -702,9 +553,9 @@ class AcceleratedSolver:
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
             classes = ClassGroups((counts[1], counts[0]), (weights[1], weights[0]))
-            return [OneClass(self.task, classes, None, self.scratch, self.stochastic)]
+            return [OneClass(self.task, classes, None, self.scratch)]
         return [
-            OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch, self.stochastic)
+            OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch)
             for index in range(len(counts))
         ]
 

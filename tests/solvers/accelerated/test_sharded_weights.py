@@ -20,7 +20,6 @@ from okl.estimators.accelerated import UnifiedClassifier
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.catalogue import parameter_of
-from okl.solvers.accelerated.method import StochasticStart
 from okl.solvers.accelerated.problem import error_minimising_bias
 from tests.solvers.accelerated.sharded_cases import last_state, solver
 
@@ -28,7 +27,6 @@ WEIGHTS = (2.0, 0.5, 1.2)
 TOLERANCE = 1e-3
 # sets with a hyperplane, with two, curvatures, barriers of both kinds, an l1 penalty, and moments
 MODELS = {"c-svm": 0.1, "nu-svm": 0.4, "l2-svm": 0.1, "logistic": 0.1, "dwd": 0.5, "l1-logistic": 0.1, "mm-mpm": 0.2}
-STOCHASTIC = ("c-svm", "l1-logistic", "mm-mpm")  # begin by visits, by descent, by moments of a sample
 
 
 def clusters(folder: Path, n_classes: int) -> Dataset:
@@ -65,9 +63,8 @@ def test_shards_and_estimators_solve_the_same_weighted_problems(
     name: str, data: dict[int, Dataset], here: Execution
 ) -> None:
     inputs, targets = rows_of(data[3])
-    start = StochasticStart(rounds=1, steps=2) if name in STOCHASTIC else None
     learning = solver(name, TOLERANCE, kernel=False, value=MODELS[name])
-    solved = last_state(replace(learning, class_weights=WEIGHTS, stochastic=start), data[3], here).solved
+    solved = last_state(replace(learning, class_weights=WEIGHTS), data[3], here).solved
     expected, alike = (
         UnifiedClassifier(model=name, class_weight=dict(enumerate(weights)), tol=TOLERANCE)
         .set_params(**{parameter_of(name): MODELS[name]})

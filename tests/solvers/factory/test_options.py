@@ -44,7 +44,6 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "max_iterations": {"max_iterations": 3},
     "fit_intercept": {"fit_intercept": False},
     "bias": {"bias": "errors"},
-    "start": {"start": "stochastic"},
     "lam": {"lam": 0.02},
     "gap": {"gap": 0.2},
     "confidence": {"confidence": 0.5},
