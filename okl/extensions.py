@@ -23,8 +23,8 @@ from okl.foundation.types import Task
 from okl.kernels import Kernel
 from okl.losses import DeclaredLoss
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Linear, Quadratic, SumOfLosses
 
 __all__ = [

@@ -38,8 +38,8 @@ from okl.estimators.accelerated_fit import (
 from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.solvers.accelerated.catalogue import parameter_of
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import parameter_of
 
 # The base class: fitting with a certificate, and scores.
 

@@ -28,7 +28,6 @@ from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import Classifier, weights_of
-from okl.solvers.accelerated.catalogue import has_own_bias, make_model, parameter_of, takes_kernel, valid_range
 from okl.solvers.accelerated.fitting import (
     LOG_ODDS,
     Fitted,
@@ -43,6 +42,7 @@ from okl.solvers.accelerated.fitting import (
     solve_problem,
 )
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import has_own_bias, make_model, parameter_of, takes_kernel, valid_range
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, RowOperator, SparseRows, TiledKernel
 from okl.solvers.accelerated.problem import choose_bias

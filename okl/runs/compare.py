@@ -42,10 +42,10 @@ from okl.foundation.types import FloatArray, Precision
 from okl.runs.compare_report import Page, html_page, markdown_page
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.plan import check_ingested
-from okl.solvers.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
 from okl.solvers.accelerated.models.mmfda import fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max

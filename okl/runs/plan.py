@@ -20,7 +20,7 @@ from okl.report.format import aligned
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.history import run_folder
 from okl.runs.select import choose
-from okl.solvers.accelerated.catalogue import MODEL_NAMES, is_model
+from okl.solvers.accelerated.models import MODEL_NAMES, is_model
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import (

@@ -14,8 +14,8 @@ from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
-from okl.solvers.accelerated.catalogue import is_model, parameter_of
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import is_model, parameter_of
 from okl.solvers.accelerated.shards import ModelTask
 from okl.solvers.accelerated.solver import AcceleratedSolver, SolverMap
 from okl.solvers.online.base import SEGMENTS

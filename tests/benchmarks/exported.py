@@ -30,7 +30,7 @@ from okl.foundation.types import FloatArray, Task
 from okl.models.export import TOLERANCE, export, largest_difference
 from okl.models.file import load_model
 from okl.runs.train import train
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES
 

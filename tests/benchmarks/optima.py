@@ -19,9 +19,9 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder
 from okl.papers.ito2017.cases import ItoCase, cases
-from okl.solvers.accelerated.catalogue import valid_range
 from okl.solvers.accelerated.fitting import fit_one, with_parameter
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import valid_range
 from okl.solvers.accelerated.operators import DenseRows, KernelMatrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of

@@ -13,7 +13,7 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES

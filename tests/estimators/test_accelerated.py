@@ -29,7 +29,7 @@ from okl.estimators.accelerated import (
     UnifiedClassifier,
 )
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.catalogue import MODEL_NAMES, takes_kernel
+from okl.solvers.accelerated.models import MODEL_NAMES, takes_kernel
 
 MODEL = pytest.mark.parametrize("model", MODEL_NAMES)
 

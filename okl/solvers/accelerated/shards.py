@@ -30,8 +30,8 @@ from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import Classifier, CompositeProblem
-from okl.solvers.accelerated.catalogue import make_model, parameter_of
 from okl.solvers.accelerated.dual import DualProblem, SparseProblem
+from okl.solvers.accelerated.models import make_model, parameter_of
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows

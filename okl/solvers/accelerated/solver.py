@@ -20,9 +20,9 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier
-from okl.solvers.accelerated.catalogue import model_class
 from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, Iterate
+from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max

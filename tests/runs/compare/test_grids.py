@@ -10,9 +10,9 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray
 from okl.runs.compare import Sample, kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
-from okl.solvers.accelerated.catalogue import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.fitting import fit_one, with_parameter
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.models.nusvm import nu_min
 from okl.solvers.accelerated.operators import DenseRows
 

@@ -21,7 +21,7 @@ from okl.runs.compare import ONLINE_NAMES, check_entrants, entrants
 from okl.runs.compare_report import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
 

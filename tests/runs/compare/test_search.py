@@ -27,7 +27,7 @@ from okl.runs.compare import (
     winner_of,
 )
 from okl.runs.compare_settings import CompareSettings
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 
 
 def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> ModelSearch:

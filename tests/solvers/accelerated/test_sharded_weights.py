@@ -19,7 +19,7 @@ from okl.distributed import open_execution
 from okl.estimators.accelerated import UnifiedClassifier
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.catalogue import parameter_of
+from okl.solvers.accelerated.models import parameter_of
 from okl.solvers.accelerated.problem import error_minimising_bias
 from tests.solvers.accelerated.sharded_cases import last_state, solver
 

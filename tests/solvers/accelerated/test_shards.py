@@ -20,8 +20,8 @@ from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.accelerated import shards
-from okl.solvers.accelerated.catalogue import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.shards import ModelTask
 from okl.solvers.accelerated.solver import AcceleratedSolver

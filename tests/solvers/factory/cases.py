@@ -9,7 +9,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.distributed import open_execution
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.options import OPTIONS

@@ -15,7 +15,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import SolverName
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
-from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_online_solver, make_recipe, make_solver
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.factory import LinearFactory

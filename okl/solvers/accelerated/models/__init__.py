@@ -1,5 +1,16 @@
-"""One file a model: what it minimises, its set, its losses, its valid parameters."""
+"""Classification models, a file each: objective, feasible set, losses and valid parameters; and the models by name."""
 
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.base import Classifier, ParameterName
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
@@ -26,3 +37,99 @@ __all__ = [
     "NuSVM",
     "RidgeRegression",
 ]
+
+
+def _discovered() -> dict[str, type[Classifier]]:
+    found = []
+    for module in pkgutil.iter_modules(__path__):
+        here = importlib.import_module(f"{__name__}.{module.name}")
+        for _, thing in inspect.getmembers(here, inspect.isclass):
+            if issubclass(thing, Classifier) and thing.__module__ == here.__name__:
+                found.append(thing)
+    return {model.NAME: model for model in sorted(found, key=lambda model: (model.EQUATION, model.NAME))}
+
+
+_MODELS = _discovered()
+
+MODEL_NAMES = tuple(_MODELS)
+
+
+def is_model(name: str) -> bool:
+    """Return whether a solver is one of the models, okl's own or an extension's."""
+    return name in _MODELS or plugins.find("solver", name) is not None
+
+
+def model_class(name: str) -> type[Classifier]:
+    """The class of a model, or ConfigError for a name that is none."""
+    if name in _MODELS:
+        return _MODELS[name]
+    declared = plugins.find("solver", name)
+    if declared is None:
+        known = (*MODEL_NAMES, *plugins.names("solver"))
+        raise ConfigError(f"model = {name!r}, but it takes one of {', '.join(known)}.")
+    model: type[Classifier] = declared.thing
+    return model
+
+
+def parameter_of(name: str) -> ParameterName:
+    """Name of the one parameter that a model takes: "C", "nu" or "kappa"."""
+    return model_class(name).PARAMETER
+
+
+def takes_kernel(name: str) -> bool:
+    """Return whether a model's rows may be known by a kernel matrix alone."""
+    return model_class(name).TAKES_KERNEL
+
+
+def has_own_bias(name: str) -> bool:
+    """Return whether a model's bias is part of its problem."""
+    return model_class(name).HAS_OWN_BIAS
+
+
+def make_model(
+    name: str,
+    *,
+    C: float | None = None,
+    nu: float | None = None,
+    kappa: float | None = None,
+    fit_intercept: bool = True,
+) -> Classifier:
+    """The model of a name.
+
+    Parameters
+    ----------
+    name : one of MODEL_NAMES, or of an extension
+    C, nu, kappa : the model's own parameter, or None for its default; the other two None
+    fit_intercept : whether there is a bias; without effect on models that have none of their own
+
+    Raises
+    ------
+    ConfigError : an unknown name, another model's parameter, a value that no data could make valid
+    """
+    given = {"C": C, "nu": nu, "kappa": kappa}
+    own = parameter_of(name)
+    for parameter, value in given.items():
+        if parameter != own and value is not None:
+            raise ConfigError(
+                f"{parameter} = {value!r} came for the model {name!r}, which takes {own}: give that instead."
+            )
+    return model_class(name).of(given[own], fit_intercept)
+
+
+def valid_range(
+    name: str, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+) -> tuple[float, float]:
+    """The valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
+
+    Parameters
+    ----------
+    name : one of MODEL_NAMES
+    rows : operator, of explicit rows for the models that take no kernel
+    sample_weight : (m,) or None
+    fit_intercept : whether there is a bias, which the range of nu depends on
+
+    Returns
+    -------
+    low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
+    """
+    return model_class(name).valid_range(rows, sample_weight, fit_intercept)

@@ -9,7 +9,9 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.catalogue import (
+from okl.solvers.accelerated.fitting import fit_one, path, with_parameter
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import (
     MODEL_NAMES,
     has_own_bias,
     make_model,
@@ -17,8 +19,6 @@ from okl.solvers.accelerated.catalogue import (
     takes_kernel,
     valid_range,
 )
-from okl.solvers.accelerated.fitting import fit_one, path, with_parameter
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.mmfda import MMFDA
 from okl.solvers.accelerated.models.mmmpm import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
