@@ -18,12 +18,12 @@ from okl.foundation.stored import stored
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
-from okl.solvers.accelerated.base import Certificate, Solution
+from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.operators import DenseRows, MappedInputs, RowOperator
+from okl.solvers.accelerated.operators import DenseRows, MappedInputs
 from okl.solvers.accelerated.problem import Box, EuclideanNorm, Risk, Separable
 from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner

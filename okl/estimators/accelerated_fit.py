@@ -27,7 +27,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.solvers.accelerated.base import Classifier, weights_of
+from okl.solvers.accelerated.base import Classifier, RowOperator, weights_of
 from okl.solvers.accelerated.fitting import (
     LOG_ODDS,
     Fitted,
@@ -44,7 +44,7 @@ from okl.solvers.accelerated.fitting import (
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import has_own_bias, make_model, parameter_of, takes_kernel, valid_range
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import DenseRows, KernelTiles, RowOperator, SparseRows, TiledKernel
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel
 from okl.solvers.accelerated.problem import choose_bias
 from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
+from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.stored import stored
-from okl.foundation.types import Task
+from okl.foundation.types import FloatArray, Precision, Task
 
 # The solver protocol.
 
@@ -349,3 +350,11 @@ def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest
     """Fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
     p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
     return DriftTest(float(p_value), wrong / rows, past_wrong / past_rows)
+
+
+class SolverMap(Protocol):
+    """Factory of a feature map, drawn after a sample of the data has been seen."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]: ...

@@ -16,8 +16,8 @@ from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import is_model, parameter_of
-from okl.solvers.accelerated.shards import ModelTask
-from okl.solvers.accelerated.solver import AcceleratedSolver, SolverMap
+from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
+from okl.solvers.base import SolverMap
 from okl.solvers.online.base import SEGMENTS
 from okl.solvers.online.constrained import ConstrainedFactory
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features

@@ -29,7 +29,8 @@ from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss
 from okl.runs.plan import check
 from okl.runs.train import train
-from okl.solvers.accelerated.operators import DenseRows, MappedInputs, RowOperator
+from okl.solvers.accelerated.base import RowOperator
+from okl.solvers.accelerated.operators import DenseRows, MappedInputs
 from tests.rows import curved, train_settings, write
 
 LOSSES: dict[Any, Loss] = {"hinge": Hinge(), "logistic": Logistic()}

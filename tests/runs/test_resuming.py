@@ -18,7 +18,7 @@ from okl.foundation.settings import TrainSettings, settings_from
 from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.solvers.accelerated import shards
+from okl.solvers import rounds
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver, training_columns
 from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
@@ -64,7 +64,7 @@ def story(learnt: TrainedSolver) -> tuple[Any, ...]:
 def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:
     """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
     for number in itertools.count(1):
-        shards._runs.clear()  # what another process does not hold
+        rounds._runs.clear()  # what another process does not hold
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()
         shared = {"data": data, "scratch": scratch}

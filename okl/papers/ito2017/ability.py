@@ -27,8 +27,9 @@ from okl.papers.base import (
     read_records,
 )
 from okl.papers.ito2017.cases import GRIDS, PACKAGE, GridSolution, ItoCase, cases, margin_solutions, minimax_solutions
+from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, error_minimising_bias, moments_of
 
 # Cross validation of one model over its grid.

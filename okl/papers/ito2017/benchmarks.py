@@ -32,10 +32,11 @@ from okl.papers.ito2017.cases import (
     compile_parts,
     run,
 )
+from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, RowOperator, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 
 # Work items.

@@ -34,14 +34,13 @@ from okl.papers.base import (
 )
 from okl.report.figures import DARK, Theme, add_axes, empty_figure, png
 from okl.report.format import metric_name
-from okl.solvers.accelerated.base import CompositeProblem, Solution, weights_of
+from okl.solvers.accelerated.base import CompositeProblem, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import RowOperator
 from okl.solvers.accelerated.problem import ClassMoments
 
 # Data sets.

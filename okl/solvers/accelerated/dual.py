@@ -16,8 +16,15 @@ from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, mu
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments, SweepResult
-from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows, TargetRows
+from okl.solvers.accelerated.base import (
+    Certificate,
+    CompositeProblem,
+    RowOperator,
+    Solution,
+    SweepArguments,
+    SweepResult,
+)
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, TargetRows
 from okl.solvers.accelerated.problem import (
     Box,
     BoxHyperplane,

@@ -16,11 +16,10 @@ from okl.compiled.threads import run_threads
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
-from okl.solvers.accelerated.base import Classifier, CompositeProblem, Solution
+from okl.solvers.accelerated.base import Classifier, CompositeProblem, Solution, signs_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models import make_model, parameter_of
-from okl.solvers.accelerated.operators import signs_of
 from okl.solvers.base import Outcome
 
 # One class against the rest.

@@ -13,7 +13,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments
+from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOperator, Solution, SweepArguments
 from okl.solvers.accelerated.dual import (
     ActiveRows,
     AffineRows,
@@ -22,7 +22,7 @@ from okl.solvers.accelerated.dual import (
     rows_awake,
     standing_of,
 )
-from okl.solvers.accelerated.operators import DenseRows, RowOperator
+from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.base import Outcome
 
 # What a run of the accelerated method has recorded: the numbers that its figures plot.

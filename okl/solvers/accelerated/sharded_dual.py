@@ -21,10 +21,7 @@ from okl.solvers.accelerated.problem import EntropyBarrier, Outer, Quadratic, Ri
 from okl.solvers.accelerated.shards import (
     MappedRows,
     RootSearch,
-    Rounds,
     Sums,
-    Verdict,
-    added,
     find_roots,
     groups_of_class,
     normals_of,
@@ -34,6 +31,7 @@ from okl.solvers.accelerated.shards import (
     spread,
     upper_of,
 )
+from okl.solvers.rounds import Rounds, Verdict, added
 
 # The loss part of a primal objective, spread over the rows of a shard, and the search for the best bias.
 

@@ -17,7 +17,8 @@ from okl.solvers.accelerated.base import Certificate
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.method import Checked, Iterate, StepOutcome
 from okl.solvers.accelerated.projections import soft_threshold
-from okl.solvers.accelerated.shards import MappedRows, Rounds, Verdict, added, groups_of_class, signs_of_class, spread
+from okl.solvers.accelerated.shards import MappedRows, groups_of_class, signs_of_class, spread
+from okl.solvers.rounds import Rounds, Verdict, added
 
 # Margins of a shard, and the commands that move them.
 

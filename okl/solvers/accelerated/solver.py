@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
 from okl.data.reading import sample_rows
-from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
@@ -22,7 +21,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier
 from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, Iterate
-from okl.solvers.accelerated.models import model_class
+from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
@@ -44,14 +43,9 @@ from okl.solvers.accelerated.sharded_dual import (
 from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
 from okl.solvers.accelerated.shards import (
     ClassGroups,
-    CommandLog,
     MappedRows,
-    ModelTask,
     RootSearch,
-    Rounds,
     Sums,
-    WorkerState,
-    added,
     error_minimising_threshold,
     normals_of,
     outer_at,
@@ -59,7 +53,13 @@ from okl.solvers.accelerated.shards import (
     sharded_moments,
     upper_of,
 )
-from okl.solvers.base import Convergence, Outcome
+from okl.solvers.base import Convergence, Outcome, SolverMap
+from okl.solvers.rounds import (
+    CommandLog,
+    Rounds,
+    WorkerState,
+    added,
+)
 
 # Where a model over shards begins that was solved before on other rows: from its weights, in the same feature map.
 #
@@ -201,6 +201,67 @@ def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterat
 
 def _square(vector: FloatArray) -> float:
     return float(inner(vector, vector))
+
+
+# The model and its default parameter.
+
+_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
+_PROBE_ITERATIONS = 200
+_NEXT = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class ModelTask:
+    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
+
+    name: str
+    value: float | None = None
+    fit_intercept: bool = True
+
+    @property
+    def parameter(self) -> str:
+        """C, nu or kappa."""
+        return parameter_of(self.name)
+
+    @property
+    def reason(self) -> str:
+        """Why the parameter is what it is."""
+        if self.value is not None:
+            return "as given"
+        if self.name == NuSVM.NAME:
+            return "half of the largest valid one, or more where that has no weights"
+        return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
+
+    def model(self, highest: float) -> Classifier:
+        """The model; where no parameter is given, with half of the highest valid one, or its default.
+
+        Raises
+        ------
+        ConfigError : a parameter that no data could make valid
+        """
+        value = self.value
+        if value is None and np.isfinite(highest):
+            value = _SHARES[0] * highest
+        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+
+    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
+        """nu-SVM with a larger nu, where none was given and one has shown no weights; None: this one is gone on with.
+
+        The least nu that has weights takes a linear program over all rows; a few are tried instead.
+
+        Parameters
+        ----------
+        value, highest : nu so far, and the largest valid one
+        iterations, over : done so far, and whether the method has ended
+        has_weights : whether a primal objective below 0 has proved that there are some
+        """
+        if self.value is not None or has_weights:
+            return None
+        larger = [share * highest for share in _SHARES if share * highest > _NEXT * value]
+        if not larger or not (over or iterations >= _PROBE_ITERATIONS):
+            return None
+        # rounding may not push it beyond the largest
+        return replace(self, value=min(larger[0], highest))
 
 
 # One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved.
@@ -408,14 +469,6 @@ class AcceleratedState:
 
 SAMPLE_ROWS = 4096
 Bias = Literal["own", "errors"]
-
-
-class SolverMap(Protocol):
-    """Factory of a feature map, drawn after a sample of the data has been seen."""
-
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)

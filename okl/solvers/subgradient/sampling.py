@@ -15,7 +15,7 @@ from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel
-from okl.solvers.accelerated.shards import CommandLog, WorkerState
+from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
 from okl.solvers.subgradient.drawing import GapEstimate, SamplePlan
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample

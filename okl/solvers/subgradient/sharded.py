@@ -19,7 +19,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.shards import Command, CommandLog, Rounds, Verdict, WorkerState
+from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState
 from okl.solvers.subgradient.bundle import Directions, Point
 from okl.solvers.subgradient.drawing import SampleDesign, cut_runs
 from okl.solvers.subgradient.losses import PiecewiseLinear

@@ -17,9 +17,8 @@ from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.accelerated.shards import CommandLog, WorkerState
-from okl.solvers.accelerated.solver import SolverMap
-from okl.solvers.base import Convergence, Outcome
+from okl.solvers.base import Convergence, Outcome, SolverMap
+from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import (
     REPLICATES,
     SOLVED_TO,

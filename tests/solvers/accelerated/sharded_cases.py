@@ -17,9 +17,9 @@ from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import parameter_of
-from okl.solvers.accelerated.shards import ModelTask, WorkerState, forget
-from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
+from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias, ModelTask
 from okl.solvers.online.maps import FourierChoice, InputsChoice
+from okl.solvers.rounds import WorkerState, forget
 from tests.distributed.works import KilledOnce
 
 ROWS, SHARD_ROWS, GROUP_ROWS, N_COLUMNS = 1500, 400, 150, 40

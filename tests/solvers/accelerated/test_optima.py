@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression as Liblinear
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.base import Certificate, CompositeProblem
+from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOperator
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -22,7 +22,7 @@ from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.mmfda import MMFDA
 from okl.solvers.accelerated.models.mmmpm import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, RowOperator, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of, two_classes
 

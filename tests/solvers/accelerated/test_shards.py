@@ -19,12 +19,11 @@ from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
-from okl.solvers.accelerated import shards
+from okl.solvers import rounds
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.shards import ModelTask
-from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
 from tests.solvers.accelerated.sharded_cases import (
     N_COLUMNS,
     PARAMETERS,
@@ -93,7 +92,7 @@ def test_shards_reach_the_optimum_of_one_memory(name: str, fit_intercept: bool, 
 def test_lost_vectors_come_back_with_the_same_bits(
     name: str, data: Dataset, here: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "CHECKPOINT_STEPS", 7)
+    monkeypatch.setattr(rounds, "CHECKPOINT_STEPS", 7)
     learning = replace(solver(name, 1e-6, iterations=31), scratch=tmp_path)
     whole = last_state(learning, data, here)
     watched = Watched(here, range(5, 400, 19), vectors_lost)
@@ -146,7 +145,7 @@ def expected(data: Dataset, here: Execution) -> dict[str, Any]:
 def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
     data: Dataset, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "CHECKPOINT_STEPS", 4)
+    monkeypatch.setattr(rounds, "CHECKPOINT_STEPS", 4)
     (tmp_path / "checkpoints").mkdir()
     with open_execution(2, threads=1) as execution:
         for name, run in expected.items():

@@ -12,9 +12,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
-from okl.solvers.accelerated.base import Classifier, ParameterName, weights_of
+from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.operators import RowOperator
 from okl.solvers.accelerated.problem import (
     Box,
     BoxHyperplane,

@@ -10,9 +10,8 @@ import numpy as np
 
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
+from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.operators import RowOperator
 from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Quadratic, SumOfLosses
 
 

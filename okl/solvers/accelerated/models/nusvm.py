@@ -16,9 +16,9 @@ from scipy.optimize import linprog
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, Solution, weights_of
+from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, Linear, Region, SimplexPair
 
 # Where the parameter of nu-SVM makes sense: the least nu, by a linear program.

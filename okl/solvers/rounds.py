@@ -1,0 +1,304 @@
+"""Rounds of messages between a solver and the shards whose vectors stay with the workers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
+from okl.foundation.errors import ExecutionError
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray
+
+Verdict = Literal["begin", "keep", "drop"]
+"""What becomes of the step tried last: current point, without momentum (begin) or with it, or dropped with both."""
+
+
+class Vectors(Protocol):
+    """The vectors of one shard: current, previous, and what a step under way needs."""
+
+    def settle(self, verdict: Verdict) -> None:
+        """Make the step the current point, or drop it."""
+        ...
+
+    def saved(self) -> NDArray[np.float64]:
+        """Current and previous, as one array: what a checkpoint holds."""
+        ...
+
+    def restore(self, saved: NDArray[np.float64]) -> None: ...
+
+
+class Command(Protocol):
+    """A frozen instruction; both methods leave the same vectors behind, wherever and whenever they run."""
+
+    def run(self, vectors: Any) -> Any:
+        """The shard's part of the answer."""
+        ...
+
+    def redo(self, vectors: Any) -> None:
+        """Repeat the changes of `run` to the vectors, without its answer."""
+        ...
+
+
+class ResolvedModel(Protocol):
+    """A step that was settled, with all that it takes to go it again."""
+
+    def redo(self, vectors: Any) -> None: ...
+
+
+@stored("worker-recovery")
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """Recovery of the vectors of a lost shard.
+
+    checkpoint : steps that were settled when it was written; 0: there is none, start afresh
+    settled : steps since then; pending : commands of the step under way
+    """
+
+    checkpoint: int = 0
+    settled: tuple[ResolvedModel, ...] = ()
+    pending: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A command, for vectors that have seen all messages of a smaller serial number.
+
+    verdict : on the last step, applied first; part of `recovery.settled` for those who recover
+    checkpoint : steps settled so far if a checkpoint is due; kept : the older checkpoint, which must stay
+    recovery : for those who lost the vectors; None: they say so
+    """
+
+    serial: int
+    verdict: Verdict | None
+    command: Command
+    checkpoint: int | None
+    kept: int
+    recovery: Recovery | None
+
+
+@dataclass(frozen=True, eq=False)
+class ShardReply:
+    """A shard's part of an answer; lost : its vectors are not here; written : whether a checkpoint was, if due."""
+
+    part: Any = None
+    lost: bool = False
+    written: bool = False
+
+
+# Worker state: vectors that stay with their shard.
+
+_MOST_RUNS = 2
+
+
+@dataclass
+class _Held:
+    serial: int
+    vectors: Any
+    reply: ShardReply
+
+
+_runs: OrderedDict[str, dict[int, _Held]] = OrderedDict()
+_lock = Lock()
+
+
+@stored("worker-vectors")
+@dataclass(frozen=True, eq=False)
+class WorkerState:
+    """Work for `execution.sum`: answers messages by the vectors that this process holds beside a shard.
+
+    Parameters
+    ----------
+    run : name of the run, unlike any other
+    opened : makes the vectors of a shard as they are before the first message; a pure function
+    folder : of checkpoints, which all processes can reach; None: there are none
+    """
+
+    run: str
+    opened: Callable[[Shard], Vectors]
+    folder: Path | None = None
+
+    def __call__(self, shard: Shard, message: Message) -> ShardReply:
+        """The shard's answer, or that its vectors are lost."""
+        held = _of_run(self.run).get(shard.index)
+        if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
+            return held.reply
+        if held is not None and held.serial == message.serial - 1:
+            vectors = held.vectors
+            if message.verdict is not None:
+                vectors.settle(message.verdict)
+        elif message.recovery is not None:
+            vectors = self._recovered(shard, message.recovery)
+        else:
+            return ShardReply(lost=True)
+        written = message.checkpoint is not None and self._write(shard, vectors, message.checkpoint, message.kept)
+        reply = ShardReply(message.command.run(vectors), written=written)
+        _of_run(self.run)[shard.index] = _Held(message.serial, vectors, reply)
+        return reply
+
+    def _recovered(self, shard: Shard, recovery: Recovery) -> Vectors:
+        vectors = self.opened(shard)
+        if recovery.checkpoint:
+            path = self._path(shard, recovery.checkpoint)
+            try:
+                vectors.restore(np.load(path, allow_pickle=False))
+            except (OSError, ValueError) as error:
+                raise ExecutionError(
+                    f"The checkpoint {path} of a worker that is gone cannot be read ({error}). Workers must see the "
+                    "run's folder under the same path; train again with --out there."
+                ) from None
+        for step in (*recovery.settled, *recovery.pending):
+            step.redo(vectors)
+        return vectors
+
+    def _write(self, shard: Shard, vectors: Vectors, steps: int, kept: int) -> bool:
+        """Write a checkpoint beside its place and give it its name; False where this process cannot write there."""
+        if self.folder is None:
+            return False
+        path = self._path(shard, steps)
+        # a straggler and whoever took over its work, perhaps on another host, may write the same one at once
+        beside = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            with open(beside, "wb") as stream:
+                np.save(stream, vectors.saved(), allow_pickle=False)
+            beside.replace(path)
+        except OSError:
+            return False
+        for old in self.folder.glob(f"{self.run}-{shard.index:05d}-*.npy"):
+            if int(old.stem.rpartition("-")[2]) < kept:
+                with suppress(OSError):
+                    old.unlink()
+        return True
+
+    def _path(self, shard: Shard, steps: int) -> Path:
+        assert self.folder is not None, "a checkpoint was written"
+        return self.folder / f"{self.run}-{shard.index:05d}-{steps}.npy"
+
+
+def _of_run(run: str) -> dict[int, _Held]:
+    """Return the entries of a run in this process; entries of abandoned runs are dropped."""
+    with _lock:
+        held = _runs.setdefault(run, {})
+        _runs.move_to_end(run)
+        while len(_runs) > _MOST_RUNS:
+            _runs.popitem(last=False)
+    return held
+
+
+def forget(run: str) -> None:
+    """Let go of what this process holds of a run: as if it were another process."""
+    with _lock:
+        _runs.pop(run, None)
+
+
+def forget_all() -> None:
+    """Let go of what this process holds of all runs."""
+    with _lock:
+        _runs.clear()
+
+
+# Rounds of messages, and the log that restores a lost shard.
+
+CHECKPOINT_STEPS = 50
+_MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and again
+
+
+@stored("worker-rounds")
+@dataclass(frozen=True, eq=False)
+class CommandLog:
+    """State of a run's vectors, and the commands that restore it; a value.
+
+    serial : of the last message; verdict : on the last step, not told yet
+    steps : settled so far; recovery : for those who lost their vectors
+    """
+
+    serial: int = 0
+    verdict: Verdict | None = None
+    steps: int = 0
+    recovery: Recovery = field(default_factory=Recovery)
+
+
+class Rounds:
+    """Asks all shards; the log is where it has come to.
+
+    Parameters
+    ----------
+    execution, shards : whom to ask; work : what answers there; log : where the run stands
+    """
+
+    def __init__(self, execution: Execution, shards: Sequence[Shard], work: WorkerState, log: CommandLog) -> None:
+        self._execution = execution
+        self._shards = shards
+        self._work = work
+        self.log = log
+
+    def ask(self, command: Command) -> list[Any]:
+        """The parts of all shards, in their order.
+
+        Raises
+        ------
+        ExecutionError : workers die again and again, or a checkpoint cannot be read
+        """
+        log = self.log
+        due = not log.recovery.pending and len(log.recovery.settled) >= CHECKPOINT_STEPS
+        checkpoint = log.steps if due and len(log.recovery.settled) % CHECKPOINT_STEPS == 0 else None
+        recovery = None if log.serial else log.recovery
+        message = Message(log.serial + 1, log.verdict, command, checkpoint, log.recovery.checkpoint, recovery)
+        replies = self._sum(message)
+        for _ in range(_MOST_RECOVERIES):
+            if not any(reply.lost for reply in replies):
+                break
+            replies = self._sum(replace(message, recovery=log.recovery))
+        else:
+            raise ExecutionError("Workers lose their shards again and again: start fewer, or give them more memory.")
+        kept = log.recovery
+        if checkpoint is not None and all(reply.written for reply in replies):
+            kept = Recovery(checkpoint)
+        self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
+        return [reply.part for reply in replies]
+
+    def settle(self, verdict: Verdict, step: ResolvedModel, last_only: bool = False) -> None:
+        """Note what becomes of the last step; shards hear it with the next command.
+
+        last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then
+        """
+        recovery = self.log.recovery
+        settled = (step,) if last_only else (*recovery.settled, step)
+        self.log = replace(
+            self.log,
+            verdict=verdict,
+            steps=self.log.steps + 1,
+            recovery=replace(recovery, settled=settled, pending=()),
+        )
+
+    def forget_pending(self) -> None:
+        """Note that the next command needs nothing of what the last ones left."""
+        self.log = replace(self.log, recovery=replace(self.log.recovery, pending=()))
+
+    def _sum(self, message: Message) -> list[ShardReply]:
+        replies: list[ShardReply] = self._execution.sum(self._work, self._shards, message, _in_order).part
+        return replies
+
+
+def _in_order(replies: list[ShardReply]) -> ShardReply:
+    return ShardReply(replies)
+
+
+def added(parts: list[FloatArray]) -> FloatArray:
+    """The sum of what shards answered in their order, as a new array."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
