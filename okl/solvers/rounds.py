@@ -52,8 +52,8 @@ class Command(Protocol):
         ...
 
 
-class ResolvedModel(Protocol):
-    """A step that was settled, with all that it takes to go it again."""
+class AcceptedStep(Protocol):
+    """A settled step that can be repeated."""
 
     def redo(self, vectors: Any) -> None: ...
 
@@ -68,7 +68,7 @@ class Recovery:
     """
 
     checkpoint: int = 0
-    settled: tuple[ResolvedModel, ...] = ()
+    settled: tuple[AcceptedStep, ...] = ()
     pending: tuple[Command, ...] = ()
 
 
@@ -269,7 +269,7 @@ class Rounds:
         self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
         return [reply.part for reply in replies]
 
-    def settle(self, verdict: Verdict, step: ResolvedModel, last_only: bool = False) -> None:
+    def settle(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
         """Note what becomes of the last step; shards hear it with the next command.
 
         last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then
