@@ -1,4 +1,4 @@
-"""Decoded rows kept in memory between rounds, and the assignment of shards to workers."""
+"""Cache of decoded rows between rounds, and the assignment of shards to workers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from okl.data.dataset import Shard
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least
 
-# Decoded rows in bounded memory.
+# Cache of decoded rows.
 #
-# What a piece of work returns never depends on whether its rows were here: `load` must be a pure function of the key.
+# Results never depend on whether rows were cached: `load` must be a pure function of the key.
 
 Loaded = TypeVar("Loaded")
 
@@ -27,7 +27,7 @@ _REMEMBERED_KEYS = 4096
 
 
 def size_bytes(value: Any) -> int:
-    """Bytes of the arrays in a value: an array, or a tuple, list or named tuple of arrays; 0 for anything else."""
+    """Return the bytes of an array, or of the arrays in a tuple or list; 0 for any other value."""
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if isinstance(value, (tuple, list)):
@@ -36,42 +36,42 @@ def size_bytes(value: Any) -> int:
 
 
 class Resident:
-    """A thread-safe cache of arrays, bounded in bytes; the least recently used entry leaves first.
+    """Thread-safe cache of arrays, bounded in bytes; the least recently used entry is evicted first.
 
-    When it is full, a newcomer pushes out only entries that were asked for less recently than the newcomer itself was.
-    Rounds that go over more shards than fit therefore keep the first of them, where plain LRU would keep none: it
-    always drops the entry whose turn comes next.
+    In a full cache, a new entry evicts only entries whose last request is older than the previous request for its own
+    key. Rounds over more shards than fit therefore hit the first shards, where plain LRU would always miss: it evicts
+    the entry that is requested next.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._lock = Lock()
         self._limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
-        self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()  # value, bytes, last asked
-        self._asked: OrderedDict[Hashable, int] = OrderedDict()  # when keys that are not held were last asked for
+        self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()  # value, bytes, last request
+        self._requests: OrderedDict[Hashable, int] = OrderedDict()  # last requests of keys that are not cached
         self._clock = 0
         self._used_bytes = 0
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the arrays held."""
+        """Return the bytes of the cached arrays."""
         return self._used_bytes
 
     @property
     def limit_bytes(self) -> int:
-        """The bound."""
+        """Return the bound in bytes."""
         return self._limit_bytes
 
     def get(self, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
-        """Return what is held under a key, or load it and hold it if there is room.
+        """Return the cached value of a key, or load it and cache it if there is room.
 
         Parameters
         ----------
-        key : all that decides the rows, such as (sha256 of the shard, row groups, precision, seed of the order)
-        load : makes the value, without side effects; runs outside the lock, perhaps twice at once for one key
+        key : everything that decides the rows, such as (sha256 of the shard, row groups, precision, seed of the order)
+        load : pure function that returns the value; called outside the lock, possibly by two threads for one key
 
         Returns
         -------
-        the value; other pieces of work hold the same arrays, so nobody may write into them
+        the value; other work shares its arrays, which must not be changed
         """
         with self._lock:
             self._clock += 1
@@ -81,49 +81,49 @@ class Resident:
                 self._entries[key] = (entry[0], entry[1], now)
                 self._entries.move_to_end(key)
                 return cast(Loaded, entry[0])
-            before = self._asked.pop(key, 0)
+            before = self._requests.pop(key, 0)
         value = load()
         with self._lock:
             if key not in self._entries and not self._admit(key, value, before, now):
-                self._asked[key] = now
-                while len(self._asked) > _REMEMBERED_KEYS:
-                    self._asked.popitem(last=False)
+                self._requests[key] = now
+                while len(self._requests) > _REMEMBERED_KEYS:
+                    self._requests.popitem(last=False)
         return value
 
     def _admit(self, key: Hashable, value: Any, before: int, now: int) -> bool:
         size = size_bytes(value)
         room = self._limit_bytes - self._used_bytes
-        leaving: list[Hashable] = []
-        for old, (_, old_size, asked) in self._entries.items():
-            if room >= size or asked >= before:
+        evicted: list[Hashable] = []
+        for old, (_, old_size, requested) in self._entries.items():
+            if room >= size or requested >= before:
                 break
-            leaving.append(old)
+            evicted.append(old)
             room += old_size
         if size > room:
             return False
-        for old in leaving:
+        for old in evicted:
             self._drop(old)
         self._entries[key] = (value, size, now)
         self._used_bytes += size
         return True
 
     def _drop(self, key: Hashable) -> None:
-        _, size, asked = self._entries.pop(key)
+        _, size, requested = self._entries.pop(key)
         self._used_bytes -= size
-        self._asked[key] = asked
+        self._requests[key] = requested
 
     def limit(self, limit_bytes: int) -> None:
-        """Change the bound; entries that no longer fit leave, least recently used first. 0 holds nothing."""
+        """Change the bound; evict what no longer fits, least recently used first. 0 caches nothing."""
         with self._lock:
             self._limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
             while self._used_bytes > self._limit_bytes:
                 self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
-            self._asked.clear()
+            self._requests.clear()
             self._used_bytes = 0
 
 
@@ -141,7 +141,7 @@ _cache_lock = Lock()
 
 
 def process_cache() -> Resident:
-    """The one cache of this process; its bound is OKL_RESIDENT_BYTES at first use, 256 MiB by default."""
+    """Return the cache of this process; its bound is OKL_RESIDENT_BYTES at first use, 256 MiB by default."""
     global _cache
     with _cache_lock:
         if _cache is None:
@@ -150,50 +150,50 @@ def process_cache() -> Resident:
 
 
 def resident(key: Hashable, load: Callable[[], Loaded]) -> Loaded:
-    """Rows held by this process under a key, loaded at need; see `Resident.get`."""
+    """Return the rows of a key from the cache of this process, or load them; see `Resident.get`."""
     return process_cache().get(key, load)
 
 
-# Shard assignment: shards stay with their rows, and the load is balanced.
+# Shard assignment: shards stay on workers that have cached their rows, and the load is balanced.
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some of the shards or items of a call: their positions in it, and the worker likely to hold their rows."""
+    """Some of the shards or items of a call: their positions, and the worker that probably has cached their rows."""
 
     positions: tuple[int, ...]
     address: str | None
 
 
-def settle(slots: Sequence[str], alive: Iterable[str]) -> tuple[str, ...]:
-    """Addresses in slots, in an order that does not change when others come and go.
+def assign_slots(slots: Sequence[str], alive: Iterable[str]) -> tuple[str, ...]:
+    """Return workers in slots, in an order that does not change when other workers join or leave.
 
-    A newcomer takes the place of a worker that is gone, or a place at the end; a place nobody takes is closed.
+    A new worker takes the slot of one that left, or a slot at the end; free slots are removed.
 
-    >>> settle(("a", "b", "c"), {"a", "c", "d"})
+    >>> assign_slots(("a", "b", "c"), {"a", "c", "d"})
     ('a', 'd', 'c')
-    >>> settle(("a", "b", "c"), {"c"})
+    >>> assign_slots(("a", "b", "c"), {"c"})
     ('c',)
     """
     new = [address for address in sorted(alive) if address not in slots]
-    here = set(alive)
-    settled = [slot if slot in here else (new.pop(0) if new else None) for slot in slots]
-    return tuple(slot for slot in [*settled, *new] if slot is not None)
+    present = set(alive)
+    filled = [slot if slot in present else (new.pop(0) if new else None) for slot in slots]
+    return tuple(slot for slot in [*filled, *new] if slot is not None)
 
 
-def place(rows: Sequence[int], homes: Sequence[str | None], slots: Sequence[str]) -> list[Batch]:
-    """One batch a worker, of about equally many rows; as many shards as that allows stay where they were.
+def assign_shards(rows: Sequence[int], homes: Sequence[str | None], slots: Sequence[str]) -> list[Batch]:
+    """Return one batch a worker, with about equally many rows; as many shards as possible stay on their worker.
 
-    Shards without a home go, largest first, to whoever has the fewest rows. Then shards move from the worker with the
-    most rows to the one with the fewest as long as the most become fewer.
+    New shards are assigned, largest first, to the worker with the fewest rows. Then shards move from the worker with
+    the most rows to the one with the fewest as long as this reduces the maximum.
 
     Parameters
     ----------
-    rows : of each shard; homes : where each one was worked on last, None of a new one; slots : workers, at least one
+    rows : of each shard; homes : its last worker, None for a new shard; slots : workers, at least one
 
-    >>> [batch.positions for batch in place([5, 5, 5, 5, 1], [None] * 5, ("a", "b"))]
+    >>> [batch.positions for batch in assign_shards([5, 5, 5, 5, 1], [None] * 5, ("a", "b"))]
     [(0, 2, 4), (1, 3)]
-    >>> [batch.positions for batch in place([5, 5, 5, 5, 1], ["a", "b", "a", "b", "gone"], ("b", "a"))]
+    >>> [batch.positions for batch in assign_shards([5, 5, 5, 5, 1], ["a", "b", "a", "b", "gone"], ("b", "a"))]
     [(1, 3, 4), (0, 2)]
     """
     held: dict[str, set[int]] = {slot: set() for slot in slots}
@@ -217,7 +217,7 @@ def _even_out(rows: Sequence[int], held: dict[str, set[int]], loads: dict[str, i
     while True:
         most, fewest = max(loads, key=loads.__getitem__), min(loads, key=loads.__getitem__)
         apart = loads[most] - loads[fewest]
-        # the best to move is the one nearest to half of what they are apart; it must leave both below the most
+        # move the shard nearest to half of the difference; both loads must stay below the maximum
         movable = [position for position in sorted(held[most]) if 0 < rows[position] < apart]
         if not movable:
             return
@@ -229,41 +229,41 @@ def _even_out(rows: Sequence[int], held: dict[str, set[int]], loads: dict[str, i
 
 
 def in_sequence(n_items: int, n_workers: int, most: int = 4, per_worker: int = 8) -> list[Batch]:
-    """Batches of up to `most` successive items, at least `per_worker` a worker if there are enough items."""
+    """Return batches of up to `most` successive items, at least `per_worker` a worker if there are enough items."""
     size = max(1, min(most, n_items // (per_worker * max(1, n_workers))))
     return [Batch(tuple(range(i, min(i + size, n_items))), None) for i in range(0, n_items, size)]
 
 
-def one_by_one(batch: Batch) -> list[Batch]:
-    """A batch of its own, for any worker, of each position."""
+def single_batches(batch: Batch) -> list[Batch]:
+    """Return a batch for each position, for any worker."""
     return [Batch((position,), None) for position in batch.positions]
 
 
 class ShardAssignment:
-    """Remembers where each shard was worked on last; its rows, and what stands beside it, are likely still there."""
+    """Assignment of shards to the workers that ran them last and have cached their rows and state."""
 
     def __init__(self) -> None:
         self._homes: dict[object, str] = {}
-        self._asked: tuple[Sequence[Any], tuple[str, ...]] | None = None
+        self._key: tuple[Sequence[Any], tuple[str, ...]] | None = None
         self._batches: list[Batch] = []
 
-    def place(self, shards: Sequence[Any], slots: tuple[str, ...]) -> list[Batch]:
-        """One batch a worker; see `place`."""
-        if self._asked is None or self._asked[0] is not shards or self._asked[1] != slots:
+    def assign(self, shards: Sequence[Any], slots: tuple[str, ...]) -> list[Batch]:
+        """Return one batch a worker; see `assign_shards`."""
+        if self._key is None or self._key[0] is not shards or self._key[1] != slots:
             homes = [self._homes.get(_key(shard, position)) for position, shard in enumerate(shards)]
             rows = [shard.rows if isinstance(shard, Shard) else 1 for shard in shards]
-            self._asked, self._batches = (shards, slots), place(rows, homes, slots)
+            self._key, self._batches = (shards, slots), assign_shards(rows, homes, slots)
         return self._batches
 
     def note(self, shards: Sequence[Any], done: Iterable[tuple[Batch, str]]) -> None:
-        """Note which worker has done each batch."""
+        """Note the worker that ran each batch."""
         for batch, worker in done:
             for position in batch.positions:
                 key = _key(shards[position], position)
                 if self._homes.get(key) != worker:
                     self._homes[key] = worker
                     if batch.address != worker:
-                        self._asked = None
+                        self._key = None
 
 
 def _key(shard: Any, position: int) -> object:

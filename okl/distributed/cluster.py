@@ -41,7 +41,7 @@ def security_from(folder: str | Path | None) -> Any:
 
     Parameters
     ----------
-    folder : with ca.pem (the authority that both sides trust), cert.pem and key.pem (what this side shows)
+    folder : with ca.pem (the authority of both sides), cert.pem and key.pem (of this side)
 
     Raises
     ------
@@ -65,11 +65,11 @@ def security_from(folder: str | Path | None) -> Any:
 
 
 def check_encrypted(address: str, security: Any, folder: str | Path | None) -> None:
-    """Raise ConfigError for certificates without an encrypted address, or such an address without certificates.
+    """Raise ConfigError for certificates without an encrypted address, or an encrypted address without certificates.
 
     Parameters
     ----------
-    security : as `security_from` read it from the folder, or from Dask's own configuration
+    security : of `security_from`
     """
     if not address.startswith("tls://"):
         if folder is not None:
@@ -78,7 +78,7 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
                 "a scheduler with certificates has an address like tls://HOST:8786."
             )
     elif security.get_connection_args("client")["ssl_context"] is None:
-        raise ConfigError(f"The scheduler at {address} wants a certificate: give --tls FOLDER, {_FOLDER}.")
+        raise ConfigError(f"The scheduler at {address} requires a certificate: give --tls FOLDER, {_FOLDER}.")
 
 
 def refusal(address: str, folder: str | Path | None) -> str:
@@ -98,22 +98,22 @@ def _check_readable(path: str) -> None:
 
 # Version checks: other versions may give other bits.
 
-# what decides bits, or whether two processes understand each other
+# packages that decide bits, or the format of messages
 PACKAGES = ("okl", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
 
 
 def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
-    """Versions here: of Python and of the packages that decide bits; "none" for one that is not installed.
+    """Return the versions of Python and of the packages that decide bits; "none" for one that is not installed.
 
-    more : packages beside okl's own, those of extensions that are used
+    more : packages of the extensions in use
     """
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "none"
-    return found
+            installed[package] = "none"
+    return installed
 
 
 def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
@@ -121,56 +121,56 @@ def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
 
     Raises
     ------
-    ExecutionError : names the first worker that differs, what it has, and the pip command that mends it
+    ExecutionError : a worker differs; with its versions and the pip command that installs those here
     """
-    for address, found in sorted(theirs.items()):
-        if complaint := complaint_about(address, found):
-            raise ExecutionError(complaint)
+    for address, installed in sorted(theirs.items()):
+        if message := mismatch_message(address, installed):
+            raise ExecutionError(message)
 
 
-def complaint_about(address: str, found: Mapping[str, str]) -> str:
+def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
     """Return the message about a worker with other versions; empty if they equal those here."""
     ours = versions(plugins.packages())
-    other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
+    other = {name: installed.get(name, "none") for name in ours if installed.get(name, "none") != ours[name]}
     if not other:
         return ""
-    told = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
-    return f"Worker {address} has other versions than this process: {told}. {_todo(other, ours)}"
+    listed = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
+    return f"Worker {address} has other versions than this process: {listed}. {_advice(other, ours)}"
 
 
-async def complaint_of(client: Any, address: str) -> str:
-    """Ask a worker for its versions, in the client's event loop; what to say of them, nothing if they are those here.
+async def version_mismatch(client: Any, address: str) -> str:
+    """Request the versions of a worker, in the client's event loop; return the message if they differ from those here.
 
-    Raises OSError or whatever else is raised there if it does not answer.
+    Raises OSError or any other error of the worker if it does not answer.
     """
     try:
-        # `run` would wait for this very loop
-        found = await client._run(versions, plugins.packages(), workers=[address])
+        # not `run`, which would wait for this event loop
+        installed = await client._run(versions, plugins.packages(), workers=[address])
     except ImportError as error:
         return f"Worker {address} cannot import okl ({error}); install the same okl there."
-    return complaint_about(address, found[address])
+    return mismatch_message(address, installed[address])
 
 
-def _todo(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
+def _advice(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
     if "python" in other:
         return f"Start it with Python {ours['python']}, and the same packages."
     wanted = " ".join(f"{name}=={ours[name]}" for name in other)
-    return f"There: python -m pip install {wanted}"
+    return f"On that host: python -m pip install {wanted}"
 
 
 # Memory limits of workers.
 
-NAME = "okl-held-rows"
+ROW_LIMIT = "okl-held-rows"
 
 
 class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
-    """Bounds the rows that a worker holds between rounds. limit_bytes : see okl.distributed.cache"""
+    """Plugin that bounds the rows that a worker holds between rounds. limit_bytes : see okl.distributed.cache"""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
 
     def setup(self, worker: Any) -> None:
-        """Set up a worker that is connected or has just connected."""
+        """Lower the limit of a worker."""
         from okl.distributed.cache import process_cache
 
         cache = process_cache()
@@ -178,14 +178,14 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         cache.limit(min(self.limit_bytes, cache.limit_bytes))
 
     def teardown(self, worker: Any) -> None:
-        """As before."""
+        """Restore the limit of a worker."""
         from okl.distributed.cache import process_cache
 
         process_cache().limit(worker.okl_held_before)
 
 
 def memory_limit(client: Any, workers: list[str]) -> int | None:
-    """Bytes that the worker with the least may use; None if nobody limits them."""
+    """Return the smallest memory limit of workers, in bytes; None if none has a limit."""
     limits = [limit for limit in client.run(_limit_of, workers=workers).values() if limit]
     return min(limits, default=None)
 
@@ -195,14 +195,14 @@ def _limit_of(dask_worker: Any) -> int | None:
     return limit
 
 
-def hold(client: Any, limit_bytes: int) -> None:
-    """Bound what all workers hold."""
-    client.register_plugin(WorkerRowLimit(limit_bytes), name=NAME)
+def limit_rows(client: Any, limit_bytes: int) -> None:
+    """Bound the rows that each worker holds between rounds."""
+    client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
 
 
-def hold_as_before(client: Any) -> None:
-    """For whoever uses the workers next."""
-    client.unregister_worker_plugin(NAME)
+def unlimit_rows(client: Any) -> None:
+    """Restore the limits of all workers, for the next client."""
+    client.unregister_worker_plugin(ROW_LIMIT)
 
 
 # Local clusters and connections.
@@ -225,9 +225,9 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Dask says nothing in a log meanwhile: what went wrong is raised, once, as one sentence.
+    """Silence Dask's loggers: okl raises each failure once, as one sentence.
 
-    By its level, not by its handlers: Prefect hands what any logger says to a handler of its own.
+    Set the level rather than the handlers: Prefect attaches a handler of its own to every logger.
     """
     logger = logging.getLogger("distributed")
     level = logger.level
@@ -239,85 +239,85 @@ def silenced() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def why(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return the reason of an error, for the middle of a sentence."""
     return str(error).rstrip(".") or type(error).__name__
 
 
 def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
-    """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback.
+    """Start worker processes of one thread each, with a scheduler in this process, on the loopback interface only.
 
     Parameters
     ----------
-    security : certificates of all connections; None: whoever is on this machine may connect
+    security : certificates of all connections; None: any user of this machine may connect
     """
     if importing_main():
         # a worker process that imports a script without a main guard would start workers of its own; the parent
-        # notices that it ended, and says what to do
+        # reports that it ended
         sys.exit(1)
     try:
         with environment_kept(), interrupts_held():
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
-                # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
+                # without a dashboard the scheduler still serves its health check, by default on port 8787
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
                 memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
                 silence_logs=logging.CRITICAL, security=security, protocol=None if security is None else "tls://",
             )  # fmt: skip
-            # it runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
+            # Dask runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
             disable_gc_diagnosis(force=True)
             return cluster
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ExecutionError(
-            f"{n_workers} worker processes could not be started ({why(error)}). Each of them imports the running "
-            'script: there, put what runs under `if __name__ == "__main__":`.'
+            f"{n_workers} worker processes could not be started ({reason_of(error)}). Each of them imports the running "
+            'script: put its main code under `if __name__ == "__main__":`.'
         ) from error
 
 
 def open_client(address: str, security: Any, tls: str | None = None) -> Any:
-    """A client of the scheduler at an address; raises ExecutionError if none answers in 5 seconds.
+    """Return a client of the scheduler at an address; raise ExecutionError if none answers in 5 seconds.
 
     Parameters
     ----------
-    security : what this side shows and trusts; tls : the folder that it is from, for messages
+    security : certificates of the connection; tls : their folder, for messages
     """
     try:
-        _knock(address, security)
+        _check_answer(address, security)
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl", security=security)
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
-            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({why(error)}). "
+            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "
             f"{refusal(address, tls)}"
         ) from None
-    # tasks are sent at once: by default they wait for 10 ms in case more come, longer than a short round takes
+    # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0
     return client
 
 
-def _knock(address: str, security: Any) -> None:
-    """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
+def _check_answer(address: str, security: Any) -> None:
+    """Connect to a scheduler and disconnect: a Client that fails to connect does not end its thread."""
 
-    async def shake_hands() -> None:
+    async def handshake() -> None:
         comm = await connect(address, timeout=CONNECT_SECONDS, **security.get_connection_args("client"))
         await comm.close()
 
-    run_apart(shake_hands, 2 * CONNECT_SECONDS)
+    run_apart(handshake, 2 * CONNECT_SECONDS)
 
 
 # Managed clusters, started by a class that a file names.
 
 
 def start_managed(file: ClusterFile, security: Any = None) -> Any:
-    """Start the cluster of a file and ask for its workers; close it to end them.
+    """Start the cluster of a file and request its workers; closing it stops them.
 
     Parameters
     ----------
-    security : certificates as `security_from` reads them, handed to the class; None hands none
+    security : certificates for the class, see `security_from`; None: none
 
     Raises
     ------
     ConfigError : the package is not installed, or has no such class
-    ExecutionError : the class refuses its options, or does not start
+    ExecutionError : the class rejects its options, or does not start
     """
     kind = _class_of(file)
     options = file.options if security is None else {"security": security, **file.options}
@@ -325,11 +325,11 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
     try:
         cluster = kind(**options)
         cluster.scale(file.workers)
-    except Exception as error:  # whatever the libraries of clusters raise: it is told as one sentence, with its cause
+    except Exception as error:  # of any library of clusters
         if cluster is not None:
             cluster.close()
         raise ExecutionError(
-            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(why(error))}). "
+            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(reason_of(error))}). "
             "Check its [options] against the documentation of that class."
         ) from None  # the library's own message may show options
     return cluster
@@ -354,22 +354,17 @@ def _class_of(file: ClusterFile) -> Any:
 
 
 class ClusterConnection(NamedTuple):
-    """A scheduler to work by.
-
-    security : what connections to it show and trust; wanted : workers to wait for
-    folder : of the workers that were started here; None where they are somebody else's
-    """
+    """Address of a scheduler, certificates of connections to it, and the number of workers to wait for."""
 
     address: str
     security: Any
-    wanted: int
-    folder: str | None
+    n_workers: int
 
 
-def join(
+def connect_to_cluster(
     stack: ExitStack, n_workers: int | None, address: str | None, cluster: str | None, tls: str | None
 ) -> ClusterConnection:
-    """Start workers here or by a cluster file, or check that a scheduler may be joined; the stack ends what is started.
+    """Start workers here or by a cluster file, or check the address of a scheduler; the stack stops what is started.
 
     Raises
     ------
@@ -384,14 +379,14 @@ def join(
         check_at_least("workers", n_workers, 1)
         started = start_cluster(n_workers, folder, security if tls else None)
         stack.callback(started.close)
-        return ClusterConnection(str(started.scheduler_address), security, n_workers, folder)
+        return ClusterConnection(str(started.scheduler_address), security, n_workers)
     if cluster is not None:
         file = read_cluster_file(cluster)
         started = start_managed(file, security if tls else None)
         stack.callback(started.close)
-        return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers, None)
+        return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers)
     check_encrypted(str(address), security, tls)
-    return ClusterConnection(str(address), security, 1, None)
+    return ClusterConnection(str(address), security, 1)
 
 
 # Long-lived scheduler and worker processes.
@@ -400,7 +395,7 @@ WARM = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.p
 
 
 def serve_scheduler(port: int, health_port: int, tls: str | None = None) -> None:
-    """Schedule on a port of 127.0.0.1 until the process ends; /health and /json/counts.json answer on another port."""
+    """Serve a scheduler on a port of 127.0.0.1 until the process ends, and its health check on another port."""
 
     async def serve() -> None:
         options = _options(tls)
@@ -413,14 +408,13 @@ def serve_scheduler(port: int, health_port: int, tls: str | None = None) -> None
 
 
 def serve_worker(scheduler: str, memory_limit: int, folder: str, tls: str | None = None) -> None:
-    """Work for the scheduler at an address until the process ends, or until the scheduler is gone.
+    """Serve a worker of the scheduler at an address until the process or the scheduler ends.
 
-    What runs of okl import is imported before the first one comes.
+    Import the modules that runs need before the first run.
 
     Parameters
     ----------
-    memory_limit : bytes that this worker may use
-    folder : for its files
+    memory_limit : in bytes; folder : for files of the worker
     """
     for module in WARM:
         import_module(module)
@@ -449,39 +443,39 @@ def _run(serve: Any) -> None:
 
 # Dask's performance report.
 #
-# It takes bokeh, Dask's own extra. Rounds that go by handlers are no tasks: of these only the profiles tell.
+# It needs bokeh, an extra of Dask. Batches sent to handlers are no tasks and appear in the profiles only.
 
 logger = logging.getLogger("okl.distributed")
 
 
 class PerformanceReport:
-    """Collects from when it is made; without bokeh it collects nothing.
+    """Dask's performance report from the creation of this object on; empty without bokeh.
 
     client : of distributed
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._begun = time.time()
+        self._begin = time.time()
         self._last: int | None = None
         if find_spec("bokeh") is not None:
-            # by value, as a function without a name travels: a scheduler need not have okl
+            # a lambda is pickled by value: a scheduler need not have okl
             self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
-            client.get_task_stream(start=0, stop=0)  # the scheduler keeps no tasks unless it has been asked for them
+            client.get_task_stream(start=0, stop=0)  # the scheduler records tasks from the first request on
 
     def page(self) -> str | None:
-        """The report as a page that loads nothing from elsewhere; None without bokeh here or at the scheduler."""
+        """Return the report as a self-contained HTML page; None without bokeh here or at the scheduler."""
         if self._last is None:
             return None
         try:
             page: str = self._client.sync(
                 self._client.scheduler.performance_report,
-                start=self._begun,
+                start=self._begin,
                 last_count=self._last,
-                code="",  # Dask would show the source of whoever calls
+                code="",  # Dask would show the source of the caller
                 mode="inline",
             )
-        except Exception as error:  # of whatever kind: it is made by the scheduler, and no reason to lose a model
-            logger.warning("Dask made no performance report (%s); the run itself is whole.", error)
+        except Exception as error:  # of any kind: a missing report is no reason to lose a model
+            logger.warning("Dask made no performance report (%s); the run itself is complete.", error)
             return None
         return page

@@ -1,101 +1,734 @@
-"""The executor on Dask workers."""
+"""The executor on Dask workers: membership, delivery of batches with retries, and the four verbs."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import pickle
+import statistics
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import dask
-from distributed import WorkerPlugin
+from distributed import KilledWorker, WorkerPlugin, get_worker
+from distributed.core import clean_exception
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.data.manifest import processor
 from okl.data.order import Window
-from okl.distributed.cache import ShardAssignment, in_sequence
+from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
 from okl.distributed.cluster import (
     CONFIG,
+    CONNECT_SECONDS,
     PerformanceReport,
     check_versions,
-    hold,
-    hold_as_before,
-    join,
+    connect_to_cluster,
+    limit_rows,
     memory_limit,
     open_client,
+    reason_of,
     silenced,
+    unlimit_rows,
+    version_mismatch,
     versions,
 )
 from okl.distributed.local import LocalExecution
-from okl.distributed.rpc import BatchCall, Packed, counted, in_order, pack
-from okl.distributed.transport import Answer, Carrier, Express, Transport
+from okl.distributed.rpc import HANDLER_SECONDS, BatchCall, BatchReply, Packed, counted, in_order, pack, run_batch
 from okl.foundation import plugins, telemetry
+from okl.foundation.errors import ExecutionError
 from okl.foundation.plugins import SourceFile, adopt, files
-from okl.foundation.telemetry import WAIT
+from okl.foundation.telemetry import WAIT, LogRecords
 from okl.foundation.types import Precision
+
+logger = logging.getLogger("okl.distributed")
+
+# Two ways to a worker and back: a Dask task, or a handler that is installed on the worker.
+#
+# A task costs the scheduler about ten milliseconds. Dask's dashboard shows it, an adaptive cluster does not take its
+# worker for idle, and it reaches workers that only the scheduler can reach. A handler answers within two milliseconds.
+
+OPERATION = "okl_batch"
+
+
+class WorkerLostError(Exception):
+    """A worker, or the connection to it, was lost. deaths : of workers, since the scheduler may have tried several."""
+
+    def __init__(self, deaths: int = 1) -> None:
+        super().__init__(deaths)
+        self.deaths = deaths
+
+
+class SchedulerLostError(Exception):
+    """The scheduler was lost."""
+
+
+class UnreachableError(Exception):
+    """This process cannot connect to a worker; the scheduler may still reach it."""
+
+
+@dataclass(frozen=True)
+class BatchMessage:
+    """Message to a worker: see `run_batch`."""
+
+    digest: str
+    content: bytes | None
+    items: bytes
+    value: bytes | None
+    label: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of the whole message in bytes."""
+        return len(self.content or b"") + len(self.items) + len(self.value or b"")
+
+
+def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str) -> BatchReply:
+    return run_batch(digest, content, items, value, get_worker().address, label)
+
+
+def warm_up() -> str:
+    """Import what most work needs, numba above all, in a worker; return the kind of its processor."""
+    import okl.compiled.jit
+    import okl.data.reading  # noqa: F401
+
+    return processor()
+
+
+async def by_task(client: Any, address: str, message: BatchMessage) -> BatchReply:
+    """Run a batch as a task, on this worker, or on another one if the scheduler has lost it.
+
+    Raises WorkerLostError, SchedulerLostError; ImportError if the worker has no such code.
+    """
+    future = client.submit(
+        _as_task, message.digest, message.content, message.items, message.value, message.label,
+        workers=[address], allow_other_workers=True, pure=False,
+    )  # fmt: skip
+    try:
+        reply = await future
+        assert isinstance(reply, BatchReply)
+        return reply
+    except KilledWorker as error:
+        raise WorkerLostError(error.allowed_failures + 1) from error
+    except OSError as error:
+        raise SchedulerLostError(error) from error
+    except (CancelledError, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise SchedulerLostError("it cancelled all tasks") from error
+    finally:
+        future.release()
+
+
+async def by_handler(client: Any, address: str, message: BatchMessage, installed: set[str]) -> BatchReply:
+    """Run a batch by the handler of a worker.
+
+    Parameters
+    ----------
+    installed : workers that have the handler; this one is added
+
+    Raises
+    ------
+    WorkerLostError : the connection broke; UnreachableError : there was none; ImportError : the worker has no such code
+    """
+    worker = client.rpc(address)
+    for _ in range(2):
+        if address not in installed:
+            await _install(worker)
+            installed.add(address)
+        try:
+            answer = await getattr(worker, OPERATION)(
+                digest=message.digest,
+                content=message.content,
+                items=message.items,
+                value=message.value,
+                label=message.label,
+            )
+        except (OSError, TimeoutError) as error:
+            raise WorkerLostError from error
+        if answer is not None:
+            known, name, results, failure, *rest = answer
+            return BatchReply(known, name, message.digest, results, pickle.loads(failure) if failure else None, *rest)
+        installed.discard(address)  # another worker has taken this address
+    raise WorkerLostError
+
+
+async def _install(worker: Any) -> None:
+    try:
+        done = await worker.run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
+    except (OSError, TimeoutError) as error:
+        raise UnreachableError from error
+    if done["status"] != "OK":
+        _, failure, _ = clean_exception(**done)
+        raise failure or UnreachableError(done)
+
+
+def install_handler(dask_worker: Any) -> None:
+    """Install the handler on a worker: it runs batches in the worker's own threads, and answers on the connection."""
+
+    async def answer(
+        digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str
+    ) -> tuple[bool, str, bytes, bytes, float, Mapping[str, float], LogRecords]:
+        work = partial(run_batch, digest, content, items, value, dask_worker.address, label)
+        reply = await asyncio.get_running_loop().run_in_executor(dask_worker.executor, work)
+        failure = b"" if reply.error is None else pickle.dumps(reply.error)
+        return reply.known, reply.worker, reply.results, failure, reply.seconds, reply.phases, reply.records
+
+    dask_worker.handlers[OPERATION] = answer
+
+
+# Membership: workers that join and leave, and the wait for the first one.
+
+REFRESH_SECONDS = 0.5
+_RECOVERY_SECONDS = 1.0  # a worker whose connection broke is used again if the scheduler still lists it then
+
+
+class Membership:
+    """Workers, each in its slot; used in the client's event loop only, except for reading `slots`.
+
+    Parameters
+    ----------
+    client : of distributed; address : of its scheduler; patience_seconds : to wait while there are no workers
+    most_workers : to use; None: all
+    """
+
+    def __init__(self, client: Any, address: str, patience_seconds: float, most_workers: int | None = None) -> None:
+        self._most_workers = most_workers
+        self.slots: tuple[str, ...] = ()
+        self.busy: Counter[str] = Counter()
+        self.late: dict[asyncio.Task[Any], str] = {}
+        self._client = client
+        self._address = address
+        self._patience_seconds = patience_seconds
+        self._alive: set[str] = set()
+        self._lost: dict[str, float] = {}
+        self._opened = False
+        self._version_checks: dict[str, asyncio.Task[str]] = {}
+        self._rejected: dict[str, str] = {}
+        self._warned, self._wanted = False, 1
+        self._refreshed_at = -1.0
+        self._refreshing = asyncio.Lock()
+
+    async def refresh(self, max_age_seconds: float = REFRESH_SECONDS) -> None:
+        """Request the list of workers from the scheduler, unless the last one is recent.
+
+        Raises SchedulerLostError if the scheduler does not answer.
+        """
+        async with self._refreshing:
+            if time.monotonic() - self._refreshed_at < max_age_seconds:
+                return
+            try:
+                listed = await asyncio.wait_for(self._client.scheduler.ncores(), 2 * CONNECT_SECONDS)
+            except (OSError, TimeoutError, RuntimeError) as error:
+                raise SchedulerLostError(error) from error
+            self._refreshed_at = time.monotonic()
+            self._alive = self._admitted(set(listed)) if self._opened else set(listed)
+            self._warned = self._warned and len(self._alive) < self._wanted
+        self._update_slots()
+
+    def _admitted(self, listed: set[str]) -> set[str]:
+        """Return present members and new workers of the same versions; start the check of other new workers."""
+        for address in sorted(listed - self._alive - set(self._version_checks) - set(self._rejected)):
+            self._version_checks[address] = asyncio.create_task(version_mismatch(self._client, address))
+        admitted = listed & self._alive
+        for address, task in [(address, task) for address, task in self._version_checks.items() if task.done()]:
+            del self._version_checks[address]
+            if task.cancelled() or task.exception() is not None:
+                continue  # no answer: checked again if it is still listed
+            if mismatch := task.result():
+                self._rejected[address] = mismatch
+                logger.warning("%s It gets no work.", mismatch)
+            elif address in listed:
+                admitted.add(address)
+                logger.info("Worker %s joined.", address)
+        return admitted
+
+    def is_stale(self) -> bool:
+        """Return whether the list of workers should be refreshed."""
+        return time.monotonic() - self._refreshed_at > 2 * REFRESH_SECONDS
+
+    async def wait_for_workers(self, n_workers: int) -> None:
+        """Wait for this many workers; raise ExecutionError if they do not join."""
+        begin, self._wanted = time.monotonic(), n_workers
+        await self.refresh()
+        while len(self._alive) < n_workers:
+            self._check_patience(time.monotonic() - begin)
+            await asyncio.sleep(REFRESH_SECONDS / 10)
+            await self.refresh(max_age_seconds=0.0)
+        self._wanted, self._opened = 1, True
+
+    def _check_patience(self, waited_seconds: float) -> None:
+        """Warn once that workers are missing, and raise ExecutionError after a while."""
+        if waited_seconds > self._patience_seconds:
+            raise self.no_workers_error()
+        if waited_seconds > 2 * REFRESH_SECONDS and not self._warned:
+            self._warned = True
+            logger.warning(
+                "The Dask scheduler at %s has too few workers; waiting %g s for them.",
+                self._address,
+                self._patience_seconds,
+            )
+
+    def _update_slots(self) -> None:
+        usable = {address for address in self._alive if self._is_trusted(address)}
+        # a late worker is used again once it has answered, or when there is no other
+        usable = usable - set(self.late.values()) or usable
+        if self._most_workers is not None:
+            new = sorted(usable - set(self.slots))
+            usable = set([*(slot for slot in self.slots if slot in usable), *new][: self._most_workers])
+        # no worker at all: the next one to join takes the first slot, so the old ones remain until then
+        self.slots = assign_slots(self.slots, usable) or self.slots
+
+    def is_present(self, address: str) -> bool:
+        """Return whether a worker is present, as of the last list."""
+        return address in self._alive and self._is_trusted(address)
+
+    def mark_lost(self, address: str) -> None:
+        """Note that the connection to a worker broke."""
+        self._lost[address] = time.monotonic()
+        self._refreshed_at = -1.0
+        self._update_slots()
+
+    def mark_late(self, task: asyncio.Task[Any], address: str) -> None:
+        """Note that a worker still runs what another one has done; it gets no new work until it has finished."""
+        self.late[task] = address
+        task.add_done_callback(self._end_late)
+        self._update_slots()
+
+    async def choose(self, preferred: str | None) -> str:
+        """Return the preferred worker if it is present, otherwise the least busy one; wait for one.
+
+        Raises ExecutionError if there is none for too long.
+        """
+        await self.refresh(max_age_seconds=2 * REFRESH_SECONDS if self._alive else 0.0)
+        begin = time.monotonic()
+        while True:
+            present = [slot for slot in self.slots if self.is_present(slot)]
+            if preferred in present:
+                return str(preferred)
+            if present:
+                return min(present, key=lambda slot: self.busy[slot])
+            self._check_patience(time.monotonic() - begin)
+            await asyncio.sleep(REFRESH_SECONDS / 5)
+            await self.refresh(REFRESH_SECONDS / 5)
+
+    def idle_worker(self, excluded: set[str]) -> str | None:
+        """Return a worker without work; None if there is none."""
+        idle = [slot for slot in self.slots if self.is_present(slot) and not self.busy[slot] and slot not in excluded]
+        return idle[0] if idle else None
+
+    def release(self, address: str) -> None:
+        """Note that a worker has one batch less."""
+        self.busy[address] -= 1
+        if self.busy[address] <= 0:
+            del self.busy[address]
+
+    async def cancel_pending(self) -> None:
+        """Stop waiting for late workers and for version checks."""
+        tasks = [*self.late, *self._version_checks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def no_workers_error(self) -> ExecutionError:
+        """Return the error for the case without workers, or without any of the same versions."""
+        if self._rejected:
+            return ExecutionError(next(iter(self._rejected.values())))
+        return ExecutionError(
+            f"The Dask scheduler at {self._address} has had no workers for {self._patience_seconds:g} s. "
+            f"Start some with: dask worker {self._address}"
+        )
+
+    def _is_trusted(self, address: str) -> bool:
+        return time.monotonic() - self._lost.get(address, -_RECOVERY_SECONDS) >= _RECOVERY_SECONDS
+
+    def _end_late(self, task: asyncio.Task[Any]) -> None:
+        self.late.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # retrieved: no other code awaits it
+        self._update_slots()
+
+
+# Delivery of one batch, with retries on other workers.
+#
+# The batch of a worker that dies is run by others, shard by shard. A batch that takes much longer than others is also
+# sent to an idle worker, and the first answer counts: both have the same bits.
+
+MOST_DEATHS = 4
+STRAGGLER_TIMES = 4.0
+
+Answer = tuple[Batch, BatchReply]
+Send = Callable[[BatchCall, Batch, str], Coroutine[None, None, BatchReply]]
+
+
+@dataclass
+class BatchTimes:
+    """Seconds of the latest batches of some work: on the worker, and from sending to answer."""
+
+    worked: deque[float] = field(default_factory=lambda: deque(maxlen=9))
+    taken: deque[float] = field(default_factory=lambda: deque(maxlen=33))
+
+    def are_short(self) -> bool:
+        """Return whether a worker finishes in little more time than the scheduler needs to assign the work."""
+        return bool(self.worked) and statistics.median(self.worked) < HANDLER_SECONDS
+
+    def is_overdue(self, seconds: float, at_least: float) -> bool:
+        """Return whether a batch takes several times as long as others did."""
+        if seconds < at_least or not self.taken:
+            return False
+        return seconds > STRAGGLER_TIMES * statistics.median(self.taken)
+
+
+class SplitError(Exception):
+    """A worker died over a batch of several shards: they are run one by one, to name the shard that is the cause."""
+
+    def __init__(self, deaths: int) -> None:
+        super().__init__(deaths)
+        self.deaths = deaths
+
+
+class Delivery:
+    """Delivery of one batch; used once, in the client's event loop.
+
+    Parameters
+    ----------
+    send : runs the batch on a worker; raises WorkerLostError
+    call, batch : work and items; times : of such work
+    straggler_seconds : the batch is not sent to a second worker sooner
+    deaths : of workers over this batch so far
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        membership: Membership,
+        call: BatchCall,
+        batch: Batch,
+        times: BatchTimes,
+        straggler_seconds: float,
+        deaths: int = 0,
+    ) -> None:
+        self._send = send
+        self._membership = membership
+        self._call = call
+        self._batch = batch
+        self._times = times
+        self._straggler_seconds = straggler_seconds
+        self._deaths = deaths
+        self._attempts: dict[asyncio.Task[BatchReply], str] = {}
+
+    async def run(self) -> BatchReply:
+        """Return the first answer.
+
+        Raises
+        ------
+        SplitError : to be run one by one instead
+        ExecutionError : no workers, or too many have died over this batch
+        SchedulerLostError, ImportError : see `by_task`, `by_handler`
+        """
+        begin = time.monotonic()
+        try:
+            while True:
+                if not self._attempts:
+                    self._attempt(await self._membership.choose(self._batch.address))
+                done, _ = await asyncio.wait(
+                    self._attempts, timeout=REFRESH_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                taken = time.monotonic() - begin
+                for task in done:
+                    reply = self._finish(task, taken)
+                    if reply is not None:
+                        return reply
+                if not done:
+                    await self._supervise(taken)
+        finally:
+            for task in self._attempts:
+                task.cancel()
+
+    def _attempt(self, address: str) -> None:
+        self._membership.busy[address] += 1
+        task = asyncio.get_running_loop().create_task(self._send(self._call, self._batch, address))
+        task.add_done_callback(lambda _: self._membership.release(address))
+        self._attempts[task] = address
+
+    def _finish(self, task: asyncio.Task[BatchReply], taken: float) -> BatchReply | None:
+        address = self._attempts.pop(task)
+        try:
+            reply = task.result()
+        except WorkerLostError as loss:
+            self._lose(address, loss.deaths)
+            return None
+        self._record(reply, taken)
+        for other, late in self._attempts.items():
+            self._membership.mark_late(other, late)
+        self._attempts.clear()
+        return reply
+
+    def _record(self, reply: BatchReply, taken: float) -> None:
+        """Record an answer, `taken` seconds after the batch was sent: its times, and log records of the worker."""
+        self._times.worked.append(reply.seconds)
+        self._times.taken.append(taken)
+        telemetry.record_work(reply.worker, taken, reply.seconds, reply.phases)
+        for level, text in reply.records:
+            logger.log(level, "%s (worker %s)", text, reply.worker)
+        if logger.isEnabledFor(logging.DEBUG):
+            named, worker, seconds = self._call.named(self._batch), reply.worker, reply.seconds
+            logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", self._call.label, named, worker, seconds, taken)
+
+    def _lose(self, address: str, deaths: int) -> None:
+        self._membership.mark_lost(address)
+        self._deaths += deaths
+        telemetry.record_loss(address)
+        if not deaths:
+            return
+        named = self._call.named(self._batch)
+        logger.warning("%s: worker %s is lost; its work (%s) is repeated elsewhere.", self._call.label, address, named)
+        if self._attempts:
+            return
+        if len(self._batch.positions) > 1:
+            raise SplitError(min(self._deaths, MOST_DEATHS - 1))
+        if self._deaths >= MOST_DEATHS:
+            raise ExecutionError(
+                f"{self._deaths} workers died one after another on {named}, mostly a sign of too little memory. "
+                "Start fewer workers on a machine, or ingest with fewer --rows-per-shard."
+            )
+
+    async def _supervise(self, taken: float) -> None:
+        """Cancel attempts on workers that left, and start a second attempt if the batch is overdue."""
+        await self._membership.refresh()
+        for task, address in list(self._attempts.items()):
+            if not self._membership.is_present(address):
+                del self._attempts[task]
+                task.cancel()
+                self._lose(address, 1)
+        if len(self._attempts) != 1 or not self._times.is_overdue(taken, self._straggler_seconds):
+            return
+        second = self._membership.idle_worker(set(self._attempts.values()))
+        if second is not None:
+            (first,) = self._attempts.values()
+            named = self._call.named(self._batch)
+            logger.warning(
+                "%s: %s: %.1f s on %s so far; also sent to %s.", self._call.label, named, taken, first, second
+            )
+            self._attempt(second)
+
+
+# Transport of the batches of a call to workers, by task or by handler, with a count of bytes.
+
+_REMEMBERED_TIMES = 64
+
+Carrier = Literal["auto", "task", "handler"]
+
+
+class Transport:
+    """Sender of batches to workers, and receiver of their answers.
+
+    Parameters
+    ----------
+    client : of distributed; address : of its scheduler
+    patience_seconds : to wait while there are no workers
+    straggler_seconds : a batch is never sent to a second worker sooner
+    carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
+    most_workers : to use; None: all
+    """
+
+    def __init__(
+        self, client: Any, address: str, patience_seconds: float, straggler_seconds: float,
+        carrier: Carrier = "auto", most_workers: int | None = None,
+    ) -> None:  # fmt: skip
+        self.traffic = Traffic()
+        self.carrier = carrier
+        self.processors = {processor()}
+        self._client = client
+        self._address = address
+        self._membership = Membership(client, address, patience_seconds, most_workers)
+        self._straggler_seconds = straggler_seconds
+        self._times: OrderedDict[str, BatchTimes] = OrderedDict()
+        self._holders: set[tuple[str, str]] = set()
+        self._with_handler: set[str] = set()
+        self._unreachable: set[str] = set()
+        self._warmed_up: set[str] = set()
+        self._warm_ups: set[Any] = set()
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """Return the workers of the last list."""
+        return self._membership.slots
+
+    def open(self, n_workers: int) -> None:
+        """Wait for this many workers, and start their imports."""
+        self._run(self._membership.wait_for_workers(n_workers))
+        self._warm_up()
+
+    def refresh(self) -> None:
+        """Refresh the list of workers if it is stale; raise ExecutionError if the scheduler is lost."""
+        if self._membership.is_stale():
+            self._run(self._membership.refresh())
+            self._warm_up()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        future = asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+        try:
+            future.result()
+        except SchedulerLostError as error:
+            raise self._scheduler_error(error) from error
+        finally:
+            future.cancel()
+
+    def _warm_up(self) -> None:
+        for address in set(self.slots) - self._warmed_up:
+            self._warmed_up.add(address)
+            self._warm_ups.add(self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False))
+        self.collect_processors()
+
+    def collect_processors(self) -> None:
+        """Collect the kinds of processors of workers that have warmed up."""
+        # polled, since a callback of Dask's would leave a thread that never ends
+        for future in [future for future in self._warm_ups if future.done()]:
+            self._warm_ups.discard(future)
+            kind = future.result() if future.status == "finished" else None
+            if kind is not None and kind not in self.processors:
+                self.processors.add(kind)
+                logger.warning(
+                    "Processors of several kinds take part (%s). The same model to the bit is promised on one kind "
+                    "only.",
+                    "; ".join(sorted(self.processors)),
+                )
+
+    def send(self, call: BatchCall, batches: Sequence[Batch]) -> Future[list[Answer]]:
+        """Return a future of the answers to batches, in no order.
+
+        It raises ExecutionError if there are no workers, they die again and again, the scheduler is lost, or a worker
+        cannot import the work.
+        """
+        return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
+
+    async def _deliver(self, call: BatchCall, batches: Sequence[Batch]) -> list[Answer]:
+        deliveries = [self._deliver_one(call, batch) for batch in batches]
+        if len(deliveries) == 1:
+            return await deliveries[0]
+        tasks = [asyncio.get_running_loop().create_task(delivery) for delivery in deliveries]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return [answer for some in answers for answer in some]
+
+    async def _deliver_one(self, call: BatchCall, batch: Batch, deaths: int = 0) -> list[Answer]:
+        times = self._times_of(call.packed.digest)
+        delivery = Delivery(self._send, self._membership, call, batch, times, self._straggler_seconds, deaths)
+        try:
+            return [(batch, await delivery.run())]
+        except SplitError as split:
+            # in turn: in parallel all workers might die at once, and the wrong shard be named
+            return [
+                answer
+                for single in single_batches(batch)
+                for answer in await self._deliver_one(call, single, split.deaths)
+            ]
+        except SchedulerLostError as error:
+            raise self._scheduler_error(error) from error
+        except ImportError as error:
+            raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
+
+    async def _send(self, call: BatchCall, batch: Batch, address: str) -> BatchReply:
+        digest, items = call.packed.digest, call.content(batch)
+        has_work = (address, digest) in self._holders
+        for content in (None, call.packed.content)[has_work is False :]:
+            message = BatchMessage(digest, content, items, call.value, call.label)
+            self.traffic = counted(self.traffic, sent=message.size_bytes)
+            reply = await self._by_either(address, message)
+            self.traffic = counted(self.traffic, received=len(reply.results))
+            if reply.known:
+                self._holders.add((reply.worker, digest))
+                return reply
+        raise WorkerLostError
+
+    async def _by_either(self, address: str, message: BatchMessage) -> BatchReply:
+        short = self.carrier == "handler" or (self.carrier == "auto" and self._times_of(message.digest).are_short())
+        if not short or address in self._unreachable:
+            return await by_task(self._client, address, message)
+        try:
+            return await by_handler(self._client, address, message, self._with_handler)
+        except UnreachableError:
+            # perhaps only the scheduler reaches it; if it is lost, the scheduler reports that
+            self._unreachable.add(address)
+            return await by_task(self._client, address, message)
+
+    def _scheduler_error(self, error: SchedulerLostError) -> ExecutionError:
+        return ExecutionError(
+            f"The Dask scheduler at {self._address} no longer answers ({reason_of(error)}). "
+            "Check that it runs, and start again."
+        )
+
+    def _times_of(self, digest: str) -> BatchTimes:
+        """Return the times of the latest batches of some work."""
+        times = self._times.setdefault(digest, BatchTimes())
+        self._times.move_to_end(digest)
+        while len(self._times) > _REMEMBERED_TIMES:
+            self._times.popitem(last=False)
+        return times
+
+    def close(self) -> None:
+        """Cancel what is pending."""
+        self._warm_ups.clear()
+        with suppress(TimeoutError, RuntimeError):
+            asyncio.run_coroutine_threadsafe(self._membership.cancel_pending(), self._client.loop.asyncio_loop).result(
+                5.0
+            )
+
 
 # Transfer of extensions to workers.
 
-NAME = "okl-extensions"
+EXTENSIONS = "okl-extensions"
 
 
 class ExtensionFiles(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
-    """Has a worker run files. sent : by module, see okl.foundation.plugins"""
+    """Plugin that runs extension files in a worker. sent : by module, see okl.foundation.plugins"""
 
     def __init__(self, sent: Mapping[str, SourceFile]) -> None:
         self.sent = dict(sent)
 
     def setup(self, worker: Any) -> None:
-        """Set up a worker that is connected or has just connected."""
+        """Run the files in a worker."""
         adopt(self.sent)
-
-
-class ExtensionTransfer:
-    """Sees to it that workers have what this process has. client : of their scheduler"""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._sent: set[str] = set()
-
-    def bring(self) -> None:
-        """Send the files that have run here since the last time; waits until all workers have run them."""
-        here = files()
-        if set(here) - self._sent:
-            self._client.register_plugin(ExtensionFiles(here), name=f"{NAME}-{'-'.join(sorted(here))[-64:]}")
-            self._sent |= set(here)
 
 
 # The executor: results in shard order, merged by the caller.
 #
-# Between rounds only small values travel, never rows.
+# Between rounds only small values are sent, never rows.
 
 AHEAD_PER_WORKER = 2
 
 
 class DaskExecution:
-    """Runs shards and items on Dask workers, streams in this process; a context manager that ends what it started.
+    """Executor of shards and items on Dask workers, and of streams in this process; a context manager.
 
     Parameters
     ----------
     n_workers : int >= 1, processes to start on this machine; or
     address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths; or
     cluster : path of a file that names a class of clusters, see `okl.distributed.opening`
-    tls : folder with ca.pem, cert.pem and key.pem, for connections that refuse whoever has none of that authority
+    tls : folder with ca.pem, cert.pem and key.pem, for connections with mutual TLS
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
-    patience_seconds : how long to wait when there is no worker at all
-    straggler_seconds : work that takes this long, and several times as long as elsewhere, is also done elsewhere
-    carrier : "auto": rounds go by Dask tasks at first, then, if they are short, by lines to workers that were started
-        here, by handlers to others; "task", "handler": always
-    most_workers : int >= 1, to use of those who are there; None: all
+    patience_seconds : to wait while there are no workers
+    straggler_seconds : a batch that takes this long, and several times as long as others, is sent to a second worker
+    carrier : "auto": Dask tasks at first, then handlers for work that is short; "task", "handler": always these
+    most_workers : int >= 1, to use; None: all
     run : name of the run, for the log
 
     Attributes
     ----------
-    address : of the scheduler, to which others may connect
+    address : of the scheduler
 
     Raises
     ------
@@ -119,69 +752,67 @@ class DaskExecution:
     ) -> None:
         with ExitStack() as stack:
             self._run = f"run {run}, " if run else ""
-            self._calls, self._homes = 0, ShardAssignment()
+            self._calls, self._assignment = 0, ShardAssignment()
             self._work: Callable[..., Any] | None = None
             self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silenced())
-            joined = join(stack, n_workers, address, cluster, tls)
-            self.address = joined.address
-            client = open_client(self.address, joined.security, tls)
+            connection = connect_to_cluster(stack, n_workers, address, cluster, tls)
+            self.address = connection.address
+            client = open_client(self.address, connection.security, tls)
             stack.callback(client.close)
-            self._client, self._extensions = client, ExtensionTransfer(client)
-            self._courier = Transport(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
-            stack.callback(self._courier.close)
-            self._courier.open(joined.wanted)
-            # whoever asks for certificates wants them at every connection
-            self._express = None if joined.folder is None or tls else Express(self._courier, joined.folder)
-            if self._express is not None:
-                stack.callback(self._express.close)
+            self._client, self._sent_extensions = client, set[str]()
+            self._transport = Transport(
+                client, self.address, patience_seconds, straggler_seconds, carrier, most_workers
+            )
+            stack.callback(self._transport.close)
+            self._transport.open(connection.n_workers)
             self._performance = PerformanceReport(client)
-            check_versions(client.run(versions, plugins.packages(), workers=list(self._courier.slots)))
+            check_versions(client.run(versions, plugins.packages(), workers=list(self._transport.slots)))
             self._stack = stack.pop_all()
 
     @property
     def n_workers(self) -> int:
-        """Workers when last looked at."""
-        return len(self._courier.slots)
+        """Return the number of workers in the last list."""
+        return len(self._transport.slots)
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process for `stream` and the learner behind it."""
+        """Return the threads of this process for `stream` and the learner that uses it."""
         return self._local.n_threads
 
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the limit of the worker with the least memory; None without limits."""
-        return memory_limit(self._client, list(self._courier.slots))
+        return memory_limit(self._client, list(self._transport.slots))
 
     def hold(self, limit_bytes: int) -> None:
-        """Bound the decoded rows that each worker, here or to come, holds between rounds, as long as this is open."""
-        hold(self._client, limit_bytes)
-        self._stack.callback(hold_as_before, self._client)
+        """Bound the decoded rows that each present or future worker holds between rounds, until this is closed."""
+        limit_rows(self._client, limit_bytes)
+        self._stack.callback(unlimit_rows, self._client)
 
     @property
     def traffic(self) -> Traffic:
-        """Rounds, and pickled bytes of work, shards, values and results so far."""
-        return self._courier.traffic
+        """Return the rounds, and the pickled bytes of work, shards, values and results so far."""
+        return self._transport.traffic
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """Kinds of processors that take part, as far as workers have told; this process's is one."""
-        self._courier.meet()
-        return tuple(sorted(self._courier.processors))
+        """Return the kinds of processors of this process and of the workers that have warmed up."""
+        self._transport.collect_processors()
+        return tuple(sorted(self._transport.processors))
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
-        """Rows in order, read ahead by threads of this process; see `LocalExecution.stream`."""
+        """Yield rows in order, read ahead by threads of this process; see `LocalExecution.stream`."""
         return self._local.stream(data, windows, first, last, precision)
 
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
-        """Learn every shard from one value, on the workers; merge the results here, in shard order."""
+        """Train on every shard from one value, on the workers; merge the results here, in shard order."""
         return self._round("mix", work, shards, value, merge)
 
     def sum(
@@ -191,19 +822,19 @@ class DaskExecution:
         return self._round("sum", work, shards, value, merge)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Work on independent items, on the workers; results in the order of the items.
+        """Run work on independent items, on the workers; yield results in the order of the items.
 
-        At most two batches a worker are on their way at once, each of at most four items.
+        At most two batches a worker are pending at once, each of at most four items.
         """
         self._calls += 1
         call = BatchCall(self._pack(work), items, label=f"{self._run}map {self._calls}")
-        self._courier.look()
+        self._transport.refresh()
         upcoming = iter(in_sequence(len(items), self.n_workers))
         waiting: deque[Future[list[Answer]]] = deque()
         try:
             while True:
                 while len(waiting) < AHEAD_PER_WORKER * max(1, self.n_workers) and (batch := next(upcoming, None)):
-                    waiting.append(self._courier.send(call, [batch]))
+                    waiting.append(self._transport.send(call, [batch]))
                 if not waiting:
                     return
                 with telemetry.Span(WAIT):
@@ -223,38 +854,41 @@ class DaskExecution:
         from okl.compiled.jit import one_blas_thread
 
         self._calls += 1
-        courier = self._courier
-        courier.traffic = counted(courier.traffic, rounds=1)
+        transport = self._transport
+        transport.traffic = counted(transport.traffic, rounds=1)
         content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
         call = BatchCall(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
-        courier.look()
-        begun = time.perf_counter()
-        batches, answers = self._homes.place(shards, courier.slots), list[Answer]()
-        if self._express is not None:
-            answers, batches = self._express.deliver(call, batches)
-        if batches:
-            sent = courier.send(call, batches)
-            try:
-                answers += sent.result()
-            finally:
-                sent.cancel()
-        telemetry.waited(begun, max((reply.seconds for _, reply in answers), default=0.0))
-        self._homes.note(shards, ((batch, reply.worker) for batch, reply in answers))
+        transport.refresh()
+        begin = time.perf_counter()
+        sent = transport.send(call, self._assignment.assign(shards, transport.slots))
+        try:
+            answers = sent.result()
+        finally:
+            sent.cancel()
+        telemetry.record_wait(begin, max((reply.seconds for _, reply in answers), default=0.0))
+        self._assignment.note(shards, ((batch, reply.worker) for batch, reply in answers))
         with one_blas_thread():
             return merge(in_order(answers, len(shards)))
 
     def _pack(self, work: Callable[..., Any]) -> Packed:
         if work is not self._work:
-            self._extensions.bring()
+            self._send_extensions()
             self._work, self._packed = work, pack(work)
         return self._packed
 
+    def _send_extensions(self) -> None:
+        """Send the extension files that have run here since the last call; wait until all workers have run them."""
+        here = files()
+        if set(here) - self._sent_extensions:
+            self._client.register_plugin(ExtensionFiles(here), name=f"{EXTENSIONS}-{'-'.join(sorted(here))[-64:]}")
+            self._sent_extensions |= set(here)
+
     def performance_page(self) -> str | None:
-        """Dask's performance report since this was opened, as an HTML page; None without bokeh."""
+        """Return Dask's performance report since this was opened, as an HTML page; None without bokeh."""
         return self._performance.page()
 
     def close(self) -> None:
-        """End the workers that were started here, leave the others, join all threads."""
+        """Stop the workers that were started here, disconnect from others, join all threads."""
         self._stack.close()
 
     def __enter__(self) -> DaskExecution:

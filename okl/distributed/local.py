@@ -21,10 +21,10 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import memory_bytes, processor
 from okl.data.order import Window
-from okl.data.reading import expect_window, window_jobs
+from okl.data.reading import prefetch_window, window_jobs
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ExecutionError
-from okl.foundation.telemetry import READ, WAIT, Span, at_shard, summed, worked
+from okl.foundation.telemetry import READ, WAIT, Span, log_shard, record_work, summed
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 
@@ -35,10 +35,10 @@ Job = Callable[[], None]
 Plan = Callable[[Dataset, Window, FloatArray, NDArray[np.float64]], Sequence[Job]]
 
 
-def _stand_back() -> None:
-    """Let the learner have the cores: a reader takes what it leaves, and all of them while it waits for a window.
+def _lower_priority() -> None:
+    """Give readers the lowest priority: they use cores that the learner leaves idle.
 
-    Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait for it.
+    Learner threads take turns; one that loses its core to a reader delays all others.
     """
     if sys.platform == "linux":  # elsewhere priorities belong to processes
         os.setpriority(os.PRIO_PROCESS, get_native_id(), LEAST_PRIORITY)
@@ -46,7 +46,7 @@ def _stand_back() -> None:
 
 @dataclass
 class _Buffer:
-    """Room for the largest window of a plan; the call that plans its jobs, and through it the jobs that fill it."""
+    """Arrays for the largest window of a plan, and the future of the jobs that fill them."""
 
     inputs: FloatArray
     targets: NDArray[np.float64]
@@ -55,7 +55,7 @@ class _Buffer:
     planned: Future[list[Future[None]]] | None = None
 
     def stop(self) -> None:
-        """Wait until nobody writes here any more: a job that has not begun never will."""
+        """Cancel pending jobs and wait for running ones: no thread writes to the buffer afterwards."""
         if self.planned is not None and not self.planned.cancel():
             wait([self.planned])
             if self.planned.exception() is None:
@@ -65,7 +65,7 @@ class _Buffer:
         self.planned, self.window = None, -1
 
     def finish(self) -> Rows:
-        """Wait until the buffer is full, and look at it; the first failure of a job is raised."""
+        """Wait until the buffer is full, and return its rows; raise the first error of a job."""
         try:
             if self.planned is not None:
                 for job in wait(self.planned.result(), return_when=FIRST_EXCEPTION).done:
@@ -77,27 +77,27 @@ class _Buffer:
 
 
 class ReadAhead:
-    """Hands out the windows of a plan in order; while one is looked at, the next one is being filled.
+    """Reader of the windows of a plan in order, one window ahead of the learner.
 
-    Never more than two windows are in memory. Asking for anything but the next window of the same plan starts over,
-    which costs time and nothing else. Made for one consumer: what was handed out last is written over afterwards.
+    At most two windows are in memory. A request for any other window than the next one starts over, which only costs
+    time. For one consumer: the next request overwrites the rows returned last.
 
-    plan : lists the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
-    n_threads : readers; the machine shares its cores between them and the learner
+    plan : returns the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
+    n_threads : readers, which share the cores with the learner
     """
 
     def __init__(self, plan: Plan, n_threads: int) -> None:
         self._plan = plan
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_stand_back)
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_lower_priority)
         self._data: Dataset | None = None
         self._windows: Sequence[Window] = ()
         self._precision: Precision = "float32"
         self._buffers: list[_Buffer] = []
 
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
-        """Rows of windows[position], valid until the next call; windows[position + 1] is in flight when it returns.
+        """Return the rows of windows[position], valid until the next call, and start to read windows[position + 1].
 
-        Raises what a reader raised: DataError for a shard that is missing, damaged or holds bad values.
+        Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         if not self._same(data, windows, precision):
             self._start(data, windows, precision)
@@ -106,7 +106,7 @@ class ReadAhead:
             self.stop()
             current = self._buffers[0]
             self._fill(current, position)
-        with Span(READ):  # what is left of it: readers read while the learner learns
+        with Span(READ):  # the remaining time: readers run in parallel with the learner
             rows = current.finish()
         if position + 1 < len(windows):
             self._fill(self._other(current), position + 1)
@@ -115,7 +115,7 @@ class ReadAhead:
     def _same(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> bool:
         if self._data is None or precision != self._precision:
             return False
-        # identity first: comparing a long plan for every window would cost its length squared in a pass
+        # identity first: comparing a long plan for every window would take quadratic time
         return (data is self._data or data == self._data) and (windows is self._windows or windows == self._windows)
 
     def _start(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> None:
@@ -124,7 +124,7 @@ class ReadAhead:
         shape = (rows, data.schema.n_features)
         fits = self._buffers and self._buffers[0].inputs.dtype == precision and self._buffers[0].inputs.shape[0] >= rows
         if not fits or self._buffers[0].inputs.shape[1] != shape[1]:
-            self._buffers = []  # first let go of the old ones: never four at a time
+            self._buffers = []  # free the old buffers first: never four at a time
             self._buffers = [_Buffer(np.empty(shape, precision), np.empty(rows)) for _ in range(min(2, len(windows)))]
         elif len(self._buffers) < min(2, len(windows)):
             room = self._buffers[0].inputs.shape
@@ -143,18 +143,18 @@ class ReadAhead:
         buffer.window, buffer.rows = position, window.rows
 
         def plan() -> list[Future[None]]:
-            # by a reader: drawing the permutation of a window takes milliseconds, which the learner would wait for
+            # in a reader thread: drawing the permutation of a window takes milliseconds
             return [self._pool.submit(job) for job in self._plan(data, window, inputs, targets)]
 
         buffer.planned = self._pool.submit(plan)
 
     def stop(self) -> None:
-        """Give up what is in flight; the buffers stay."""
+        """Cancel pending reads; keep the buffers."""
         for buffer in self._buffers:
             buffer.stop()
 
     def close(self) -> None:
-        """Join the readers and let go of the buffers."""
+        """Join the readers and free the buffers."""
         self.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._buffers, self._data, self._windows = [], None, ()
@@ -162,24 +162,23 @@ class ReadAhead:
 
 # Reading in turn with a learner that uses every core.
 #
-# Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait. So what a
-# reader takes from a busy machine, it takes from every learner at once. Waiting for the disk is another matter: the
-# system is told of the next window beforehand and brings it in meanwhile.
+# Learner threads take turns; one that loses its core to a reader delays all others. So windows are read between calls
+# of the learner, and only the transfer from disk to the page cache runs ahead.
 
 
 class ReadInTurn:
-    """Hands out the windows of a plan, each read when it is asked for, into one buffer that is used again and again.
+    """Reader of the windows of a plan on request, into one buffer.
 
-    Made for one consumer: what was handed out last is written over afterwards.
+    For one consumer: the next request overwrites the rows returned last.
 
-    plan : lists the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
-    expect : is told of the window after the one asked for, beforehand
-    n_threads : readers, the calling thread among them
+    plan : returns the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
+    prefetch : called with the window after the requested one
+    n_threads : readers, including the calling thread
     """
 
-    def __init__(self, plan: Plan, expect: Callable[[Dataset, Window], None], n_threads: int) -> None:
+    def __init__(self, plan: Plan, prefetch: Callable[[Dataset, Window], None], n_threads: int) -> None:
         self._plan = plan
-        self._expect = expect
+        self._prefetch = prefetch
         self._n_threads = n_threads
         self._data: Dataset | None = None
         self._windows: Sequence[Window] = ()
@@ -188,25 +187,25 @@ class ReadInTurn:
         self._room: Rows | None = None
 
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
-        """Rows of windows[position], valid until the next call.
+        """Return the rows of windows[position], valid until the next call.
 
-        Raises what a job raised: DataError for a shard that is missing, damaged or holds bad values.
+        Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         window = windows[position]
-        if windows is not self._windows:  # looking for it each time would cost a long plan's length squared
+        if windows is not self._windows:  # a maximum for every window would take quadratic time in a long plan
             self._windows, self._most_rows = windows, max(window.rows for window in windows)
-        room = self._room_for(self._most_rows, data.schema.n_features, precision)
+        room = self._buffer_for(self._most_rows, data.schema.n_features, precision)
         rows = Rows(room.inputs[: window.rows], room.targets[: window.rows])
         if window != self._window or (data is not self._data and data != self._data):
             self._window = None
             if position + 1 < len(windows):
-                self._expect(data, windows[position + 1])
+                self._prefetch(data, windows[position + 1])
             with Span(READ):
                 self._read(deque(self._plan(data, window, *rows)))
             self._data, self._window = data, window
         return rows
 
-    def _room_for(self, rows: int, n_features: int, precision: Precision) -> Rows:
+    def _buffer_for(self, rows: int, n_features: int, precision: Precision) -> Rows:
         room = self._room
         if (
             room is None
@@ -214,7 +213,7 @@ class ReadInTurn:
             or room.inputs.shape[1] != n_features
             or len(room.targets) < rows
         ):
-            self.close()  # first let go of the old one: never two at a time
+            self.close()  # free the old buffer first: never two at a time
             room = self._room = Rows(np.empty((rows, n_features), precision), np.empty(rows))
         return room
 
@@ -231,7 +230,7 @@ class ReadInTurn:
         run_threads(min(self._n_threads, len(jobs)), work, release=jobs.clear)
 
     def close(self) -> None:
-        """Let go of the buffer."""
+        """Free the buffer."""
         self._room = self._data = self._window = None
         self._windows = ()
 
@@ -242,25 +241,25 @@ MOST_THREADS = 4
 
 
 def default_threads() -> int:
-    """The cores that this process may run on, at most 4: more readers and learners gain nothing."""
+    """Return the number of cores of this process, at most 4: more readers and learners are not faster."""
     return min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
-    """Work on a shard or item in a thread of the pool, whose time is a lane of the timeline; its name in the log."""
-    at_shard(item.path if isinstance(item, Shard) else "")
+    """Run work on a shard or item in a thread of the pool; record its time in the timeline, its name in the log."""
+    log_shard(item.path if isinstance(item, Shard) else "")
     begun = perf_counter()
     try:
         with summed() as phases:
             return work(item, *arguments)
     finally:
-        at_shard("")
+        log_shard("")
         seconds = perf_counter() - begun
-        worked(current_thread().name.replace("okl-work_", "thread "), seconds, seconds, phases)
+        record_work(current_thread().name.replace("okl-work_", "thread "), seconds, seconds, phases)
 
 
 class LocalExecution:
-    """Runs everything in this process, with threads; a context manager that joins them when it is left.
+    """Executor of all work in threads of this process; a context manager that joins them at the end.
 
     Parameters
     ----------
@@ -283,30 +282,30 @@ class LocalExecution:
         return memory_bytes()
 
     def hold(self, limit_bytes: int) -> None:
-        """Bound the decoded rows that this process holds between rounds, until this is closed."""
+        """Bound the decoded rows that this process caches between rounds, until this is closed."""
         cache = process_cache()
         self._held_before = self._held_before or cache.limit_bytes
         cache.limit(min(limit_bytes, self._held_before))
 
     @property
     def traffic(self) -> Traffic:
-        """Rounds so far; no byte leaves the process."""
+        """Return the rounds so far, with zero bytes."""
         return Traffic(rounds=self._rounds)
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """The kind of this machine's processor."""
+        """Return the kind of this machine's processor."""
         return (processor(),)
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
-        """Rows of windows[first:last] in order; the next window is always being read, beyond last and between calls.
+        """Yield the rows of windows[first:last] in order; the next window is read ahead, beyond last and between calls.
 
-        A call that goes on where the last one stopped, with the same data, windows and precision, finds its first
-        window in flight. Two windows are in memory at most. What is yielded is valid until the next one is asked for.
+        A call that continues the last one, with the same data, windows and precision, uses the window that was read
+        ahead. At most two windows are in memory. Yielded rows are valid until the next request.
 
-        Raises DataError, from a reader, for a shard that is missing or damaged or holds bad values.
+        Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         for position in range(first, last):
             yield self._readers().take(data, windows, position, precision)
@@ -314,21 +313,21 @@ class LocalExecution:
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
-        """Learn every shard from one value, several at once; merge the results, given in shard order."""
+        """Train on every shard from one value, several at once; merge the results in shard order."""
         return self._round(work, shards, value, merge)
 
     def sum(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
-        """Evaluate every shard at one value, several at once; merge the results, given in shard order."""
+        """Evaluate every shard at one value, several at once; merge the results in shard order."""
         return self._round(work, shards, value, merge)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Work on independent items, n_threads at once; results in the order of the items.
+        """Run work on independent items, n_threads at once; yield results in the order of the items.
 
-        At most n_threads + 2 items are begun and not yet handed out, so that results do not pile up.
+        At most n_threads + 2 items are pending or unread, which bounds the memory of results.
         """
-        from okl.compiled.jit import one_blas_thread  # numba: a second that `okl describe` need not pay
+        from okl.compiled.jit import one_blas_thread  # numba: a second that `okl describe` does not need
 
         waiting: deque[Future[Result]] = deque()
         upcoming = iter(items)
@@ -375,7 +374,7 @@ class LocalExecution:
             if spare > 0:
                 self._reader = ReadAhead(window_jobs, min(spare, self.n_threads))
             else:
-                self._reader = ReadInTurn(window_jobs, expect_window, self.n_threads)
+                self._reader = ReadInTurn(window_jobs, prefetch_window, self.n_threads)
         return self._reader
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -385,11 +384,11 @@ class LocalExecution:
         return self._pool
 
     def performance_page(self) -> None:
-        """There is no cluster."""
+        """Return None: there is no cluster."""
         return
 
     def close(self) -> None:
-        """Join all threads: work that has not begun is dropped, work that runs is waited for."""
+        """Cancel pending work, wait for running work, and join all threads."""
         self._closed = True
         if self._held_before is not None:
             process_cache().limit(self._held_before)

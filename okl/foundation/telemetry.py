@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Observer(Protocol):
-    """Someone who watches a run; every call must return within microseconds, as it is made from the learning loop."""
+    """Observer of a run. Every call must return within microseconds, since the training loop makes it."""
 
     def stage(self, name: str) -> None:
-        """A stage begins, such as `learn`; the one before it is over."""
+        """Report that a stage begins, such as `learn`, and that the previous one has ended."""
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Report progress: `done` of `total` rows of this stage (0: unknown), and `metrics` so far, such as
@@ -26,26 +26,24 @@ class Observer(Protocol):
         """
 
     def finish(self) -> None:
-        """The run is over, well or badly; nothing more will come. A second call does nothing."""
+        """Report that the run has ended, successfully or not. A second call has no effect."""
 
 
 class NullObserver:
-    """An observer that looks away."""
+    """Observer that ignores all calls."""
 
     def stage(self, name: str) -> None:
         """Ignore the stage."""
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Report progress: `done` of `total` rows of this stage (0: unknown), and `metrics` so far, such as
-        `mistake_rate`.
-        """
+        """Ignore the progress."""
 
     def finish(self) -> None:
         """Ignore the end."""
 
 
 class WatchedRun(Protocol):
-    """A run whose stages are methods without arguments; `close` frees what it holds, and removes what is incomplete."""
+    """Run whose stages are methods without arguments; `close` frees its resources and removes incomplete files."""
 
     @property
     def observer(self) -> Observer: ...
@@ -56,7 +54,7 @@ class WatchedRun(Protocol):
 
 
 def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
-    """Perform the stages in order, and close the run whatever happens; its result."""
+    """Perform the stages in order, close the run in any case, and return its result."""
     try:
         for stage in stages:
             run.observer.stage(stage)
@@ -69,55 +67,55 @@ def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
 
 # Logging with the run and the shard of each record.
 #
-# A worker's records go to Dask's own log of that worker, under `distributed.worker.okl`; warnings are also carried
-# back with the answer, and logged here. Each record has the attributes `run` and `shard`, and begins with them.
+# A worker writes records to Dask's log of that worker, under `distributed.worker.okl`; its reply also contains the
+# warnings, which are logged here. Each record has the attributes `run` and `shard`, and begins with them.
 
-MOST_TOLD = 20  # warnings that one answer carries back
+MOST_RECORDS = 20  # warnings in one reply
 WORKER_LOGGER = "distributed.worker.okl"
 
-Told = list[tuple[int, str]]
+LogRecords = list[tuple[int, str]]
 """Level and text of each warning."""
 
 
-class _Here(threading.local):
+class _LogContext(threading.local):
     """State of a thread: its call and shard, and the list that collects its warnings, if any."""
 
     def __init__(self) -> None:
         self.call = ""
         self.shard = ""
-        self.told: Told | None = None
+        self.records: LogRecords | None = None
 
 
-_here = _Here()
+_context = _LogContext()
 _run = ""
 
 
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose records say of which run and shard they are."""
+    """Logger whose records contain the run and the shard."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Put run and shard before the message, and into the record, unless it begins with its run already."""
-        run = _here.call.removeprefix("run ").rpartition(", ")[0] or _run
-        kwargs["extra"] = {"run": run, "shard": _here.shard} | dict(kwargs.get("extra") or {})
-        where = _where()
-        if not where or str(msg).startswith("%s: "):  # which is a call's label
+        """Add run and shard to the message and to the record, unless the message begins with its run already."""
+        run = _context.call.removeprefix("run ").rpartition(", ")[0] or _run
+        kwargs["extra"] = {"run": run, "shard": _context.shard} | dict(kwargs.get("extra") or {})
+        prefix = _prefix()
+        if not prefix or str(msg).startswith("%s: "):  # the label of a call
             return msg, kwargs
-        return f"{where.replace('%', '%%')}: {msg}", kwargs
+        return f"{prefix.replace('%', '%%')}: {msg}", kwargs
 
 
-def _where() -> str:
-    call = _here.call or (f"run {_run}" if _run else "")
-    return ", ".join(filter(None, [call, _here.shard]))
+def _prefix() -> str:
+    call = _context.call or (f"run {_run}" if _run else "")
+    return ", ".join(filter(None, [call, _context.shard]))
 
 
 def run_logger(name: str = "okl") -> RunLogger:
-    """The logger of a name, as a `RunLogger`."""
+    """Return the logger of a name, as a `RunLogger`."""
     return RunLogger(logging.getLogger(name), {})
 
 
 @contextmanager
 def naming(run: str) -> Iterator[None]:
-    """Name the run that this process is at, until the end of the block."""
+    """Set the name of the run in log records of this process, until the end of the block."""
     global _run
     before, _run = _run, run
     try:
@@ -126,47 +124,47 @@ def naming(run: str) -> Iterator[None]:
         _run = before
 
 
-def at_shard(name: str) -> None:
-    """Name the shard or item that this thread works on from here on."""
-    _here.shard = name
+def log_shard(name: str) -> None:
+    """Set the name of the shard or item in log records of this thread."""
+    _context.shard = name
 
 
 @contextmanager
-def at_call(call: str) -> Iterator[Told]:
-    """Name the call that this thread of a worker works on, such as "run NAME, mix 12", and collect its warnings."""
+def log_context(call: str) -> Iterator[LogRecords]:
+    """Set the call in log records of this thread, such as "run NAME, mix 12", and collect its warnings."""
     logger = logging.getLogger("okl")
-    if not any(isinstance(handler, _Worker) for handler in logger.handlers):
-        logger.addHandler(_Worker())
-    before = _here.call, _here.shard, _here.told
-    _here.call, _here.shard, _here.told = call, "", []
+    if not any(isinstance(handler, _WorkerHandler) for handler in logger.handlers):
+        logger.addHandler(_WorkerHandler())
+    before = _context.call, _context.shard, _context.records
+    _context.call, _context.shard, _context.records = call, "", []
     try:
-        yield _here.told
+        yield _context.records
     finally:
-        _here.call, _here.shard, _here.told = before
+        _context.call, _context.shard, _context.records = before
 
 
-def tell_failure(failure: Exception) -> None:
-    """Log a failure on a worker, in its own log only: the caller raises it."""
-    logging.getLogger(WORKER_LOGGER).error("%s failed: %s: %s", _where(), type(failure).__name__, failure)
+def log_failure(failure: Exception) -> None:
+    """Log a failure on a worker, in the log of the worker only: the caller raises the error."""
+    logging.getLogger(WORKER_LOGGER).error("%s failed: %s: %s", _prefix(), type(failure).__name__, failure)
 
 
-class _Worker(logging.Handler):
-    """In a worker process: what okl logs goes to Dask's log of the worker, and warnings to whoever asked for work."""
+class _WorkerHandler(logging.Handler):
+    """Handler in a worker process: writes records to Dask's log of the worker, and collects warnings for the caller."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         logging.getLogger(WORKER_LOGGER).log(record.levelno, "%s", text)
-        if record.levelno >= logging.WARNING and _here.told is not None and len(_here.told) < MOST_TOLD:
-            _here.told.append((record.levelno, text))
+        if record.levelno >= logging.WARNING and _context.records is not None and len(_context.records) < MOST_RECORDS:
+            _context.records.append((record.levelno, text))
 
 
 # The timeline: read, map, learn, wait and network, of this process and of each worker.
 #
-# The seconds of a run fall into a bounded number of buckets of equal length, which double when it goes on.
+# The seconds of a run are counted in a bounded number of buckets, whose length doubles when the run exceeds them.
 
 READ, MAP, LEARN, WAIT, NETWORK, OTHER = "read", "map", "learn", "wait", "network", "other"
 PHASES = (READ, MAP, LEARN, WAIT, NETWORK, OTHER)
-LEARNING = "learn"  # the stage whose rest, after reading and mapping, is learning
+LEARNING = "learn"  # in this stage, time outside other phases counts as learning
 DRIVER = "driver"
 MOST_BUCKETS = 256
 FIRST_WIDTH_SECONDS = 1 / 64
@@ -184,7 +182,7 @@ class TimelineCell(NamedTuple):
 
 @dataclass
 class Stage:
-    """A stage of a run, and when it began and ended (perf_counter)."""
+    """Stage of a run, with its begin and end (perf_counter)."""
 
     name: str
     begun: float
@@ -192,12 +190,12 @@ class Stage:
 
 
 class Timeline:
-    """The record of a run; used by any thread.
+    """Seconds of a run by stage, bucket, lane and phase; thread-safe.
 
     Attributes
     ----------
-    begun : when it began (perf_counter); width : seconds of a bucket
-    owner : the thread whose spans are the driver's: whoever began the last stage
+    begun : begin of the run (perf_counter); width : seconds of a bucket
+    owner : the thread whose spans count for the driver: the one that began the last stage
     """
 
     def __init__(self) -> None:
@@ -208,11 +206,11 @@ class Timeline:
         self._lock = threading.Lock()
         self._cells: defaultdict[tuple[int, int, str, str], float] = defaultdict(float)
         self._first: dict[str, float] = {}
-        self._gone: dict[str, float] = {}
+        self._lost: dict[str, float] = {}
         self._until: dict[str, float] = {}
 
     def stage(self, name: str) -> None:
-        """Begin a stage; the one before it ends."""
+        """Begin a stage and end the previous one."""
         now = perf_counter()
         self.finish(now)
         self.owner = threading.get_ident()
@@ -224,7 +222,7 @@ class Timeline:
             self.stages[-1].ended = min(self.stages[-1].ended, perf_counter() if now is None else now)
 
     def add(self, lane: str, phase: str, begun: float, ended: float, seconds: float) -> None:
-        """Count seconds of a phase, spread evenly from begun to ended (perf_counter), to the stage that runs."""
+        """Count seconds of a phase, spread evenly from begun to ended (perf_counter), for the current stage."""
         if not self.stages or seconds <= 0.0:
             return
         begun = max(begun, self.stages[-1].begun)
@@ -240,15 +238,15 @@ class Timeline:
                 share = inside / (stop - start) if stop > start else 1.0
                 self._cells[at, bucket, lane, phase] += seconds * share
 
-    def worked(self, lane: str, now: float, taken: float, seconds: float, phases: Mapping[str, float]) -> None:
-        """See the function of this name in okl.foundation.telemetry."""
+    def add_work(self, lane: str, now: float, taken: float, seconds: float, phases: Mapping[str, float]) -> None:
+        """Count a reply; see `record_work`."""
         if not self.stages:
             return
-        begun = max(now - taken, self._until.get(lane, 0.0))  # what it was given before came first
+        begun = max(now - taken, self._until.get(lane, 0.0))  # earlier requests were served first
         self._until[lane] = now
-        self._gone.pop(lane, None)
+        self._lost.pop(lane, None)
         seconds = min(seconds, now - begun)
-        away = (now - begun - seconds) / 2  # half of it on the way there
+        away = (now - begun - seconds) / 2  # half of it before the work
         self.add(lane, NETWORK, begun, begun + away, away)
         for phase, own in phases.items():
             self.add(lane, phase, begun + away, now - away, own)
@@ -256,36 +254,38 @@ class Timeline:
         self.add(lane, rest, begun + away, now - away, seconds - sum(phases.values()))
         self.add(lane, NETWORK, now - away, now, away)
 
-    def gone(self, lane: str) -> None:
-        """See the function of this name in okl.foundation.telemetry."""
-        self._gone[lane] = perf_counter()
+    def mark_lost(self, lane: str) -> None:
+        """Note that a worker was lost."""
+        self._lost[lane] = perf_counter()
 
     def lanes(self) -> list[str]:
-        """The driver, then workers or threads in the order in which they were first heard of."""
-        found = sorted(self._first, key=lambda lane: self._first[lane])
-        return [DRIVER, *(lane for lane in found if lane != DRIVER)]
+        """Return the driver, then workers or threads in the order of their first records."""
+        ordered = sorted(self._first, key=lambda lane: self._first[lane])
+        return [DRIVER, *(lane for lane in ordered if lane != DRIVER)]
 
     def cells(self) -> list[TimelineCell]:
-        """All that is known, in order: what no span has counted is the driver's own work, or a worker's waiting."""
+        """Return all cells in order; time outside spans is work of the driver, or waiting of a worker."""
         with self._lock:
-            told, width, begun = dict(self._cells), self.width, self.begun
-        found = []
+            counted, width, begun = dict(self._cells), self.width, self.begun
+        cells = []
         for at, stage in enumerate(self.stages):
             first, last = (int((time - begun) / width) for time in (stage.begun, min(stage.ended, perf_counter())))
             for bucket in range(first, last + 1):
                 for lane in self.lanes():
-                    spent = {phase: told.get((at, bucket, lane, phase), 0.0) for phase in PHASES}
-                    spent[_rest_of(lane, stage.name)] += max(0.0, self._there(at, bucket, lane) - sum(spent.values()))
+                    spent = {phase: counted.get((at, bucket, lane, phase), 0.0) for phase in PHASES}
+                    spent[_rest_of(lane, stage.name)] += max(
+                        0.0, self._present_seconds(at, bucket, lane) - sum(spent.values())
+                    )
                     start = bucket * width
-                    found += [
+                    cells += [
                         TimelineCell(stage.name, start, lane, phase, spent[phase]) for phase in PHASES if spent[phase]
                     ]
-        return found
+        return cells
 
-    def _there(self, at: int, bucket: int, lane: str) -> float:
-        """Seconds of a bucket of a stage in which a lane was there."""
+    def _present_seconds(self, at: int, bucket: int, lane: str) -> float:
+        """Return the seconds of a bucket of a stage in which a lane was present."""
         stage = self.stages[at]
-        ended = min(stage.ended, perf_counter(), self._gone.get(lane, float("inf")))
+        ended = min(stage.ended, perf_counter(), self._lost.get(lane, float("inf")))
         begun = stage.begun if lane == DRIVER else max(stage.begun, self._first[lane])
         low, high = self.begun + bucket * self.width, self.begun + (bucket + 1) * self.width
         return max(0.0, min(high, ended) - max(low, begun))
@@ -306,12 +306,12 @@ def _rest_of(lane: str, stage: str) -> str:
 
 # Timers.
 #
-# A span is summed in the thread that spends it and carried back with a worker's reply; clocks of machines are never
-# compared. Without a record to write to, nothing is kept.
+# Spans are summed in their thread and returned with a worker's reply; clocks of machines are never compared. Without a
+# timeline, nothing is recorded.
 
 
 class _OpenSpans(threading.local):
-    """State of a thread: seconds of the spans inside the open one, and where its spans are summed, if anywhere."""
+    """State of a thread: seconds of the spans inside the open one, and the sums of its spans, if any."""
 
     def __init__(self) -> None:
         self.inner = 0.0
@@ -323,7 +323,7 @@ _recorder: Timeline | None = None
 
 
 class Span:
-    """Counts the time of a `with` block, without that of spans inside it, as a phase; costs a microsecond."""
+    """Context manager that counts its time, without that of inner spans, as a phase; costs a microsecond."""
 
     __slots__ = ("_begun", "_outer", "_phase")
 
@@ -356,7 +356,7 @@ def summed() -> Iterator[defaultdict[str, float]]:
 
 @contextmanager
 def recording(timeline: Timeline) -> Iterator[Timeline]:
-    """Record what this process and its workers do, until the end of the block."""
+    """Record phases of this process and its workers in a timeline, until the end of the block."""
     global _recorder
     before, _recorder = _recorder, timeline
     try:
@@ -365,14 +365,14 @@ def recording(timeline: Timeline) -> Iterator[Timeline]:
         _recorder = before
 
 
-def worked(lane: str, taken: float, seconds: float, phases: Mapping[str, float]) -> None:
-    """Note an answer that has just come: of the seconds taken, a worker (or thread) spent some, in such phases."""
+def record_work(lane: str, taken: float, seconds: float, phases: Mapping[str, float]) -> None:
+    """Record a reply received now: seconds taken in all, seconds on the worker (or thread), and phases of these."""
     if (recorder := _recorder) is not None:
-        recorder.worked(lane, perf_counter(), taken, seconds, phases)
+        recorder.add_work(lane, perf_counter(), taken, seconds, phases)
 
 
-def waited(begun: float, worked_seconds: float) -> None:
-    """Note that this process has waited since a time for others, of whom the slowest worked for so long."""
+def record_wait(begun: float, worked_seconds: float) -> None:
+    """Record that this process has waited since `begun` for workers; worked_seconds : of the slowest one."""
     if (recorder := _recorder) is not None and recorder.owner == threading.get_ident():
         now = perf_counter()
         waiting = min(worked_seconds, now - begun)
@@ -381,7 +381,7 @@ def waited(begun: float, worked_seconds: float) -> None:
         _open_spans.inner += now - begun
 
 
-def gone(lane: str) -> None:
-    """Note that a worker is gone."""
+def record_loss(lane: str) -> None:
+    """Record that a worker was lost."""
     if (recorder := _recorder) is not None:
-        recorder.gone(lane)
+        recorder.mark_lost(lane)

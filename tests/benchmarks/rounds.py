@@ -1,4 +1,4 @@
-"""What a round costs beside its work: Dask tasks, handlers and lines, interleaved, at D = 1000 on two processes.
+"""What a round costs beside its work: Dask tasks and handlers, interleaved, at D = 1000 on two processes.
 
     python -m tests.benchmarks.rounds [ROUNDS] [ITERATIONS]
 
@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Shard
 from okl.data.executor import Execution
-from okl.distributed.dask import DaskExecution
+from okl.distributed.dask import Carrier, DaskExecution
 from okl.distributed.local import LocalExecution
-from okl.distributed.transport import Carrier
 from okl.foundation import telemetry
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice
@@ -32,7 +31,7 @@ from tests.distributed.works import add_up
 from tests.solvers.accelerated.sharded_cases import last_state, solver
 
 D, N_SHARDS, IN_A_ROW = 1000, 8, 10
-CARRIERS: dict[str, Carrier] = {"task": "task", "handler": "handler", "line": "auto"}
+CARRIERS: dict[str, Carrier] = {"task": "task", "handler": "auto"}
 
 Vector = NDArray[np.float64]
 
@@ -51,15 +50,15 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """While rounds are asked for."""
-        before = telemetry.waited
+        before = telemetry.record_wait
 
         def seen(begun: float, worked_seconds: float) -> None:
             self.worked.append(worked_seconds)
             before(begun, worked_seconds)
 
-        telemetry.waited = seen
+        telemetry.record_wait = seen
         yield
-        telemetry.waited = before
+        telemetry.record_wait = before
 
 
 def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
@@ -70,7 +69,7 @@ def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
     for name in list(found) * (rounds // IN_A_ROW):
         execution: Execution = here
         if name != "one process":
-            execution, there._courier.carrier = there, CARRIERS[name]
+            execution, there._transport.carrier = there, CARRIERS[name]
         for _ in range(IN_A_ROW):
             begun = time.perf_counter()
             total = execution.sum(echo, shards, point, add_up)
@@ -92,10 +91,10 @@ def learning(iterations: int) -> AcceleratedSolver:
 def accelerated(iterations: int, there: DaskExecution, folder: Path) -> None:
     """Seconds of FAPG, and those that the engine takes."""
     data = made_up(folder, 20_000)
-    there._courier.carrier = "auto"
+    there._transport.carrier = "auto"
     last_state(learning(3), data, there)  # workers compile
     for name, carrier in CARRIERS.items():
-        there._courier.carrier, watch = carrier, Watch()
+        there._transport.carrier, watch = carrier, Watch()
         before, begun = there.traffic.rounds, time.perf_counter()
         with watch.watching():
             state = last_state(learning(iterations), data, there)

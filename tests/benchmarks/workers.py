@@ -30,7 +30,7 @@ import numpy as np
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution
-from okl.distributed.cache import place, process_cache
+from okl.distributed.cache import assign_shards, process_cache
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
 from okl.distributed.rpc import pack
@@ -117,7 +117,7 @@ class Plain:
     def seconds(self, n_processes: int) -> float:
         """Of all calls after the first step, shared out as the engine does."""
         rows = [shard.rows for shard in self._shards]
-        batches = place(rows, [None] * len(rows), tuple(map(str, range(n_processes))))
+        batches = assign_shards(rows, [None] * len(rows), tuple(map(str, range(n_processes))))
         pipes = [pipe for pipe, _ in self._pipes[:n_processes]]
         for pipe, batch in zip(pipes, batches, strict=True):
             pipe.send([self._shards[position] for position in batch.positions])

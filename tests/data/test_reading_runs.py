@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.ingest.run import ingest
-from okl.data.reading import RowRuns, bytes_of_runs, is_flat, open_part, read_rows, read_runs
+from okl.data.reading import RowRuns, bytes_of_runs, is_uncompressed, read_rows, read_runs
 from okl.foundation.errors import DataError
 from okl.foundation.types import Precision
 from tests.data.sources import parquet, replaced, settings, table
@@ -50,53 +51,42 @@ def test_runs_are_the_rows_that_whole_groups_hold(
 ) -> None:
     data = made(tmp_path, compression, target, **values)
     for shard in data.split("train")[:2]:
-        assert is_flat(data, shard) == (compression == "none")
+        assert is_uncompressed(data, shard) == (compression == "none")
         rows = read_runs(data, shard, RUNS, precision)
         assert rows.inputs.dtype == precision
         assert (rows.inputs.tobytes(), rows.targets.tobytes()) == expected(data, shard, RUNS, precision)
 
 
-def test_runs_of_flat_groups_cost_their_own_bytes(tmp_path: Path) -> None:
-    flat = made(tmp_path, "none")
-    shard = flat.split("train")[0]
-    one = RUNS.part(slice(2, 3))
-    values = 200 * (4 * 5 + 8)
-    assert values < bytes_of_runs(flat, shard, one) < values + 5000 < shard.size_bytes
-    more = one._replace(rows=one.rows + 50)
-    assert bytes_of_runs(flat, shard, more) - bytes_of_runs(flat, shard, one) == 50 * (4 * 5 + 8)
-    assert bytes_of_runs(flat, shard, one.part(slice(0, 0))) == 0
-
-
-def test_a_group_that_is_read_by_arrow_counts_whole(tmp_path: Path) -> None:
-    data = made(tmp_path, "zstd")
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_bytes_of_runs_are_those_of_their_row_groups(compression: str, tmp_path: Path) -> None:
+    data = made(tmp_path, compression)
     shard = data.split("train")[0]
     one = RUNS.part(slice(2, 3))
     all_groups = RowRuns(np.arange(3), np.zeros(3, dtype=np.int64), np.array(shard.row_groups))
     assert bytes_of_runs(data, shard, one) == bytes_of_runs(data, shard, one._replace(rows=one.rows + 50))
     assert shard.size_bytes / 5 < bytes_of_runs(data, shard, one) < bytes_of_runs(data, shard, all_groups)
     assert bytes_of_runs(data, shard, all_groups) <= shard.size_bytes
+    assert bytes_of_runs(data, shard, one.part(slice(0, 0))) == 0
 
 
-def test_a_page_that_is_not_what_it_should_be_is_left_to_arrow(tmp_path: Path) -> None:
+def test_a_damaged_row_group_is_an_error_and_the_others_are_read(tmp_path: Path) -> None:
     data = made(tmp_path, "none")
     shard = data.split("train")[0]
     wanted = expected(data, shard, RUNS, "float32")
-    layout = open_part(data, shard).flat_group(1, data.schema.features, data.schema.target)
-    assert layout is not None
+    position = pq.read_metadata(data.path(shard)).row_group(1).column(2).data_page_offset
     with open(data.path(shard), "r+b") as file:
-        file.seek(int(layout.starts[2]) - 4)  # within the header of the third column's page
-        file.write(b"\x7f\x7f")
-    # Arrow cannot read it either: nothing is made up
+        file.seek(position)
+        file.write(b"\xff" * 20)
     with pytest.raises(DataError, match=r"row group 1.*Ingest the source again"):
         read_runs(data, shard, RUNS, "float32")
-    kept = RUNS.part(slice(0, 2))
-    assert read_runs(data, shard, kept, "float32").inputs.tobytes() == wanted[0][: kept.n_rows * 20]
+    first = RUNS.part(slice(0, 2))
+    assert read_runs(data, shard, first, "float32").inputs.tobytes() == wanted[0][: first.n_rows * 20]
 
 
 def test_a_shard_that_is_gone_is_named(tmp_path: Path) -> None:
     data = made(tmp_path, "none")
     shard = data.split("train")[1]
     os.unlink(data.path(shard))
-    assert not is_flat(data, shard)
+    assert not is_uncompressed(data, shard)
     with pytest.raises(DataError, match=rf"{shard.path} is missing or damaged"):
         read_runs(data, shard, RUNS.part(slice(0, 1)), "float32")

@@ -71,7 +71,7 @@ def test_work_under_certificates_has_the_same_bits_and_listens_on_loopback_only(
 
 
 def test_a_client_without_or_with_a_foreign_certificate_is_refused(guarded: DaskExecution, foreign: Path) -> None:
-    with pytest.raises(ConfigError, match=r"scheduler at tls://.* wants a certificate: give --tls FOLDER"):
+    with pytest.raises(ConfigError, match=r"scheduler at tls://.* requires a certificate: give --tls FOLDER"):
         DaskExecution(address=guarded.address)
     with pytest.raises(ExecutionError, match=r"No Dask scheduler .*client is of the scheduler's own authority"):
         DaskExecution(address=guarded.address, tls=str(foreign / "client"))

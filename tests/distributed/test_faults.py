@@ -131,11 +131,11 @@ def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it
     command = f"pip install scipy=={metadata.version('scipy')} It gets no work."
 
     def told() -> bool:
-        execution._courier.look()
+        execution._transport.refresh()
         return sum(command in record.message for record in caplog.records) == 1
 
     def complete() -> bool:
-        execution._courier.look()
+        execution._transport.refresh()
         return execution.n_workers == 2
 
     assert soon(complete, START_SECONDS), "those that other tests killed are back"
@@ -159,9 +159,9 @@ def other_processor() -> str:
 def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, caplog: pytest.LogCaptureFixture) -> None:
     assert execution.processors == execution._local.processors
     for _ in range(2):
-        future = execution._courier._client.submit(other_processor, pure=False)
+        future = execution._transport._client.submit(other_processor, pure=False)
         future.result()
-        execution._courier._greeting.add(future)
-        execution._courier.meet()
+        execution._transport._warm_ups.add(future)
+        execution._transport.collect_processors()
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors

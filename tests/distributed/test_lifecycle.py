@@ -20,7 +20,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.order import plan_windows
 from okl.distributed import open_execution
-from okl.distributed.cache import in_sequence, place, settle
+from okl.distributed.cache import assign_shards, assign_slots, in_sequence
 from okl.distributed.local import LocalExecution
 from okl.distributed.rpc import pack
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -185,7 +185,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     with running(script, tmp_path) as process:
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert 'put what runs under `if __name__ == "__main__":`' in errors.splitlines()[-1]
+        assert 'put its main code under `if __name__ == "__main__":`' in errors.splitlines()[-1]
         assert errors.splitlines()[-1].startswith(
             "okl.foundation.errors.ExecutionError: 2 worker processes could not be started"
         )
@@ -253,7 +253,7 @@ def test_work_of_a_script_travels_by_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
 def test_batches_hold_every_item_once(n_items: int, n_workers: int) -> None:
     slots = tuple(f"tcp://{i}" for i in range(n_workers))
-    placed = place([1] * n_items, [None] * n_items, slots)
+    placed = assign_shards([1] * n_items, [None] * n_items, slots)
     for batches in (placed, in_sequence(n_items, n_workers)):
         assert sorted(position for batch in batches for position in batch.positions) == list(range(n_items))
         assert all(batch.positions for batch in batches)
@@ -265,7 +265,7 @@ def test_surviving_workers_keep_their_slots() -> None:
     slots: tuple[str, ...] = ("w0", "w1", "w2", "w3")
     for step in range(200):
         alive = {slot for slot in slots if random.random() < 0.7} | {f"n{step}-{i}" for i in range(random.integers(3))}
-        after = settle(slots, alive)
+        after = assign_slots(slots, alive)
         assert set(after) == alive
         assert len(after) == len(alive)
         kept = [slot for slot in slots if slot in alive]

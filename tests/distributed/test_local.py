@@ -13,7 +13,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
-from okl.data.reading import expect_window, permutation_of, window_jobs
+from okl.data.reading import permutation_of, prefetch_window, window_jobs
 from okl.distributed.local import LocalExecution, ReadAhead, ReadInTurn
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.types import Precision
@@ -244,7 +244,7 @@ def test_a_failure_is_raised_and_the_window_is_read_again(data: Dataset) -> None
 @pytest.mark.parametrize("order", ["stored", "shuffle"])
 def test_any_window_of_any_plan_is_what_a_naive_read_gives(data: Dataset, order: Any) -> None:
     windows, others = windows_of(data, order), windows_of(data, order, seed=2)
-    reader = ReadInTurn(window_jobs, expect_window, 2)
+    reader = ReadInTurn(window_jobs, prefetch_window, 2)
     for plan, k, precision in [
         (windows, 0, "float32"), (windows, 1, "float32"), (windows, 4, "float64"), (others, 4, "float64"),
         (others, 5, "float32"), (others[:1], 0, "float32"), (windows, 5, "float32"),
@@ -261,7 +261,7 @@ def test_what_cannot_be_expected_is_an_error_only_once_it_is_read(data: Dataset)
     later = windows[1].pieces[-1][0]
     shards = [replace(shard, path="gone.parquet") if shard.index == later else shard for shard in data.shards]
     bad = replace(data, shards=tuple(shards))
-    reader = ReadInTurn(window_jobs, expect_window, 2)
+    reader = ReadInTurn(window_jobs, prefetch_window, 2)
     assert len(reader.take(bad, windows, 0, "float32").targets) == windows[0].rows
     with pytest.raises(DataError, match=r"gone\.parquet"):
         reader.take(bad, windows, 1, "float32")

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import logging
 import pickle
-import stat
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from okl.distributed.rpc import Line, open_line, pack, run_batch
+from okl.distributed.rpc import pack, run_batch
 from tests.distributed.works import write_into
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Remove the log handler of a worker process, which run_batch adds."""
+    logger = logging.getLogger("okl")
+    before = list(logger.handlers)
+    yield
+    logger.handlers = before
+
 
 VALUE = np.linspace(-1.0, 1.0, 5000)
 
@@ -23,35 +33,17 @@ class Numbered:
 ITEMS = pickle.dumps([Numbered(2), Numbered(5)])
 
 
-def test_a_line_answers_as_the_work_itself_does(tmp_path: Path) -> None:
-    packed = pack(write_into)
-    line = Line(open_line(str(tmp_path), "here"))
-    for content in (packed.content, None):  # the second time the work is known
-        line.ask((packed.digest, content, ITEMS, pickle.dumps(VALUE), "sum 1"))
-        reply = line.reply()
-        assert reply.known
-        assert reply.worker == "here"
-        assert reply.results == run_batch(packed.digest, None, ITEMS, pickle.dumps(VALUE), "here").results
-    line.close()
+def test_work_is_sent_once_and_known_by_its_digest_afterwards() -> None:
+    packed, value = pack(write_into), pickle.dumps(VALUE)
+    first = run_batch(packed.digest, packed.content, ITEMS, value, "here", "sum 1")
+    again = run_batch(packed.digest, None, ITEMS, value, "here", "sum 1")
+    assert (first.known, first.worker, first.error) == (True, "here", None)
+    assert again.results == first.results
+    expected = [write_into(item, VALUE.copy()) for item in pickle.loads(ITEMS)]
+    for mine, theirs in zip(pickle.loads(first.results), expected, strict=True):
+        assert mine.tobytes() == theirs.tobytes()
 
 
-def test_work_that_is_not_known_is_asked_for(tmp_path: Path) -> None:
-    line = Line(open_line(str(tmp_path), "here"))
-    line.ask(("0" * 64, None, ITEMS, None, ""))
-    assert not line.reply().known
-    line.close()
-
-
-def test_work_that_cannot_be_loaded_ends_the_line_and_the_next_one_is_well(tmp_path: Path) -> None:
-    line = Line(open_line(str(tmp_path), "here"))
-    line.ask(("1" * 64, b"no pickle", ITEMS, None, ""))
-    with pytest.raises((EOFError, OSError)):
-        line.reply()
-    line.close()
-    test_work_that_is_not_known_is_asked_for(tmp_path)
-
-
-def test_a_line_is_for_its_user_only(tmp_path: Path) -> None:
-    path = Path(open_line(str(tmp_path), "here"))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert open_line(str(tmp_path), "here") == str(path)
+def test_unknown_work_is_reported() -> None:
+    reply = run_batch("0" * 64, None, ITEMS, None, "here")
+    assert (reply.known, reply.results) == (False, b"")

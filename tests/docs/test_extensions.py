@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.distributed.cluster import complaint_about, versions
+from okl.distributed.cluster import mismatch_message, versions
 from okl.distributed.local import LocalExecution
 from okl.extensions import add_loss
 from okl.features.extension import draw_extension_map
@@ -330,7 +330,7 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     assert loss.origin == "okl-packed 1.2"
     assert plugins.packages() == ("okl-packed",)
     assert versions(plugins.packages())["okl-packed"] == "1.2"
-    assert complaint_about("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
+    assert mismatch_message("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
 
 
 def test_files_are_told_of_where_others_start_processes() -> None:

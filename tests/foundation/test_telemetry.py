@@ -21,7 +21,7 @@ from okl.foundation.telemetry import (
     LEARN,
     MAP,
     MOST_BUCKETS,
-    MOST_TOLD,
+    MOST_RECORDS,
     NETWORK,
     OTHER,
     PHASES,
@@ -30,15 +30,15 @@ from okl.foundation.telemetry import (
     WORKER_LOGGER,
     Span,
     Timeline,
-    at_call,
-    at_shard,
+    log_context,
+    log_failure,
+    log_shard,
     naming,
+    record_wait,
+    record_work,
     recording,
     run_logger,
     summed,
-    tell_failure,
-    waited,
-    worked,
 )
 from okl.foundation.types import Task
 from okl.report.figures import DARK, LIGHT, timeline_picture
@@ -78,17 +78,17 @@ def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
     monkeypatch.setattr(worker, "handlers", [caplog.handler])
     monkeypatch.setattr(worker, "level", logging.INFO)
     try:
-        with caplog.at_level(logging.INFO), at_call("run a, b, mix 3") as told:
-            at_shard("part-00007.parquet")
+        with caplog.at_level(logging.INFO), log_context("run a, b, mix 3") as told:
+            log_shard("part-00007.parquet")
             log.info("quiet")
             log.warning("loud")
-            tell_failure(ValueError("no"))
-            for _ in range(2 * MOST_TOLD):
+            log_failure(ValueError("no"))
+            for _ in range(2 * MOST_RECORDS):
                 log.warning("again")
     finally:
         logging.getLogger("okl").handlers = before
     assert told[0] == (logging.WARNING, "run a, b, mix 3, part-00007.parquet: loud")
-    assert len(told) == MOST_TOLD
+    assert len(told) == MOST_RECORDS
     ours = [record for record in caplog.records if record.name == "okl.tests"]
     assert {(record.__dict__["run"], record.__dict__["shard"]) for record in ours} == {("a, b", "part-00007.parquet")}
     theirs = [record.getMessage() for record in caplog.records if record.name == WORKER_LOGGER]
@@ -180,12 +180,12 @@ def test_an_answer_is_parted_into_phases_and_the_way(clock: Clock) -> None:
         timeline.stage("learn")
         begun = clock.now
         clock.now += 10.0
-        worked("a", 10.0, 8.0, {READ: 2.0, MAP: 1.0})
-        worked("b", 10.0, 4.0, {})
-        waited(begun, 8.0)
+        record_work("a", 10.0, 8.0, {READ: 2.0, MAP: 1.0})
+        record_work("b", 10.0, 4.0, {})
+        record_wait(begun, 8.0)
         # given together with the one before, and so done after it: its time has been waited for on the spot
         clock.now += 3.0
-        worked("a", 13.0, 2.5, {READ: 0.5})
+        record_work("a", 13.0, 2.5, {READ: 0.5})
         timeline.finish()
     assert totals(timeline) == {
         ("a", READ): pytest.approx(2.5), ("a", MAP): pytest.approx(1.0), ("a", LEARN): pytest.approx(7.0),
@@ -207,8 +207,8 @@ def test_every_lane_fills_the_time_that_it_was_there_however_often_buckets_doubl
                 with Span(READ):
                     clock.now += 0.03
                 clock.now += 0.01
-                worked("a" if step % 2 else "b", 0.04, 0.03, {MAP: 0.01})
-        timeline.gone("b")
+                record_work("a" if step % 2 else "b", 0.04, 0.03, {MAP: 0.01})
+        timeline.mark_lost("b")
         clock.now += 4.0
         timeline.finish()
     assert timeline.width * MOST_BUCKETS >= clock.now - timeline.begun > timeline.width * MOST_BUCKETS / 2
@@ -230,7 +230,7 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
         timeline.stage("learn")
         for step in range(2000):
             clock.now += 0.01
-            worked(f"tcp://10.0.0.{step % 20}:7", 0.02, 0.01, {READ: 0.004})
+            record_work(f"tcp://10.0.0.{step % 20}:7", 0.02, 0.01, {READ: 0.004})
         timeline.finish()
     write_timeline(timeline, tmp_path / "timeline.parquet")
     table = pq.read_table(tmp_path / "timeline.parquet")

@@ -21,7 +21,7 @@ from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
 from okl.data.executor import Execution
 from okl.data.ingest.columns import absent
-from okl.data.reading import read_columns, read_rows, sampled_places
+from okl.data.reading import read_columns, read_rows, sampled_positions
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
@@ -378,7 +378,7 @@ def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[
     """Return values of columns beside the rows that `sample_rows` gives, in their order."""
     parts = [
         {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
-        for shard, group, inside in sampled_places(data, split, n, seed)
+        for shard, group, inside in sampled_positions(data, split, n, seed)
     ]
     return {name: _joined([part[name] for part in parts]) for name in names} if parts else {}
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.reading import RowRuns, is_flat
+from okl.data.reading import RowRuns, is_uncompressed
 from okl.foundation.stored import stored
 
 # Sample designs: seeded, without replacement.
@@ -32,9 +32,9 @@ class SampleDesign:
     """Distribution of the rows of a sample over the shards of a data set.
 
     A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
-    least, and as much more of the runs of each is taken. Where runs cannot be read by themselves a row group is the
-    least that is read, and the same goes for groups. How many of k there are is floor(share k + u), with u uniform on
-    [0, 1): the probability of each row is the share itself, and a sum over the sample divided by the share is an
+    least, and as much more of the runs of each is taken. In compressed shards the same goes for row groups; in
+    uncompressed ones runs are drawn from all row groups. How many of k there are is floor(share k + u), with u uniform
+    on [0, 1): the probability of each row is the share itself, and a sum over the sample divided by the share is an
     unbiased one over all rows. Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample
     hardly varies.
 
@@ -75,10 +75,10 @@ class SampleDesign:
             nothing = np.empty(0, dtype=np.int64)
             return RowRuns(nothing, nothing, nothing)
         groups, firsts, rows = self._cut(shard)
-        flat = is_flat(data, shard)
-        taken = self._taken(shard, groups, share, flat)
+        singly = is_uncompressed(data, shard)
+        taken = self._taken(shard, groups, share, singly)
         if beyond > 0.0:
-            taken &= ~self._taken(shard, groups, beyond, flat)
+            taken &= ~self._taken(shard, groups, beyond, singly)
         return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
 
     def _touches(self, shard: Shard, share: float) -> bool:
@@ -97,13 +97,13 @@ class SampleDesign:
         firsts = places * self.run_rows
         return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
 
-    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, flat: bool) -> NDArray[np.bool_]:
+    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, singly: bool) -> NDArray[np.bool_]:
         if not self._touches(shard, share):
             return np.zeros(len(groups), dtype=np.bool_)
         share = min(1.0, share / _touched(share, self.n_shards, LEAST_SHARDS))
         random = np.random.default_rng((*self.seed, shard.index))
         start = np.random.default_rng(self.seed).random(2)
-        if flat:
+        if singly:
             ranks = random.permutation(len(groups))
             return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
         n_here = len(shard.row_groups)

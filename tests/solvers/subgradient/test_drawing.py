@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.reading import is_flat
+from okl.data.reading import is_uncompressed
 from okl.solvers.subgradient.drawing import LEAST_GROUPS, LEAST_SHARDS, SampleDesign, cut_runs
 from tests.solvers.subgradient.sharded_cases import sharded
 
@@ -80,7 +80,7 @@ def test_a_small_sample_touches_few_row_groups_where_they_are_read_whole(data: D
     groups = sum(len(shard.row_groups) for shard in data.split("train"))
     assert groups > 4 * LEAST_GROUPS
     runs = 0.01 * data.rows("train") / design.run_rows
-    most = runs if is_flat(data, data.split("train")[0]) else LEAST_GROUPS
+    most = runs if is_uncompressed(data, data.split("train")[0]) else LEAST_GROUPS
     assert 5 <= touched <= most + 4
 
 
