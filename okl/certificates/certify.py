@@ -22,7 +22,7 @@ from okl.solvers.factory import Certified
 from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
-from okl.solvers.subgradient.catalogue import make_piecewise
+from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover
 

@@ -38,7 +38,7 @@ from okl.solvers.online.solver import check_mode
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.options import OPTIONS, check_options, mode_of, options_of
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Memory models of the solvers; every solver of the command line has an entry

@@ -32,8 +32,7 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
-from okl.report.run import markdown_report, text_summary, write_report
-from okl.report.timelines import record_timeline
+from okl.report.run import markdown_report, record_timeline, text_summary, write_report
 from okl.runs.checkpoint import (
     MAIN,
     Origin,

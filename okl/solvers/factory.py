@@ -38,9 +38,8 @@ from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import IN_MAPS, check_constraints, check_options, mode_of
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES, make_piecewise
-from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
-from okl.solvers.subgradient.losses import weigh
+from okl.solvers.subgradient.losses import CUTTING_NAMES, make_piecewise, weigh
+from okl.solvers.subgradient.losses import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice

@@ -12,7 +12,7 @@ from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.factory import Mode
 from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 
 # Options by solver.
 

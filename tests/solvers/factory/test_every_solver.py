@@ -22,7 +22,7 @@ from okl.solvers.online.factory import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import OPTIONS, mode_of
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import last_state
 from tests.solvers.factory.cases import ONLINE, SCHEMAS, SMALL, defined, re_escaped, settings_of
 
