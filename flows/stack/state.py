@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from flows.stack.processes import code_on_disk, get_json, server_answers
-from flows.stack.supervisor import role_folder
 from okl.distributed.processes import VARIABLE, RunningWorkers
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
@@ -73,6 +72,11 @@ class StackState:
 def stack_folder(home: Path) -> Path:
     """The folder of the stack in okl's home folder, whether there is one or not."""
     return home / "stack"
+
+
+def role_folder(folder: Path, role: str) -> Path:
+    """Certificates of a role: in the folder of its name, as infra/tls/make.py makes it, or in the folder itself."""
+    return folder / role if (folder / role).is_dir() else folder
 
 
 def read_state(folder: Path) -> StackState | None:
