@@ -118,7 +118,7 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     twice = store.know_under(bad, "other.parquet")
     assert store.records()[record.sha256].names == twice.names == ("day-1.parquet", "other.parquet")
     assert find_quarantined(store.records(), record.key) == twice
-    held = rf"Quarantined are: {record.key} \(day-1\.parquet\)\."
+    held = rf"Quarantined shards: {record.key} \(day-1\.parquet\)\."
     with pytest.raises(DataError, match=f"release = 'ffff0000' names no shard; .* {held}"):
         find_quarantined(store.records(), "ffff0000")
     store.put(record)

@@ -131,10 +131,10 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
 def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(terminal: Terminal) -> None:
     model = Registry().model("churn")
     hows: list[dict[str, object]] = [
-        {"how": "begun anew on 1 shards"},
-        {"how": "gone on with 1 new shards"},
-        {"how": "solved anew over the latest 2 shards", "window_rows": 190},
-        {"how": "solved anew over the latest 2 shards"},  # by an okl that did not write down how many rows these had
+        {"how": "started anew on 1 shards"},
+        {"how": "continued with 1 new shards"},
+        {"how": "solved on the latest 2 shards", "window_rows": 190},
+        {"how": "solved on the latest 2 shards"},  # by an okl that did not write down how many rows these had
     ]
     for number, how in enumerate(hows, 1):
         model.publish(writer(number), lineage(number, number - 1 or None, environment=how), promote=True)
@@ -150,7 +150,7 @@ def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(termina
     told = terminal.okl("models", "show", "churn", "3").out
     assert told == terminal.okl("models", "show", "churn@3").out
     assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", told)
-    assert re.search(r"\nlearnt from +190 rows: solved anew over the latest 2 shards\n", told)
+    assert re.search(r"\ntrained on +190 rows: solved on the latest 2 shards\n", told)
     assert terminal.okl_json("models", "show", "churn", "previous")["learnt_rows"] == 190
     assert "takes exactly one version" in terminal.okl("models", "show", "churn@3", "3").sentence
 
