@@ -84,8 +84,8 @@ def check_bandwidth(bandwidth: float) -> None:
     check_positive("bandwidth", bandwidth)
     if not LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH:
         raise ConfigError(
-            f"bandwidth = {bandwidth!r}, but it takes one from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}: the "
-            "squares of others leave the range of floating numbers."
+            f"bandwidth = {bandwidth!r} is outside [{LEAST_BANDWIDTH:g}, {MOST_BANDWIDTH:g}], the "
+            "range in which squares are finite numbers. Choose a value inside it."
         )
 
 
@@ -332,10 +332,10 @@ class Polynomial:
 
     def __post_init__(self) -> None:
         if check_at_least("degree", self.degree, 1) > MOST_DEGREE:
-            raise ConfigError(f"degree = {self.degree:g}, but it takes a whole number up to {MOST_DEGREE:,}.")
+            raise ConfigError(f"degree = {self.degree:g}; expected a whole number up to {MOST_DEGREE:,}.")
         check_positive("scale", self.scale)
         if not (math.isfinite(self.offset) and self.offset >= 0):
-            raise ConfigError(f"offset = {self.offset!r}, but it takes a finite number of at least 0.")
+            raise ConfigError(f"offset = {self.offset!r}; expected a finite number of at least 0.")
 
     @property
     def rule(self) -> KernelRule:
@@ -398,8 +398,8 @@ class CustomKernel:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ConfigError(
-                f"The kernel {self.name!r} was given {self.function!r}, but it takes a function of two blocks of rows, "
-                "(m, d) and (n, d), that returns their (m, n) kernel values."
+                f"The kernel {self.name!r} has function = {self.function!r}; expected a function of "
+                "two blocks of rows, (m, d) and (n, d), that returns their (m, n) kernel values."
             )
 
     @property
@@ -412,11 +412,11 @@ class CustomKernel:
         values = np.asarray(self.function(np.asarray(left), np.asarray(right)), dtype=np.float64)
         if values.shape != (len(left), len(right)):
             raise DataError(
-                f"The kernel {self.name!r} returned values of shape {values.shape} for {len(left)} and {len(right)} "
-                f"rows, but ({len(left)}, {len(right)}) are expected."
+                f"The kernel {self.name!r} returned values of shape {values.shape} for {len(left)} "
+                f"and {len(right)} rows; expected ({len(left)}, {len(right)})."
             )
         if not np.isfinite(values).all():
-            raise DataError(f"The kernel {self.name!r} returned values that are not finite. Look at its function.")
+            raise DataError(f"The kernel {self.name!r} returned values that are not finite. Correct its function.")
         return values
 
 
@@ -445,16 +445,16 @@ def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
     >>> make_kernel("matern32", {"bandwidth": 2.0})
     Matern32(bandwidth=2.0, name='matern32')
     """
-    known = kernel_parameters(name)
-    unknown = sorted(set(parameters) - set(known))
+    accepted = kernel_parameters(name)
+    unknown = sorted(set(parameters) - set(accepted))
     if unknown:
-        takes = ", ".join(known) or "no parameters"
-        raise ConfigError(f"The kernel {name!r} was given {', '.join(unknown)}, but it takes {takes}.")
+        takes = ", ".join(accepted) or "none"
+        raise ConfigError(f"The kernel {name!r} does not have {', '.join(unknown)}; its parameters: {takes}.")
     try:
         return KERNELS[name](**parameters)
     except TypeError as error:
         raise ConfigError(
-            f"The kernel {name!r} takes {', '.join(known)}, but {dict(parameters)} came: {error}."
+            f"The kernel {name!r} cannot be made of {dict(parameters)}: {error}. Expected {', '.join(accepted)}."
         ) from None
 
 
@@ -467,8 +467,8 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """
     if not isinstance(kernel, KnownKernel):
         raise ConfigError(
-            f"The kernel {kernel.name!r} is a function of your own, which a model file cannot hold: loading a model "
-            f"runs no code. Use the learner in memory, or train with one of {', '.join(KERNELS)}."
+            f"The kernel {kernel.name!r} is a Python function, which a model file cannot hold. "
+            f"Use the learner in memory, or train with one of {', '.join(KERNELS)}."
         )
     parameters = {name: getattr(kernel, name) for name in kernel_parameters(kernel.name)}
     return {"name": kernel.name, **parameters}
@@ -477,7 +477,9 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
 def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
     """Return the kernel that `describe_kernel` described, or ConfigError."""
     if not isinstance(description, Mapping):
-        raise ConfigError(f"A kernel is told by keys and values, its name among them, but {description!r:.60} came.")
+        raise ConfigError(
+            f"A kernel is described by a mapping with a name, but the description is {description!r:.60}."
+        )
     parameters = dict(description)
     return make_kernel(str(parameters.pop("name", None)), parameters)
 

@@ -62,7 +62,7 @@ class ThresholdedHalfSquared:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
+            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (rows,), in squared units of the target."""
@@ -233,9 +233,7 @@ class ExtensionLoss:
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Not known: raises ConfigError."""
-        raise ConfigError(
-            f"The loss {self.name!r} of {self.origin} has no conjugate, so that nothing is proved with it."
-        )
+        raise ConfigError(f"The loss {self.name!r} of {self.origin} has no conjugate, so it has no certificate.")
 
     def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
         out = np.empty(len(scores))

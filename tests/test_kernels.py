@@ -126,7 +126,7 @@ def test_a_kernel_of_ones_own_is_used_but_never_stored() -> None:
     kernel = CustomKernel("min", lambda left, right: np.minimum(left[:, 0][:, None], right[:, 0][None, :]))
     np.testing.assert_array_equal(kernel.matrix(np.array([[1.0], [3.0]]), np.array([[2.0]])), [[1.0], [2.0]])
     assert kernel.rule is None
-    with pytest.raises(ConfigError, match="'min' is a function of your own, which a model file cannot hold"):
+    with pytest.raises(ConfigError, match="'min' is a Python function, which a model file cannot hold"):
         describe_kernel(kernel)
     with pytest.raises(DataError, match=r"'wrong' returned values of shape \(2, 2\) for 2 and 1 rows"):
         CustomKernel("wrong", lambda left, right: left @ left.T).matrix(np.ones((2, 1)), np.ones((1, 1)))

@@ -88,29 +88,35 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     """Return sentences on the comparison and its result."""
     data, settings, winner = result["dataset"], result["settings"], result["winner"]
     parts = result["parts"]
-    how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
-    said = [
-        f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
-        f"judged by {how} on {_rows_of(result)} training rows, in "
-        f"{duration(result['search_seconds'])}; everything together took {duration(result['total_seconds'])}.",
+    how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} held-out rows"
+    lines = [
+        (
+            f"{len(result['models'])} models were trained to predict {data['target']} from "
+            f"{number(data['features'])} columns and validated by {how} on {_rows_of(result)} "
+            f"training rows. The search took {duration(result['search_seconds'])}, the whole run "
+            f"{duration(result['total_seconds'])}."
+        ),
         winner_sentence(result),
-        f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
-        f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
-        "are the best ones on the very rows that the table reports, for every model alike. Seconds: of all fits of a "
-        "model added up, several of which may run at once.",
+        (f"It was trained again on {number(winner['rows'])} rows{_certified(result)}{_test(result)}."),
+        (
+            f"p: {result['test_name']} against the best model, two-sided, not corrected for "
+            "multiple tests. Parameters are chosen on the same rows that the table reports, for "
+            "every model. Seconds: the sum of all fits of a model, which may run in parallel."
+        ),
     ]
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
-        said.append(
-            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within "
-            f"{settings['iterations']} iterations: accuracy and p are those of an unfinished solution, and may change."
+        lines.append(
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} "
+            f"within {settings['iterations']} iterations: accuracy and p are those of an "
+            "unfinished solution, and may change."
         )
     if len(result["rungs"]) > 1:
         steps = ", ".join(number(rows) for rows in result["rungs"])
-        said.append(
-            f"All {settings['grid']} values of a model were tried on few rows, the better half of them on twice as "
-            f"many: {steps} training rows."
+        lines.append(
+            f"All {settings['grid']} values of a model were tried on few rows, and the better "
+            f"half on twice as many each time: {steps} training rows."
         )
-    return said
+    return lines
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
@@ -119,13 +125,12 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     warnings = []
     best = result["models"][0]
     if best["mean"] <= result["majority"]:
-        warnings.append(
-            f"The best model is not better than always naming the majority class ({percent(result['majority'], None)})."
-        )
+        warnings.append(f"The best model is not better than the majority class ({percent(result['majority'], None)}).")
     if winner["rows"] < data["train_rows"]:
         warnings.append(
-            f"The winner was learnt from a sample of {number(winner['rows'])} of {number(data['train_rows'])} rows, as "
-            f"many as fit {result['settings']['memory']:g} GiB. Raise --memory for more."
+            f"The winner was trained on a sample of {number(winner['rows'])} of "
+            f"{number(data['train_rows'])} rows, as many as fit {result['settings']['memory']:g} "
+            "GiB. Raise --memory to use more rows."
         )
     loose = [row for row in result["models"] if (row.get("relative_gap") or 0.0) > LOOSE_GAP * tolerance]
     if loose:
@@ -133,8 +138,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         advice = "Ingest with --scale standard, or raise" if data["scale"] == "none" else "Raise"
         more = MORE_ITERATIONS * result["settings"]["iterations"]
         warnings.append(
-            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. {advice} --iterations, to "
-            f"{more} for example."
+            f"Iterations ended far above the relative gap of {tolerance:g}: {names}. {advice} "
+            f"--iterations, for example to {more}."
         )
     warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
     return warnings
@@ -143,9 +148,9 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return the summary as aligned lines for a terminal."""
     lines = [*aligned([list(HEADER), *table_rows(result)]), *linear_note(result)]
-    said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
+    prose = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
     files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
-    return "\n".join([*lines, *said, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])
+    return "\n".join([*lines, *prose, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])
 
 
 def linear_note(result: Mapping[str, Any]) -> list[str]:
@@ -153,7 +158,7 @@ def linear_note(result: Mapping[str, Any]) -> list[str]:
     linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
     if not linear or result["settings"]["frequencies"] is not None:
         return []
-    who = "All" if len(linear) == len(result["models"]) else "Those with a gap" if len(linear) > 1 else linear[0]
+    who = "All" if len(linear) == len(result["models"]) else "Models with a gap" if len(linear) > 1 else linear[0]
     verb = "is" if who == linear[0] else "are"
     return [f"{who} {verb} linear in the inputs; --frequencies 400 compares them on random Fourier features."]
 
@@ -163,14 +168,14 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
     best, *others = result["models"]
     judged = [row for row in others if row["mean"] is not None]
     alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
-    told = f"The best is {best['model']}, right in {percent(best['mean'], best['spread'])} of cases"
-    told += f" against {percent(result['majority'], None)} for the majority class"
+    text = f"The best model is {best['model']} with an accuracy of {percent(best['mean'], best['spread'])}"
+    text += f", against {percent(result['majority'], None)} for the majority class"
     if not judged:
-        return told + "."
+        return text + "."
     if not alike:
-        than = "every other one" if len(judged) == len(others) else "every other one that did not fail"
-        return f"{told}, and significantly better than {than} (p <= {SIGNIFICANT})."
-    return f"{told}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+        than = "every other model" if len(judged) == len(others) else "every other model that did not fail"
+        return f"{text}, and significantly better than {than} (p <= {SIGNIFICANT})."
+    return f"{text}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
 
 
 def _rows_of(result: Mapping[str, Any]) -> str:
@@ -182,12 +187,12 @@ def _certified(result: Mapping[str, Any]) -> str:
     proof = result["certificate"]
     if proof is None:
         return ""
-    told = f", within {proof['relative_gap']:.1e} of the least objective, which is certified"
+    text = f", certified within {proof['relative_gap']:.1e} of the least objective"
     tolerance = result["settings"]["tolerance"]
     if not _unsolved(proof, tolerance):
-        return told
+        return text
     more = MORE_ITERATIONS * result["settings"]["iterations"]
-    return f"{told}, but not solved to the relative gap of {tolerance:g} (--iterations {more} takes it further)"
+    return f"{text}, but not solved to the relative gap of {tolerance:g} (continue with --iterations {more})"
 
 
 def _test(result: Mapping[str, Any]) -> str:
@@ -195,8 +200,8 @@ def _test(result: Mapping[str, Any]) -> str:
     if not test:
         return ""
     rows = number(result["dataset"]["test_rows"])
-    unseen = "" if result["settings"]["holdout"] == "test" else ", which took no part in the search,"
-    return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
+    unseen = "" if result["settings"]["holdout"] == "test" else ", which were not used in the search,"
+    return f"; its accuracy on the {rows} test rows{unseen} is {percent(test['accuracy'], None)}"
 
 
 # Figures: accuracy of each model with its spread, and accuracy along each grid
@@ -235,8 +240,8 @@ def draw_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
     axes.set_xlabel("% right")
     axes.grid(axis="x", color=theme.faint, linewidth=0.6)
     parts = result["parts"]
-    told = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
-    axes.set_title(f"Accuracy: {told}", loc="left", fontsize=10, color=theme.ink)
+    text = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
+    axes.set_title(f"Accuracy: {text}", loc="left", fontsize=10, color=theme.ink)
     axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, loc="best")
     return png(figure)
 
@@ -339,5 +344,5 @@ def _sections(page: Page) -> list[Section]:
 def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:
     tables: list[TableOfPage] = [("Models", HEADER, table_rows(result))]
     if rows := bias_rows(result):
-        tables.append(("Either bias, at its own best value", BIAS_HEADER, rows))
+        tables.append(("Each bias rule at its own best value", BIAS_HEADER, rows))
     return tables

@@ -18,19 +18,19 @@ from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.models.file import Model, save_model
 from okl.report.format import scalar_metrics
 from okl.runs.compare import (
+    CompareCandidate,
     ComparedGrid,
-    Entrant,
     ModelSearch,
     RecordedRun,
     Sample,
     Winner,
     check_data,
-    entrants,
     fit_winner,
     folder_of,
     is_certified,
     make_grid,
     map_choice,
+    model_names,
     signs_of_classes,
     table_of,
     test_name,
@@ -49,28 +49,28 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.online.solver import SAMPLE_ROWS
 
-# Compiling ahead of a comparison what it will call, while its server starts anyway.
+# Compilation ahead of a comparison, while its server starts.
 
 ROWS, COLUMNS = 64, 4
 BRIEF_BOUND = 1e-3
-BRIEFLY = Fapg(max_iterations=25)  # beyond the tenth iteration, which backtracks, and a check or two
+BRIEF_METHOD = Fapg(max_iterations=25)  # beyond the tenth iteration, which backtracks, and a check or two
 
 
 def compile_ahead(settings: CompareSettings) -> None:
-    """Fit a few made-up rows by everyone who takes part; nothing where workers compile for themselves.
+    """Compile all candidates by fits of a few synthetic rows; do nothing if workers compile for themselves.
 
-    Machine code is cached on disk: it is the first comparison that would wait for it.
+    Machine code is cached on disk, so only the first comparison would wait for it.
     """
     if settings.workers or settings.scheduler:
         return
-    with suppress(OklError):  # of rows that nobody has; the run finds what is wrong with its own
+    with suppress(OklError):  # of synthetic rows; the run reports errors of its own rows
         schema = open_dataset(settings.data).schema
-        for name in entrants(settings):
+        for name in model_names(settings):
             if not is_certified(name):
                 compile_solver(train_settings(settings, name))
         rows = synthetic_rows(schema, train_settings(settings, "fogd"))
         features = np.ascontiguousarray(rows.inputs[:ROWS, :COLUMNS])
-        _fit_briefly([name for name in entrants(settings) if is_certified(name)], features)
+        _fit_briefly([name for name in model_names(settings) if is_certified(name)], features)
 
 
 def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> None:
@@ -79,26 +79,26 @@ def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtyp
     for name in names:
         with suppress(OklError):
             grid = make_grid(name, features, [signs], 1)
-            value = 0.01 if grid.parameter == "kappa" else grid.value(grid.places[0], 0, len(signs), grid.high(rows))
-            (point,) = path(name, rows, [value], BRIEFLY)
+            value = 0.01 if grid.parameter == "kappa" else grid.value(grid.points[0], 0, len(signs), grid.high(rows))
+            (point,) = path(name, rows, [value], BRIEF_METHOD)
             with_biases([point.solution.weights], [point.solution.bias], True, features, [signs])
 
 
-# The story of a comparison: plan, search, learn the winner again, evaluate it, save it, report.
+# Stages of a comparison.
 
 COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 
 @dataclass(eq=False)
 class ComparisonRun(RecordedRun):
-    """Comparison run: call the stages of COMPARE_STAGES in order, then always `close`, which removes leftovers."""
+    """Comparison run: call the stages of COMPARE_STAGES in order, then always `close`."""
 
     def plan(self) -> dict[str, Any]:
-        """Read the sample, draw the map, lay out the grids, start workers."""
+        """Read the sample, draw the map, make the grids and start workers."""
         settings = self.settings
         self._place.open()
         self.data = self._open_data()
-        self.names = entrants(settings)
+        self.names = model_names(settings)
         n_classes = max(2, len(self.data.schema.labels))
         sample = self._sample(None)
         self.feature_map, self.chosen = self._draw_map(sample)
@@ -110,27 +110,27 @@ class ComparisonRun(RecordedRun):
         return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
 
     def search(self) -> dict[str, Any]:
-        """Try all values of all models."""
-        begun = time.perf_counter()
-        self.found = self._search.run(self._running(), self.observer.advance)
-        self._search_seconds = time.perf_counter() - begun
-        best = winner_of(self.found)
+        """Fit and validate all values of all models."""
+        started = time.perf_counter()
+        self.candidates = self._search.run(self._running(), self.observer.advance)
+        self._search_seconds = time.perf_counter() - started
+        best = winner_of(self.candidates)
         if best is None:
-            raise DivergedError(f"Every model failed; the first one: {self.found[0].failure}")
-        self.best: Entrant = best
-        self.table = table_of(self.found, self._test_share())
+            raise DivergedError(f"Every model failed. The first error: {self.candidates[0].failure}")
+        self.best: CompareCandidate = best
+        self.table = table_of(self.candidates, self._test_share())
         return {"winner": best.name, "mean": self.table[0]["mean"]}
 
     def refit(self) -> dict[str, Any]:
-        """Learn the winner again."""
-        place, bias = self.best.choice()
+        """Train the winner again."""
+        grid_point, bias = self.best.choice()
         grid: ComparedGrid = self.best.grid
         self.winner: Winner = fit_winner(
             self.settings,
             self.data,
             self.best.name,
             grid,
-            grid.places[place],
+            grid.points[grid_point],
             bias,
             self.feature_map,
             self._running(),
@@ -139,7 +139,7 @@ class ComparisonRun(RecordedRun):
         return {"rows": self.winner.rows, "certificate": self.winner.certificate}
 
     def evaluate(self) -> dict[str, Any]:
-        """Measure the winner and the majority class on both splits."""
+        """Compute metrics of the winner and the majority class on both splits."""
         predictors = {"winner": self.winner.predictor, "majority": ConstantPredictor(self.data.schema)}
         self.metrics: dict[str, dict[str, Any]] = {}
         for split in ("train", "test"):
@@ -171,7 +171,7 @@ class ComparisonRun(RecordedRun):
         return page_of(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Return a row for each entrant."""
+        """Return a row for each candidate."""
         return [
             {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
             for row in self._result["models"]
@@ -191,7 +191,7 @@ class ComparisonRun(RecordedRun):
         return choice.draw(self.data.schema, few, settings.seed, settings.precision)
 
     def _chosen(self) -> dict[str, Any]:
-        """Return the predictor of the winner, with the shared map if it was trained on it."""
+        """Return the chosen values of the winner, with those of the shared map if it was trained on it."""
         return (self.chosen if is_certified(self.best.name) else {}) | (self.winner.chosen or {})
 
     def _test_share(self) -> float:
@@ -200,7 +200,7 @@ class ComparisonRun(RecordedRun):
     def _collect(self) -> dict[str, Any]:
         settings, schema, sample = self.settings, self.data.schema, self.sample
         bias = self.best.choice()[1]
-        one = len(self.winner.values) == 1
+        single = len(self.winner.values) == 1
         return {
             "model": str(self._place.folder / "model"),
             "run": str(self._place.folder),
@@ -208,7 +208,7 @@ class ComparisonRun(RecordedRun):
             "winner": {
                 "model": self.best.name,
                 "parameter": self.table[0]["parameter"],
-                "value": self.winner.values[0] if one else None,
+                "value": self.winner.values[0] if single else None,
                 "values": list(self.winner.values),
                 "bias": bias,
                 "rows": self.winner.rows,
@@ -225,7 +225,7 @@ class ComparisonRun(RecordedRun):
             **self.metrics_of_splits(),
             "weights_sha256": self.weights_sha256,
             "search_seconds": self._search_seconds,
-            "total_seconds": time.perf_counter() - self._begun,
+            "total_seconds": time.perf_counter() - self._started,
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
@@ -235,8 +235,10 @@ class ComparisonRun(RecordedRun):
     def metrics_of_splits(self) -> dict[str, Any]:
         """Return the metrics of the winner and the majority class on both splits."""
         figures = {split: self.metrics.get(split, {}) for split in ("train", "test")}
-        baselines = {split: found.get("majority") for split, found in figures.items()}
-        return {split: found.get("winner") for split, found in figures.items()} | {"baselines": {"majority": baselines}}
+        baselines = {split: metrics.get("majority") for split, metrics in figures.items()}
+        return {split: metrics.get("winner") for split, metrics in figures.items()} | {
+            "baselines": {"majority": baselines}
+        }
 
 
 # Entry points of a comparison.
@@ -247,19 +249,19 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> dict
 
     Returns
     -------
-    what `okl compare --json` prints: models (the table), winner, certificate, test, model (its folder), run, ...
+    the object that `okl compare --json` prints: models (the table), winner, certificate, test, model (its folder), run
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
+    OklError : the settings, the data or a fit is wrong; no partial files remain
     """
     check(settings)
     return perform(ComparisonRun(settings, observer or NullObserver()), COMPARE_STAGES)
 
 
 def check(settings: CompareSettings) -> None:
-    """Refuse what can be known to be wrong without reading rows, starting a server or starting workers."""
+    """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
     check_workers(settings)
-    entrants(settings)
+    model_names(settings)
     check_data(settings)
     check_published(folder_of(settings))

@@ -37,39 +37,42 @@ class CompareSettings(ExecutionSettings):
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     models: Words = Field(
         ("all",),
-        description="names, commas between; all: the nine with a certificate; online: fogd to tvm; ridge, scs, wolfe "
-        "and pegasos are not compared",
+        description=(
+            "names with commas; all: the nine certified models; online: fogd to tvm; ridge, scs, "
+            "wolfe and pegasos cannot be compared"
+        ),
     )
-    folds: int = Field(5, ge=2, le=100, description="of stratified cross validation")
+    folds: int = Field(5, ge=2, le=100, description="folds of the stratified cross validation")
     holdout: Holdout = Field(
-        None, description="instead of folds: a share of the training rows, or test: the data set's own test rows"
+        None, description=("instead of folds: a share of the training rows, or test: the test rows of the data set")
     )
-    grid: int = Field(
-        10, ge=1, le=1000, description="values of each model's parameter, over its valid range; bounds of an auto path"
-    )
-    halving: bool = Field(
-        True, description="try all values on a share of many rows, keep the better half, and double the rows"
-    )
-    rows: Count = Field(10_000, description="training rows that take part in the search, a seeded sample of more")
+    grid: int = Field(10, ge=1, le=1000, description="values of each model's parameter, over its valid range")
+    halving: bool = Field(True, description="try all values on few rows, keep the better half, and double the rows")
+    rows: Count = Field(10_000, description="training rows of the search; a seeded sample if there are more")
     kernel: KernelName = Field(
         "gaussian",
-        description="of online solvers, and of the nine with frequencies: without, these are linear in the inputs",
+        description=(
+            "kernel of online solvers, and of certified models with frequencies (without: linear in the inputs)"
+        ),
     )
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto", description="in units of scaled inputs; auto: median distance, or as an online solver chooses it"
+        "auto", description="in units of scaled inputs; auto: median distance, or the choice of an online solver"
     )
     frequencies: Count | None = Field(
-        None, description="of the Fourier map of fogd and of the nine; none: these are linear in the inputs"
+        None,
+        description=(
+            "size of the Fourier map of fogd and of certified models; none: certified models are linear in the inputs"
+        ),
     )
-    map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
-    tolerance: Positive = Field(
-        1e-3, description="relative duality gap of the search; a tenth of it is asked of the winner"
-    )
+    map: MapName = Field("independent", description="how frequencies are drawn; auto: by the number of inputs")
+    tolerance: Positive = Field(1e-3, description="relative duality gap of the search; a tenth of it for the winner")
     iterations: int = Field(
-        300, ge=1, description="most of them a value in the search; the winner takes four times as many"
+        300, ge=1, description="maximum for each value in the search; four times as many for the winner"
     )
-    memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
-    seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")
-    precision: Precision = Field("float32", description="of inputs and maps; sums are float64")
+    memory: Positive = Field(
+        1.0, description="GiB for the rows that the winner is trained on; a sample if all rows need more"
+    )
+    seed: int = Field(0, ge=0, description="seed of the sample, the folds, the frequencies and the orders")
+    precision: Precision = Field("float32", description="precision of inputs and maps; sums are float64")
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the winner's model")

@@ -88,7 +88,7 @@ def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     if report.get("squared_loss") is None:
         return report
     factor = schema.target_shift_and_factor[1]
-    return report | {"squared_loss": report["squared_loss"] * factor * factor}  # the square alone may leave floats
+    return report | {"squared_loss": report["squared_loss"] * factor * factor}  # the square of the factor alone may overflow
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:
@@ -176,9 +176,9 @@ class MeasurePiece:
         for source in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
             assert raw.targets is not None
-            kept = slice(None) if raw.complete is None else raw.complete
-            scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
-            targets = in_target_unit(schema, raw.targets[kept])
+            complete = slice(None) if raw.complete is None else raw.complete
+            scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[complete]))
+            targets = in_target_unit(schema, raw.targets[complete])
             tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
         return [merge(tallies)] if tallies else []
 
@@ -193,10 +193,10 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
 
     Raises
     ------
-    OklError : rows that do not fit the model; a label never seen in training
+    OklError : rows that do not fit the model; a label that is not in the training data
     """
     observer = observer or NullObserver()
-    begun, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
+    started, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
     model = load(chosen, settings.registry)
     check_workers(settings)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
@@ -216,7 +216,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "source": settings.source,
         "split": split,
         "rows": tally.rows,
-        "seconds": time.perf_counter() - begun,
+        "seconds": time.perf_counter() - started,
         "metrics": in_scaled_unit(model.schema, tally.report()),
         "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
     }

@@ -41,7 +41,7 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
 
     Raises
     ------
-    DataError : columns are missing or of another kind; no row is complete; a label never seen in training
+    DataError : columns are missing or of another kind; no row is complete; a label that is not in the training data
     """
     schema = model.schema
     pieces = table_pieces(source, schema)
@@ -97,8 +97,8 @@ class Importances:
 
     def as_json(self) -> dict[str, Any]:
         """Return rows, repeats, error, and the columns."""
-        shown = [{"column": one.column, "rise": one.rise, "spread": one.spread} for one in self.columns]
-        return {"rows": self.rows, "repeats": self.repeats, "error": self.error, "columns": shown}
+        columns = [{"column": item.column, "rise": item.rise, "spread": item.spread} for item in self.columns]
+        return {"rows": self.rows, "repeats": self.repeats, "error": self.error, "columns": columns}
 
 
 def permutation_importance(
@@ -110,31 +110,35 @@ def permutation_importance(
     n_threads: int = 1,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Importances:
-    """Permute the values of each source column among the rows, and see how much the error rises.
+    """Compute the increase of the error when the values of each source column are permuted among the rows.
 
-    All inputs that come of one source column (its categories, the parts of a date) move together. Of two columns that
-    say the same, either alone may look useless.
+    All inputs of a source column (its categories, the parts of a date) are permuted together. If two columns carry
+    the same information, each alone may seem unimportant.
 
     Parameters
     ----------
-    inputs : (rows, n_features), scaled; targets : (rows,) as in `okl.data.reading.Rows`; rows that were not learnt
-    repeats : permutations a column, at least 1; seed : of the permutations
-    advance : told columns done, and all
+    inputs : (rows, n_features), scaled, of rows that were not used for training
+    targets : (rows,), as in `okl.data.reading.Rows`
+    repeats : permutations of each column, at least 1
+    seed : of the permutations
+    advance : called with the number of finished columns and of all columns
 
     Raises
     ------
     DataError : fewer than two rows
 
-    Source: Breiman, Machine Learning 45, 2001, section 10; on any model as in Fisher, Rudin & Dominici, JMLR 20(177),
+    Source: Breiman, Machine Learning 45, 2001, section 10; for any model as in Fisher, Rudin & Dominici, JMLR 20(177),
     2019, section 3.2.
     """
     if len(inputs) < 2:
-        raise DataError(f"{len(inputs)} rows came to be explained on, but values are dealt out among at least two.")
+        raise DataError(
+            f"{len(inputs)} rows to explain the model on; expected at least two, as values are permuted among rows."
+        )
     schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
     total = _total(model, inputs, targets, n_threads)
     source = np.array(origins(schema.features, schema.encodings))
     permuted = inputs.copy()
-    found = []
+    importances = []
     for index, column in enumerate(schema.source_columns):
         group = np.flatnonzero(source == column)
         rises = np.empty(repeats)
@@ -142,11 +146,11 @@ def permutation_importance(
             permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
             rises[repeat] = _total(model, permuted, targets, n_threads) - total
         permuted[:, group] = inputs[:, group]
-        # counts of mistakes are whole, so what cancels is 0; means of them would leave 1e-17
-        found.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
+        # sums of mistakes are whole numbers, so equal sums cancel to 0; means would leave 1e-17
+        importances.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
         advance(index + 1, len(schema.source_columns))
-    found.sort(key=lambda one: -one.rise)
-    return Importances(n_rows, repeats, total / n_rows, tuple(found))
+    importances.sort(key=lambda importance: -importance.rise)
+    return Importances(n_rows, repeats, total / n_rows, tuple(importances))
 
 
 def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int) -> float:
@@ -162,9 +166,9 @@ def _mistakes(schema: Schema, scores: FloatArray, targets: FloatArray) -> NDArra
     return mistakes
 
 
-# `okl explain`: everything that is known of a saved model, and what its columns are worth on a sample of rows.
+# `okl explain`: facts of a saved model, and the importance of its columns on a sample of rows
 
-TOLD = ("test", "progressive", "train", "certificate", "dataset")  # of what a run wrote down
+RUN_PARTS = ("test", "progressive", "train", "certificate", "dataset")  # parts of the result of a run
 
 
 class ExplainSettings(BaseModel):
@@ -175,9 +179,9 @@ class ExplainSettings(BaseModel):
     model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str | None = Field(None, description="labelled rows, raw or a data set; none: the data set of its run")
-    rows: int = Field(5000, ge=2, description="sampled rows that values are dealt out among")
+    rows: int = Field(5000, ge=2, description="number of sampled rows among which values are permuted")
     repeats: int = Field(5, ge=1, description="permutations of each column")
-    seed: int = Field(0, ge=0, description="of the sample and the permutations")
+    seed: int = Field(0, ge=0, description="seed of the sample and the permutations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,26 +196,26 @@ class ModelFacts:
 
 
 def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Tell what a model is.
+    """Describe a saved model.
 
     Returns
     -------
-    model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance; lineage of a
-    registered version; figures and certificate that its run wrote down; judged, of a retrained version: rows, shards,
-    challenger (figures of this model), champion (those of the one before), against (its name); importance, or why
-    there is none
+    dict with model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance;
+    lineage of a registered version; metrics and certificate of its run; judged for a retrained version: rows, shards,
+    challenger (metrics of this model), champion (metrics of the previous model), against (name of that model);
+    importance, or no_importance, the reason why there is none
 
     Raises
     ------
     OklError : the model cannot be read, or the rows do not fit it
     """
     observer = observer or NullObserver()
-    known = _known(settings)
-    schema = known.model.schema
-    told: dict[str, Any] = {
-        "model": known.named,
-        "folder": str(known.folder),
-        "what": describe_predictor(known.model),
+    facts = _facts(settings)
+    schema = facts.model.schema
+    explanation: dict[str, Any] = {
+        "model": facts.named,
+        "folder": str(facts.folder),
+        "what": describe_predictor(facts.model),
         "task": schema.task,
         "target": schema.target,
         "labels": list(schema.labels),
@@ -219,13 +223,13 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "inputs": schema.n_features,
         "scale": schema.scale,
         "missing": schema.missing,
-        "configuration": known.model.configuration,
-        "provenance": known.model.provenance,
-        "lineage": dict(known.lineage) or None,
-        **_written(known.result),
+        "configuration": facts.model.configuration,
+        "provenance": facts.model.provenance,
+        "lineage": dict(facts.lineage) or None,
+        **_written(facts.result),
     }
-    found, where = _importances(settings, known, observer)
-    return told | {"importance": found.as_json() | {"on": where} if found else None, "no_importance": where}
+    importances, where = _importances(settings, facts, observer)
+    return explanation | {"importance": importances.as_json() | {"on": where} if importances else None, "no_importance": where}
 
 
 def describe_predictor(model: Model) -> dict[str, Any]:
@@ -239,13 +243,13 @@ def describe_predictor(model: Model) -> dict[str, Any]:
     }
 
 
-def _known(settings: ExplainSettings) -> ModelFacts:
+def _facts(settings: ExplainSettings) -> ModelFacts:
     named = meant(settings.model, settings.registry)
     if is_reference(named):
         version = find_version(named, settings.registry)
         line = Registry(settings.registry).model(version.name).ancestry(version)
-        learnt = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
-        lineage = {"version": version.number, **learnt, **version.lineage.as_json()}
+        rows = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
+        lineage = {"version": version.number, **rows, **version.lineage.as_json()}
         folder = version.model_folder
         return ModelFacts(version.load(), str(version), folder, lineage, _result_beside(folder))
     folder = place_of(named)
@@ -264,38 +268,38 @@ def _result_beside(folder: Place) -> dict[str, Any]:
 def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of a result: by split for a run, against the champion for a retraining."""
     if not is_of_retraining(result):
-        return {name: result.get(name) for name in TOLD} | {"judged": None}
+        return {name: result.get(name) for name in RUN_PARTS} | {"judged": None}
     overall = (result.get("decision") or {}).get("overall") or {}
     against = f"{result.get('model')}@{result['parent']}" if result.get("parent") else None
     judged = {"rows": overall.get("rows"), "shards": result["judged_on"], "against": against}
-    told = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
-    return dict.fromkeys(TOLD) | told
+    values = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
+    return dict.fromkeys(RUN_PARTS) | values
 
 
-def _importances(settings: ExplainSettings, known: ModelFacts, observer: Observer) -> tuple[Importances | None, str]:
+def _importances(settings: ExplainSettings, facts: ModelFacts, observer: Observer) -> tuple[Importances | None, str]:
     """Return importances and a description of their rows, or None and the reason."""
     source = settings.source
     if source is None:
-        kept = (known.result.get("dataset") or {}).get("folder")
-        if not kept or not is_dataset(kept):
+        folder = (facts.result.get("dataset") or {}).get("folder")
+        if not folder or not is_dataset(folder):
             return None, "Column importance needs labelled rows: give a SOURCE with the target column."
-        source = str(kept)
+        source = str(folder)
     observer.stage("explain")
-    rows, where = _rows(settings, known.model, source)
+    rows, where = _rows(settings, facts.model, source)
     n_threads = default_threads()
-    found = permutation_importance(
-        known.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
+    importances = permutation_importance(
+        facts.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
         lambda done, total: observer.advance(done, total, {}),
     )  # fmt: skip
-    return found, where
+    return importances, where
 
 
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
     """Return a sample of the test rows of a data set if there are any, or of a source, and its description."""
     if not is_dataset(source):
-        learnt = learnt_among(model.provenance, source)
-        flattered = f" (the model was trained on {learnt:,} of them)" if learnt else ""
-        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{flattered}"
+        trained = learnt_among(model.provenance, source)
+        overlap = f" (the model was trained on {trained:,} of them)" if trained else ""
+        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{overlap}"
     data = read_as(open_dataset(source), model.schema)
     split = "test" if data.split("test") else "train"
     taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]
@@ -309,28 +313,28 @@ BAR = 30  # characters of the longest bar
 PLACES = {*ExecutionSettings.model_fields, "data", "out", "name"}
 
 
-def explanation_text(told: Mapping[str, Any]) -> str:
+def explanation_text(explanation: Mapping[str, Any]) -> str:
     """Return the text of an explanation by `explain`."""
-    parts = [_what(told), _figures(told), _certificate(told), _lineage(told), _importance(told)]
+    parts = [_what(explanation), _figures(explanation), _certificate(explanation), _lineage(explanation), _importance(explanation)]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def _what(told: Mapping[str, Any]) -> list[str]:
-    labels = ", ".join(map(str, told["labels"][:8])) + (", ..." if len(told["labels"]) > 8 else "")
-    columns = told["columns"]
-    inputs = "" if told["inputs"] == len(columns) else f", {told['inputs']:,} inputs"
+def _what(explanation: Mapping[str, Any]) -> list[str]:
+    labels = ", ".join(map(str, explanation["labels"][:8])) + (", ..." if len(explanation["labels"]) > 8 else "")
+    columns = explanation["columns"]
+    inputs = "" if explanation["inputs"] == len(columns) else f", {explanation['inputs']:,} inputs"
     facts = {
-        "predicts": f"{told['target']} ({told['task']}{': ' + labels if labels else ''})",
-        "inputs": f"{len(columns):,} columns{inputs}; scaling {told['scale']}, missing values: {told['missing']}",
-        "model": predictor_sentence(told["what"]),
-        "settings": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
-        "chosen": _chosen(told["provenance"].get("chosen") or {}),
-        "trained on": _origin(told["provenance"], (told.get("lineage") or {}).get("learnt_rows")),
+        "predicts": f"{explanation['target']} ({explanation['task']}{': ' + labels if labels else ''})",
+        "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, missing values: {explanation['missing']}",
+        "model": predictor_sentence(explanation["what"]),
+        "settings": settings_text(explanation["configuration"], explanation["provenance"].get("chosen") or {}),
+        "chosen": _chosen(explanation["provenance"].get("chosen") or {}),
+        "trained on": _origin(explanation["provenance"], (explanation.get("lineage") or {}).get("learnt_rows")),
     }
-    if told["task"] == "binary":
-        below, above = told["labels"]
+    if explanation["task"] == "binary":
+        below, above = explanation["labels"]
         facts["model"] += f"; score below 0: {below}, otherwise {above}"
-    return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
+    return [str(explanation["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
 
 
 def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
@@ -350,21 +354,21 @@ def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -
 def _chosen(chosen: Mapping[str, Any]) -> str:
     """Return the values chosen during training, with their reasons."""
     reasons = {name: value for name, value in chosen.items() if name.endswith("_reason")}
-    told = [(name, value) for name, value in _scalars(chosen) if name not in reasons]
+    values = [(name, value) for name, value in _scalars(chosen) if name not in reasons]
     return ", ".join(
         f"{name} {number(value)}" + (f" ({chosen[f'{name}_reason']})" if f"{name}_reason" in reasons else "")
-        for name, value in told
+        for name, value in values
     )
 
 
 def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
     """Return the origin of the model; learnt_rows : training rows including those of ancestor versions."""
     rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
-    told = f"{number(rows)} rows" if rows else ""
+    trained = f"{number(rows)} rows" if rows else ""
     if rows and learnt_rows and rows < learnt_rows:
-        told = f"{number(learnt_rows)} rows, {number(rows)} of them new in this version"
+        trained = f"{number(learnt_rows)} rows, {number(rows)} of them new in this version"
     versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
-    parts = {"{}": told, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
+    parts = {"{}": trained, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
     return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
 
 
@@ -411,13 +415,13 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
     return f"{kernel['name']} kernel" + (f" ({given})" if given else "")
 
 
-def _figures(told: Mapping[str, Any]) -> list[str]:
-    if told.get("judged"):
-        return _judged(told["judged"], told["task"])
+def _figures(explanation: Mapping[str, Any]) -> list[str]:
+    if explanation.get("judged"):
+        return _judged(explanation["judged"], explanation["task"])
     rows = [
         [SPLIT_NAMES[split], METRIC_NAMES[metric], number(value)]
         for split in SPLIT_NAMES
-        for metric, value in (told.get(split) or {}).items()
+        for metric, value in (explanation.get(split) or {}).items()
         if metric in METRIC_NAMES and isinstance(value, int | float)
     ]
     return aligned(rows) if rows else []
@@ -439,16 +443,16 @@ def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
     return aligned([[where, "this model", other], *rows])
 
 
-def _certificate(told: Mapping[str, Any]) -> list[str]:
-    proof = told.get("certificate")
+def _certificate(explanation: Mapping[str, Any]) -> list[str]:
+    proof = explanation.get("certificate")
     if not proof:
         return []
     facts = [[name, number(value)] for name, value in _scalars(proof) if value != ""]
     return ["certificate", *aligned(facts)]
 
 
-def _lineage(told: Mapping[str, Any]) -> list[str]:
-    lineage = told.get("lineage")
+def _lineage(explanation: Mapping[str, Any]) -> list[str]:
+    lineage = explanation.get("lineage")
     if not lineage:
         return []
     n_shards, how = len(lineage["shards"]), str(lineage["environment"].get("how") or "")
@@ -463,39 +467,39 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
     return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]
 
 
-def _importance(told: Mapping[str, Any]) -> list[str]:
-    if not told.get("importance"):
-        return [str(told["no_importance"])]
-    error = "squared error" if told["task"] == "regression" else "mistake rate"
-    return importance_lines(told["importance"], error, told["what"]["precision"])
+def _importance(explanation: Mapping[str, Any]) -> list[str]:
+    if not explanation.get("importance"):
+        return [str(explanation["no_importance"])]
+    error = "squared error" if explanation["task"] == "regression" else "mistake rate"
+    return importance_lines(explanation["importance"], error, explanation["what"]["precision"])
 
 
-def importance_lines(found: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
+def importance_lines(importances: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
     """Return the lines of `Importances.as_json`: a heading, and a line for each column.
 
     Parameters
     ----------
-    found : importances, with `on`, the description of their rows
+    importances : JSON of importances, with `on`, the description of their rows
     error : name of the error
     precision : precision of the scores; smaller increases are rounding errors and shown as 0
     """
-    columns = found["columns"][:MOST_COLUMNS]
-    nought = float(np.finfo(precision).eps) * found["error"]
-    largest = max((one["rise"] for one in columns), default=0.0)
+    columns = importances["columns"][:MOST_COLUMNS]
+    rounding = float(np.finfo(precision).eps) * importances["error"]
+    largest = max((item["rise"] for item in columns), default=0.0)
     rows = [
         [
-            one["column"],
-            "0" if abs(one["rise"]) <= nought else f"{one['rise']:+.4g}",
-            f"+- {one['spread'] if one['spread'] > nought else 0.0:.2g}",
-            _bar(one["rise"], largest) if one["rise"] > nought else "",
+            item["column"],
+            "0" if abs(item["rise"]) <= rounding else f"{one['rise']:+.4g}",
+            f"+- {one['spread'] if one['spread'] > rounding else 0.0:.2g}",
+            _bar(item["rise"], largest) if item["rise"] > rounding else "",
         ]
-        for one in columns
+        for item in columns
     ]
-    hidden = len(found["columns"]) - len(columns)
+    hidden = len(importances["columns"]) - len(columns)
     more = [f"and {hidden:,} less important columns"] if hidden > 0 else []
     head = (
-        f"increase of the {error} when a column is permuted (without: {found['error']:.4g} on {found['rows']:,} "
-        f"{found['on']}; {found['repeats']} permutations each)"
+        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on {importances['rows']:,} "
+        f"{importances['on']}; {importances['repeats']} permutations each)"
     )
     return [head, *aligned(rows), *more]
 

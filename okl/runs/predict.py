@@ -64,20 +64,20 @@ class ScoringRun:
         return {"pieces": len(self.pieces), "keys": list(self.keys)}
 
     def score(self) -> dict[str, Any]:
-        """Return the score all pieces, each to its own file."""
-        begun, settings = time.perf_counter(), self.settings
+        """Score all pieces, each to its own file."""
+        started, settings = time.perf_counter(), self.settings
         self._place.open()
         place = self._place
         work = ScorePiece(self.model, self.keys, place.beside if isinstance(place, RunFolder) else place.folder)
-        known = [piece.rows for piece in self.pieces]
-        expected = 0 if None in known else sum(rows or 0 for rows in known)
+        counted = [piece.rows for piece in self.pieces]
+        expected = 0 if None in counted else sum(rows or 0 for rows in counted)
         done, scored, counts, total = 0, 0, Counter[Any](), 0.0
         with open_for(settings) as execution:
             for part in execution.map(work, self.pieces):
                 done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
                 counts.update(part["counts"])
                 self.observer.advance(done, expected, {})
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
         self._result = {
             "model": settings.model,
             "source": settings.source,
@@ -129,13 +129,13 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
 
     Raises
     ------
-    OklError : a model or source that does not open or do not fit each other; a destination that exists
+    OklError : the model or the source cannot be opened, they do not fit each other, or the destination exists
     """
     check_published(place_of(settings.out))
     check_workers(settings)
     model = load(settings.model, settings.registry)
     inputs = set(model.schema.source_columns)
-    exact = {*model.schema.keys, *settings.keys} - inputs  # what the model takes as a number must stay one
+    exact = {*model.schema.keys, *settings.keys} - inputs  # numeric inputs of the model must stay numbers
     pieces = table_pieces(settings.source, model.schema, look, exact)
     columns = pieces[0].schema
     check_pieces(model.schema, pieces, settings.source)
@@ -146,7 +146,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
     if taken := [name for name in keys if name in output_names(model.schema)]:
         raise ConfigError(f"Key column {taken[0]!r} has the same name as an output column. Rename it in the source.")
-    if look and (lost := rewritten([one.piece for one in pieces], inputs.intersection(keys))):
+    if look and (lost := rewritten([source.piece for source in pieces], inputs.intersection(keys))):
         raise DataError(
             f"{settings.source}: column {min(lost)!r} is a numeric input and a key, but has values such as 00501 that "
             "change when written as numbers. Remove the key, or use a copy of the column under another name."
@@ -156,17 +156,15 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
 
 # Scoring of a stream to CSV, in this process and without records
 
-PARQUET = b"PAR1"  # how such a file begins
+PARQUET = b"PAR1"  # first bytes of a Parquet file
 
 
 def score_stream(
     model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
 ) -> int:
-    """Return the score rows of a CSV stream with a header line, or of a Parquet stream.
+    """Score rows of a CSV stream with a header line, or of a Parquet stream, to CSV; return the number of rows.
 
-    Write CSV; return the number of rows.
-
-    Column types are known only after all rows were read, so rows go to a temporary file first. Scores are written to
+    Column types are certain only after all rows were read, so rows go to a temporary file first. Scores are written to
     another one until all rows have been scored.
 
     Parameters
@@ -181,7 +179,7 @@ def score_stream(
     OklError : as `okl predict`; nothing is written then
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
-        file = _kept(rows, Path(folder))
+        file = _write_stream(rows, Path(folder))
         try:
             return _score(model, file, out, tuple(keys), registry)
         except (DataError, DivergedError) as error:
@@ -191,8 +189,8 @@ def score_stream(
 def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registry: str | None) -> int:
     never = file.with_name("never")
     settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
-    opened, pieces, kept = check_score(settings)
-    work = ScorePiece(opened, kept, place_of(file.parent))
+    model_file, pieces, key_columns = check_score(settings)
+    work = ScorePiece(model_file, key_columns, place_of(file.parent))
     written, scored = 0, file.with_name("scores.csv")  # a later row may be invalid: write all scores or none
     with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
         for piece in pieces:
@@ -204,7 +202,7 @@ def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registr
     return written
 
 
-def _kept(rows: BinaryIO, folder: Path) -> Path:
+def _write_stream(rows: BinaryIO, folder: Path) -> Path:
     """Write the stream to a file with a suffix for its format."""
     beginning = rows.read(len(PARQUET))
     if not beginning:

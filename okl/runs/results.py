@@ -235,7 +235,9 @@ class RunRecord:
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:
         """Compute the certificate: regret of an online run, or the gap of Pegasos."""
         learnt, data = self.learnt, self.data
-        assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
+        assert isinstance(learnt.solver, OnlineSolver), (
+            "check refuses to certify other solvers, which certify themselves"
+        )
         assert isinstance(learnt.curve, LearningCurve)
         standings = learnt.curve.known()
         if settings.solver == "pegasos":

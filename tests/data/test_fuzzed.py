@@ -61,7 +61,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "a map that is a word": (within("predictor", "map", to="x"), r"does not say what map"),
     "a kernel that is a list": (
         within("predictor", to={"kind": "expansion", "kernel": ["a"]}),
-        r"A kernel is told by keys and values, its name among them, but \['a'\] came",
+        r"A kernel is described by a mapping with a name, but the description is \['a'\]\.",
     ),
     "features that are a number": (within("schema", "features", to=5), r"features = 5: input should be"),
     "a feature that is a list": (within("schema", "features", 1, to=["x1"]), r"features\.1 = \['x1'\]"),
@@ -97,7 +97,7 @@ def test_an_edited_model_is_refused_in_a_sentence(name: str, model: Path) -> Non
 
 @pytest.mark.parametrize("bandwidth", [1e-200, 1e200])
 def test_a_bandwidth_whose_square_is_no_number_is_an_error(bandwidth: float) -> None:
-    with pytest.raises(ConfigError, match=r"bandwidth = 1e.200, but it takes one from 1e-100 to 1e\+100"):
+    with pytest.raises(ConfigError, match=r"bandwidth = 1e.200 is outside \[1e-100, 1e\+100\]"):
         Gaussian(bandwidth)
 
 

@@ -96,7 +96,10 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
         (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
         (ExpertKernelClassifier(kernel="linear"), "'linear'"),
         (NOGDClassifier(budget=0), "budget = 0"),
-        (NOGDClassifier(kernel=Gaussian(2.0), bandwidth=5.0), "bandwidth = 5 was given beside the kernel 'gaussian'"),
+        (
+            NOGDClassifier(kernel=Gaussian(2.0), bandwidth=5.0),
+            "bandwidth = 5 is set, but the kernel 'gaussian' has its own",
+        ),
     ],
 )
 def test_parameters_that_do_not_fit_are_named(estimator: Any, message: str) -> None:

@@ -66,7 +66,7 @@ def test_rows_whose_constraints_are_in_conflict_count_for_nothing() -> None:
     )
     before = fed(one, slice(0, 256), labels, side)
     fed(other, slice(0, 256), labels, side)
-    with pytest.raises(ConfigError, match="No weights of norm 1"):
+    with pytest.raises(ConfigError, match="No weights of norm up to 1 "):
         fed(one, slice(256, 512), labels, side)
     np.testing.assert_array_equal(one.decision_function(inputs), before)
     np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))

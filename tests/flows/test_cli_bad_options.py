@@ -190,11 +190,11 @@ BAD_OF_SOURCES: dict[str, tuple[list[str], str]] = {
     "a kernel without frequencies": (["--kernel", "linear"], r"'linear' is not shift-invariant.*the solver nogd"),
     "a strategy for classes only": (
         ["--solver", "bpa-s", "--task", "regression"],
-        r"bpa-s is not defined for a regression task, but for binary, multiclass",
+        r"bpa-s is not defined for a regression task, only for binary, multiclass",
     ),
     "a strategy for two classes only": (
         ["--solver", "tvm", "--task", "multiclass"],
-        r"tvm is not defined for a multiclass task, but for binary",
+        r"tvm is not defined for a multiclass task, only for binary",
     ),
     "an option of other solvers": (["--solver", "ogd", "--rank", "3"], r"the solver ogd takes no rank: nogd would"),
     "a loss of another task": (["--loss", "hinge", "--task", "regression"], r"'hinge' is for a binary task"),

@@ -40,7 +40,7 @@ CASES: dict[str, Case] = {
     "a rank that cannot be kept": Case(
         "binary",
         "--solver nogd --kernel linear --budget 30 --rank 9",
-        "(rank 3: 3 positive eigenvalues of the kernel matrix of 30 support vectors: no more can be kept)",
+        "(rank 3: all 3 positive eigenvalues of the kernel matrix of 30 support vectors)",
         "Rank",
     ),
     "a budget": Case(

@@ -114,7 +114,7 @@ def test_a_run_in_the_middle_does_not_go_on_with_other_rows(
     both, first, second = cut["binary"]
     solver = make_online_solver(TrainSettings(data="none", frequencies=20, step_size=0.1), both)
     state = solver.advance(solver.start(first, execution), first, execution)
-    with pytest.raises(ConfigError, match="once it has finished"):
+    with pytest.raises(ConfigError, match="only after it has finished"):
         solver.continued(state, second)
 
 

@@ -103,7 +103,7 @@ def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
 
 def test_a_constraint_on_a_column_of_text_says_how_to_keep_it(model: Model) -> None:
     constraints, _ = parse_constraints(("abs(difference(city=Paris, city=Berlin)) <= 0.1",))
-    with pytest.raises(DataError, match=r"constrained column 'city' was made into inputs .* with --key city"):
+    with pytest.raises(DataError, match=r"constrained column 'city' was encoded as inputs .* with --key city"):
         check_columns(model.schema, constraints, "data")
 
 

@@ -102,7 +102,7 @@ class Stepper:
         """
         subgradient = np.ascontiguousarray(subgradient, dtype=np.float64)
         if subgradient.shape != point.shape or not np.isfinite(subgradient).all():
-            raise ConfigError(f"a subgradient takes {point.size} finite numbers, but got {subgradient!r}.")
+            raise ConfigError(f"a subgradient needs {point.size} finite numbers, but is {subgradient!r}.")
         if self.rows is not None:
             slope, experts, queues = subgradient[None, :], point[None, :].copy(), queue[None, :].copy()
             slope.setflags(write=False)  # as rows of losses are: no second compilation
@@ -297,7 +297,7 @@ class Algorithm2:
         check_positive("ratio", self.ratio)
         if not 0.0 <= self.path_exponent <= self.schedule.exponent:
             raise ConfigError(
-                f"path_exponent = {self.path_exponent!r}, but it is between 0 and the schedule's exponent."
+                f"path_exponent = {self.path_exponent!r}; expected a number between 0 and the exponent of the schedule."
             )
         if self.n_experts is not None:
             check_at_least("n_experts", self.n_experts, 1)
@@ -317,11 +317,11 @@ class Algorithm2:
     def _check(self, problem: Problem, horizon: int | None) -> int:
         check_schedule(self.schedule, problem, horizon)
         if horizon is None:
-            raise ConfigError(f"{self.claim} takes the number of rounds, for the number of experts: give a horizon.")
+            raise ConfigError(f"{self.claim} needs the number of rounds to choose the number of experts. Set horizon.")
         if not problem.region.bounded:
             raise ConfigError(
-                f"{self.claim} takes a bounded set, but coordinates of the box are unbounded: "
-                "give them finite bounds, or take Algorithm1(KnownHorizon(...))."
+                f"{self.claim} needs a bounded set, but coordinates of the box are unbounded. Set "
+                "finite bounds, or use Algorithm1(KnownHorizon(...))."
             )
         return check_at_least("horizon", horizon, 1)
 

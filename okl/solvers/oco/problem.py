@@ -39,7 +39,9 @@ class Constraints(Protocol):
 
 def _names(names: Sequence[str], number: int) -> tuple[str, ...]:
     if names and len(names) != number:
-        raise ConfigError(f"there are {len(names)} names for {number} constraints: give one a constraint, or none.")
+        raise ConfigError(
+            f"there are {len(names)} names for {number} constraints. Give one name for each constraint, or none."
+        )
     return tuple(names) or tuple(f"row {at}" for at in range(number))
 
 
@@ -66,11 +68,11 @@ class LinearConstraints:
         matrix = np.array(self.matrix, dtype=np.float64, order="C")
         bounds = as_vector("bounds", self.bounds)
         if matrix.ndim != 2 or matrix.shape[0] != bounds.size:
-            raise ConfigError(f"a matrix of shape {matrix.shape} with {bounds.size} bounds: it takes one bound a row.")
-        if not (np.isfinite(matrix).all() and np.isfinite(bounds).all()):
             raise ConfigError(
-                "matrix and bounds of linear constraints take finite numbers: leave out a row without bound."
+                f"a matrix of shape {matrix.shape} with {bounds.size} bounds; expected one bound for each row."
             )
+        if not (np.isfinite(matrix).all() and np.isfinite(bounds).all()):
+            raise ConfigError("matrix and bounds of linear constraints must be finite. Remove rows without a bound.")
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "bounds", bounds)
@@ -121,9 +123,7 @@ class ConvexConstraints:
         """Return g(point), (m,)."""
         values = np.asarray(self.value(point), dtype=np.float64)
         if values.shape != (self.n_constraints,):
-            raise ConfigError(
-                f"the constraints' values have the shape {values.shape}, expected ({self.n_constraints},)."
-            )
+            raise ConfigError(f"the constraint values have the shape {values.shape}; expected ({self.n_constraints},).")
         return values
 
     def subgradients(self, point: Vector) -> Matrix:
@@ -131,7 +131,7 @@ class ConvexConstraints:
         rows = np.asarray(self.subgradient(point), dtype=np.float64)
         if rows.shape != (self.n_constraints, point.size):
             shape = (self.n_constraints, point.size)
-            raise ConfigError(f"the constraints' subgradients have the shape {rows.shape}, expected {shape}.")
+            raise ConfigError(f"the constraint subgradients have the shape {rows.shape}; expected {shape}.")
         return rows
 
 
@@ -174,14 +174,16 @@ class QuadraticLosses:
     def __post_init__(self) -> None:
         linear = np.array(self.linear, dtype=np.float64, order="C")
         if linear.ndim != 2 or linear.size == 0 or not np.isfinite(linear).all():
-            raise ConfigError(f"linear has the shape {linear.shape}, but it takes finite numbers, a row a round.")
+            raise ConfigError(f"linear has the shape {linear.shape}; expected finite numbers, one row for each round.")
         constant = as_vector("constant", np.zeros(linear.shape[0]) if self.constant is None else self.constant)
         if constant.size != linear.shape[0]:
             raise ConfigError(
-                f"constant has {constant.size} numbers for {linear.shape[0]} rounds: it takes one a round."
+                f"constant has {constant.size} numbers for {linear.shape[0]} rounds; expected one for each round."
             )
         if not 0.0 <= self.curvature < np.inf:
-            raise ConfigError(f"curvature = {self.curvature!r}, but a convex loss takes a finite number from 0 on.")
+            raise ConfigError(
+                f"curvature = {self.curvature!r}; expected a finite number of at least 0, as the losses are convex."
+            )
         linear.setflags(write=False)
         object.__setattr__(self, "curvature", float(self.curvature))
         object.__setattr__(self, "linear", linear)
@@ -253,7 +255,9 @@ class ConvexLosses:
         """Return a subgradient of round t = at, (p,)."""
         subgradient = np.asarray(self.loss_subgradient(at, point), dtype=np.float64)
         if subgradient.shape != point.shape:
-            raise ConfigError(f"the loss of round {at} gives a subgradient {subgradient.shape} for {point.shape}.")
+            raise ConfigError(
+                f"the loss of round {at} returns a subgradient of shape {subgradient.shape}; expected {point.shape}."
+            )
         return subgradient
 
 
@@ -419,7 +423,7 @@ class Problem:
         if found.conflict:
             names = ", ".join(rows.names[at] for at in found.conflict)
             raise ConfigError(
-                f"no point of the set satisfies the constraints {names} together: loosen or leave out one of them."
+                f"no point of the set satisfies the constraints {names} together. Loosen or remove one of them."
             )
         object.__setattr__(self, "feasible_point", found.point)
 
@@ -442,7 +446,7 @@ class Problem:
         ConfigError : they are not linear
         """
         if not isinstance(self.constraints, LinearConstraints):
-            raise ConfigError("a compiled run takes linear constraints: play convex ones round by round.")
+            raise ConfigError("a compiled run needs linear constraints. Play convex constraints round by round.")
         return self.constraints
 
     def first_point(self, first: Vector | None) -> Vector:
@@ -458,7 +462,7 @@ class Problem:
             return nearest
         point = as_vector("first", first)
         if point.size != self.dimension or not self.region.contains(point):
-            raise ConfigError(f"first = {point!r}, but the first point is one of the set, in R^{self.dimension}.")
+            raise ConfigError(f"first = {point!r}; expected a point of the set, in R^{self.dimension}.")
         return point
 
 
@@ -536,7 +540,7 @@ def lowest_feasible(problem: Problem, directions: Matrix) -> Matrix:
     free = (None, None)
     found = linprog(directions.ravel(), A_ub=blocks, b_ub=np.tile(limits, len(directions)), bounds=free)
     if found.x is None:
-        raise ConfigError(f"the losses have no least value: {found.message} Give the box finite bounds.")
+        raise ConfigError(f"the losses have no minimum: {found.message} Set finite bounds of the box.")
     lowest: Matrix = found.x.reshape(directions.shape)
     return lowest
 

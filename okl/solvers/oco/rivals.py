@@ -86,10 +86,10 @@ class Weighted:
         """
         if self.needs_horizon:
             if horizon is None:
-                raise ConfigError(f"{type(self).__name__} takes the number of rounds: give a horizon.")
+                raise ConfigError(f"{type(self).__name__} needs the number of rounds. Set horizon.")
             check_at_least("horizon", horizon, 1)
         if self.rule == QUEUE and not isinstance(problem.constraints, LinearConstraints):
-            raise ConfigError(f"{type(self).__name__} minimises over the constraints: it takes linear ones.")
+            raise ConfigError(f"{type(self).__name__} minimises over the constraints and needs linear ones.")
         return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.n_constraints))
 
     def play(self, state: WeightedState) -> Vector:
@@ -138,7 +138,7 @@ def as_slope(subgradient: object, size: int) -> Vector:
     """Return a copy of a subgradient (size,), or raise ConfigError if it has another shape or is not finite."""
     slope = np.array(subgradient, dtype=np.float64)  # writable: as scratch of whole runs is
     if slope.shape != (size,) or not np.isfinite(slope).all():
-        raise ConfigError(f"a subgradient takes {size} finite numbers, but got {subgradient!r}.")
+        raise ConfigError(f"a subgradient needs {size} finite numbers, but is {subgradient!r}.")
     return slope
 
 
@@ -373,10 +373,10 @@ class ImprovedAder:
         ConfigError : no horizon, an unbounded set, constraints that are not linear, a first point outside the set
         """
         if horizon is None:
-            raise ConfigError("ImprovedAder takes the number of rounds: give a horizon.")
+            raise ConfigError("ImprovedAder needs the number of rounds. Set horizon.")
         check_at_least("horizon", horizon, 1)
         if not problem.region.bounded or problem.region.diameter == 0.0:
-            raise ConfigError("ImprovedAder takes a bounded set of more than one point: give the box finite bounds.")
+            raise ConfigError("ImprovedAder needs a bounded set of more than one point. Set finite bounds of the box.")
         number = self.experts_for(horizon)
         experts = np.tile(nearest_feasible(problem, problem.first_point(first)), (number, 1))
         weights, point = first_weights(number), np.empty(problem.dimension)
@@ -395,7 +395,7 @@ class ImprovedAder:
         ConfigError : constraints of the round were given
         """
         if constraints is not None:
-            raise ConfigError("ImprovedAder projects onto the problem's constraints: they cannot change.")
+            raise ConfigError("ImprovedAder projects onto the constraints of the problem, which cannot change.")
         problem, slope = state.problem, as_slope(subgradient, state.point.size)
         slope.setflags(write=False)  # as rows of losses are: no second compilation
         points, experts, weights = np.empty((2, problem.dimension)), state.experts.copy(), state.weights.copy()
@@ -482,7 +482,7 @@ class Recoo:
         check_positive("penalty_scale", self.penalty_scale)
         check_positive("excess_exponent", self.excess_exponent)
         if not 0.0 <= self.strong_convexity < np.inf:
-            raise ConfigError(f"strong_convexity = {self.strong_convexity!r}, but it takes a finite number from 0 on.")
+            raise ConfigError(f"strong_convexity = {self.strong_convexity!r}; expected a finite number of at least 0.")
 
     def schedule(self, first: int, last: int) -> Matrix:
         """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (3, last - first + 1)."""
@@ -598,10 +598,10 @@ class SinhaVaze:
         ConfigError : no horizon, an unbounded set, or a first point outside it
         """
         if horizon is None:
-            raise ConfigError("SinhaVaze takes the number of rounds: give a horizon.")
+            raise ConfigError("SinhaVaze needs the number of rounds. Set horizon.")
         check_at_least("horizon", horizon, 1)
         if not problem.region.bounded or problem.region.diameter == 0.0:
-            raise ConfigError("SinhaVaze takes a bounded set of more than one point: give the box finite bounds.")
+            raise ConfigError("SinhaVaze needs a bounded set of more than one point. Set finite bounds of the box.")
         return SurrogateState(problem, horizon, 1, problem.first_point(first), np.zeros(2))
 
     def play(self, state: SurrogateState) -> Vector:

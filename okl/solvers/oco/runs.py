@@ -110,7 +110,8 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     x, y = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if x.size < 2 or x.shape != y.shape or min(x.min(), y.min()) <= 0.0:
         raise ConfigError(
-            f"a growth exponent takes as many values as sizes, two or more, all above 0; got {list(x)} and {list(y)}."
+            "a growth exponent needs as many values as sizes, at least two, all above 0, but got "
+            f"{list(x)} and {list(y)}."
         )
     slope, _ = np.polyfit(np.log(x), np.log(y), 1)
     return float(slope)
@@ -261,8 +262,8 @@ def run_many(
     lengths = {each.n_rounds for each in losses}
     if len(problems) != len(losses) or len(lengths) != 1:
         raise ConfigError(
-            f"{len(problems)} problems, {len(losses)} losses with {sorted(lengths)} rounds: "
-            "give one problem a loss, and losses of one length."
+            f"{len(problems)} problems and {len(losses)} losses of {sorted(lengths)} rounds; "
+            "expected one loss for each problem, all of the same length."
         )
     out = np.empty((2, len(problems), lengths.pop()))
 

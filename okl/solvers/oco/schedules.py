@@ -52,12 +52,12 @@ def check_schedule(schedule: Schedule, problem: Problem, horizon: int | None) ->
     """Raise ConfigError if a schedule lacks the horizon or the bounded set that its theorem takes."""
     if schedule.needs_horizon:
         if horizon is None:
-            raise ConfigError(f"{schedule.claim} takes the number of rounds: give a horizon, or take Anytime(...).")
+            raise ConfigError(f"{schedule.claim} needs the number of rounds. Set horizon, or use Anytime(...).")
         check_at_least("horizon", horizon, 1)
     if schedule.needs_bounded_set and not problem.region.bounded:
         raise ConfigError(
-            f"{schedule.claim} takes a bounded set, but coordinates of the box are unbounded: "
-            "give them finite bounds, or take KnownHorizon(...)."
+            f"{schedule.claim} needs a bounded set, but coordinates of the box are unbounded. Set "
+            "finite bounds, or use KnownHorizon(...)."
         )
 
 
@@ -80,7 +80,7 @@ class _Power:
         check_positive("step_scale", self.step_scale)
         check_positive("penalty_scale", self.penalty_scale)
         if not 0.0 < self.exponent < 1.0:
-            raise ConfigError(f"exponent = {self.exponent!r}, but it takes a number above 0 and below 1.")
+            raise ConfigError(f"exponent = {self.exponent!r}; expected a number above 0 and below 1.")
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class KnownPathLength:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.path_length < math.inf:
-            raise ConfigError(f"path_length = {self.path_length!r}, but it takes a finite number from 0 on.")
+            raise ConfigError(f"path_length = {self.path_length!r}; expected a finite number of at least 0.")
         _ = self._steps  # refuses what Anytime does
 
     @property
@@ -290,7 +290,7 @@ def constants_of(problem: Problem, losses: QuadraticLosses) -> Constants:
     """
     region, rows = problem.region, problem.linear
     if not region.bounded:
-        raise ConfigError("G and F of quadratic losses take a bounded set: give the box finite bounds.")
+        raise ConfigError("G and F of quadratic losses need a bounded set. Set finite bounds of the box.")
     slopes = _largest_gradient(problem, losses)
     steepest = max(slopes, float(np.linalg.norm(rows.matrix, 2)))
     extremes = [
@@ -426,5 +426,5 @@ def _moving(diameter: float, last_step: float, path_length: float) -> float:
 
 def _bounded(claim: str, diameter: float) -> float:
     if not math.isfinite(diameter) or diameter <= 0.0:
-        raise ConfigError(f"{claim} takes a bounded set of more than one point, but the diameter is {diameter}.")
+        raise ConfigError(f"{claim} needs a bounded set of more than one point, but the diameter is {diameter}.")
     return diameter

@@ -52,7 +52,7 @@ def as_vector(name: str, values: object) -> Vector:
     """
     vector = np.array(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0 or np.isnan(vector).any():
-        raise ConfigError(f"{name} has the shape {vector.shape}, but it takes a list of at least one number, no NaN.")
+        raise ConfigError(f"{name} has the shape {vector.shape}; expected a list of at least one number, without NaN.")
     vector.setflags(write=False)
     return vector
 
@@ -93,12 +93,14 @@ class Box(_Projecting):
         object.__setattr__(self, "high", as_vector("high", self.high))
         if self.low.shape != self.high.shape:
             raise ConfigError(
-                f"low has {self.low.size} numbers and high {self.high.size}: a box takes as many of both."
+                f"low has {self.low.size} numbers and high {self.high.size}; expected the same number of both."
             )
         wrong = np.flatnonzero((self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf))
         if wrong.size:
             at = int(wrong[0])
-            raise ConfigError(f"coordinate {at} of the box lies in [{self.low[at]}, {self.high[at]}]: no number does.")
+            raise ConfigError(
+                f"coordinate {at} of the box has bounds [{self.low[at]}, {self.high[at]}], which contain no number."
+            )
 
     @property
     def dimension(self) -> int:
@@ -143,7 +145,7 @@ class Ball(_Projecting):
         object.__setattr__(self, "centre", as_vector("centre", self.centre))
         object.__setattr__(self, "radius", check_positive("radius", self.radius))
         if not np.isfinite(self.centre).all():
-            raise ConfigError("the centre of a ball takes finite numbers.")
+            raise ConfigError("the centre of a ball must be finite numbers.")
 
     @property
     def dimension(self) -> int:

@@ -241,12 +241,12 @@ def checked_rows(
     inputs = as_compiled(rows.inputs, precision)
     if inputs.ndim != 2 or inputs.shape[1] != n_inputs:
         raise DataError(
-            f"The learner takes inputs of shape (rows, {n_inputs}), but {inputs.shape} came. "
-            "Give it the columns it was made for."
+            f"Inputs have shape {inputs.shape}; the learner expects (rows, {n_inputs}). Give the "
+            "columns that it was built for."
         )
     targets = as_compiled(rows.targets, np.float64)
     if targets.shape != (len(inputs),):
-        raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")
+        raise DataError(f"Targets have shape {targets.shape} for {len(inputs)} rows; expected one target for each row.")
     if task == "binary" and not (np.abs(targets) == 1.0).all():
         raise DataError(f"Two classes are -1 and +1 in memory, but a target is {targets[np.abs(targets) != 1.0][0]}.")
     if task == "multiclass":
@@ -267,8 +267,8 @@ def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_c
     if class_weights is None:
         return
     if task == "regression":
-        raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
+        raise ConfigError("class_weights are set, but a regression has no classes. Remove them.")
     if len(class_weights) != n_classes:
-        raise ConfigError(f"{len(class_weights)} class weights were given for {n_classes} classes.")
+        raise ConfigError(f"{len(class_weights)} class weights are set for {n_classes} classes.")
     if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
-        raise ConfigError(f"class_weights = {class_weights}, but each takes a finite number of at least 0.")
+        raise ConfigError(f"class_weights = {class_weights}; expected finite numbers of at least 0.")

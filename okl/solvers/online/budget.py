@@ -350,7 +350,8 @@ class BudgetLearner:
         self.strategy.check_kernel(rule_of(self.kernel))
         if self.task not in self.strategy.tasks:
             raise ConfigError(
-                f"{self.strategy.name} is not defined for a {self.task} task, but for {', '.join(self.strategy.tasks)}."
+                f"{self.strategy.name} is not defined for a {self.task} task, only for "
+                f"{', '.join(self.strategy.tasks)}."
             )
 
     def start(self) -> BudgetState:
@@ -403,8 +404,9 @@ class BudgetLearner:
         wanted = self.start().supports.shape
         if state.supports.shape != wanted or len(state.coefficients) != self.n_outputs:
             raise ConfigError(
-                f"A state of {len(state.coefficients)} outputs and supports of shape {state.supports.shape} came to a "
-                f"learner of {self.n_outputs} and {wanted}. Use the state that this learner started."
+                f"A state has {len(state.coefficients)} outputs and supports of shape "
+                f"{state.supports.shape}; the learner expects {self.n_outputs} and {wanted}. Use the "
+                "state that this learner started."
             )
 
     def _empty(self, n_supports: int) -> BudgetState:
@@ -419,8 +421,8 @@ def rule_of(kernel: Kernel) -> KernelRule:
     """Return the kernel's rule for compiled code, or ConfigError for one that has none."""
     if kernel.rule is None:
         raise ConfigError(
-            f"The kernel {kernel.name!r} is a function of your own, but learners with support vectors take kernels "
-            "that compiled code knows. Use NOGD, which takes any positive definite kernel, or another kernel."
+            f"The kernel {kernel.name!r} is a Python function, but learners with support vectors "
+            "need kernels with compiled code. Use NOGD, or another kernel."
         )
     return kernel.rule
 
@@ -431,17 +433,17 @@ def check_sizes(task: Task, n_inputs: int, n_outputs: int, epsilon: float) -> No
     check_at_least("n_inputs", n_inputs, 1)
     check_at_least("n_outputs", n_outputs, 2 if task == "multiclass" else 1)
     if task != "multiclass" and n_outputs != 1:
-        raise ConfigError(f"n_outputs = {n_outputs}, but a {task} task takes one output.")
+        raise ConfigError(f"n_outputs = {n_outputs}; a {task} task has one output.")
     if not (np.isfinite(epsilon) and epsilon >= 0):
-        raise ConfigError(f"epsilon = {epsilon!r}, but it takes a finite number of at least 0.")
+        raise ConfigError(f"epsilon = {epsilon!r}; expected a finite number of at least 0.")
 
 
 def check_budget(budget: int, n_rows: int) -> None:
     """Raise ConfigError if the budget is larger than the rows to learn: it would never be met."""
     if budget > n_rows:
         raise ConfigError(
-            f"budget = {budget:,}, but there are {n_rows:,} rows to learn from, so that it can never be full. Use a "
-            "budget of at most the rows, or a learner without a budget: perceptron or ogd."
+            f"budget = {budget:,} is more than the {n_rows:,} training rows, so it is never "
+            f"reached. Set at most {n_rows:,}, or use perceptron or ogd, which have no budget."
         )
 
 

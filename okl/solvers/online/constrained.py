@@ -125,7 +125,7 @@ class ConstrainedLearner(LinearLearner):
 
     def __post_init__(self) -> None:
         if self.limits is None:
-            raise ConfigError("A learner under constraints takes limits. Give some, or use LinearLearner.")
+            raise ConfigError("A constrained learner needs limits. Set them, or use LinearLearner.")
         if self.given_gain is not None:
             check_positive("constraint_gain", self.given_gain)
         object.__setattr__(self, "radius", check_positive("radius", self.limits.radius))
@@ -282,7 +282,7 @@ class ConstrainedFactory:
         if self.step_size is None and self.race:
             free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)
             step_size, why = race_step_sizes(free, sample, adaptive=False)
-        why += ", over the square root of the rows seen" if decaying else ""
+        why += ", divided by the square root of the rows seen" if decaying else ""
         learner = ConstrainedLearner(
             feature_map,
             self.loss,
@@ -298,17 +298,19 @@ class ConstrainedFactory:
             "step_size_reason": why,
             "radius": self.radius,
             "constraint_gain": learner.gain,
-            "constraint_gain_reason": "the largest that the theorems allow" if self.gain is None else "as given",
+            "constraint_gain_reason": "the largest value that the theorems allow" if self.gain is None else "as given",
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),
-            "constraint_margin_reason": "as given, and what rounding takes" if self.margin else "what rounding takes",
+            "constraint_margin_reason": "the given margin plus rounding errors"
+            if self.margin
+            else "what rounding takes",
         }
         return BuiltLearner(learner, chosen)
 
     def _estimated(self, situation: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
         if situation.data is None or situation.execution is None:
-            raise ConfigError("Constraints of columns are about a data set, but rows came without one.")
+            raise ConfigError("Constraints on columns need a data set, but the rows have none.")
         return estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
 
 

@@ -112,8 +112,8 @@ class Constraint:
         finite = math.isfinite(self.low) or math.isfinite(self.high)
         if not finite or not self.low <= self.high or self.low == math.inf or self.high == -math.inf:
             raise ConfigError(
-                f"{self.quantity} is to lie in [{self.low:g}, {self.high:g}], but a constraint takes a lower limit, an "
-                "upper one that is not below it, or both."
+                f"{self.quantity} has limits [{self.low:g}, {self.high:g}]; expected a lower limit, "
+                "an upper limit that is not below it, or both."
             )
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], flo
     """
     found = [parse_constraint(text) for text in texts]
     if twice := [str(one) for index, one in enumerate(found) if one in found[:index]]:
-        raise ConfigError(f"The constraint {twice[0]!r} was given twice. Leave one out.")
+        raise ConfigError(f"The constraint {twice[0]!r} is given twice. Remove one.")
     bounds = [one.high for one in found if isinstance(one, NormBound)]
     return tuple(one for one in found if isinstance(one, Constraint)), min(bounds, default=None)
 
@@ -226,7 +226,7 @@ class _Parser:
         else:
             found = self._sided()
         if (more := self._peek()) != "":
-            raise self._wrong(f"{more!r} is left over")
+            raise self._wrong(f"unexpected {more!r} at the end")
         return found
 
     def _absolute(self) -> Constraint:
@@ -237,7 +237,7 @@ class _Parser:
         self._take("<=")
         high = self._number()
         if high < 0.0:
-            raise self._wrong(f"an absolute value is never at most {high:g}")
+            raise self._wrong(f"an absolute value cannot be at most {high:g}")
         return Constraint(quantity, -high, high)
 
     def _sided(self) -> Constraint:
@@ -259,7 +259,7 @@ class _Parser:
     def _quantity(self) -> Quantity:
         name = self._peek()
         if name not in ("covariance", "difference", "mean"):
-            raise self._wrong(f"{name or 'the end'!r} is no quantity that can be constrained")
+            raise self._wrong(f"{name or 'the end'!r} is not a quantity that can be constrained")
         self._take(name)
         self._take("(")
         if name == "covariance":
@@ -284,7 +284,7 @@ class _Parser:
     def _word(self, what: str) -> str:
         word = self._peek()
         if word in ("", *_SIGNS):
-            raise self._wrong(f"{what} is expected where {word or 'the end'!r} stands")
+            raise self._wrong(f"expected {what} at {word or 'the end'!r}")
         self._next += 1
         return word[1:-1] if word[0] in "\"'" else word
 
@@ -295,19 +295,19 @@ class _Parser:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise self._wrong(f"{word!r} is no finite number")
+            raise self._wrong(f"{word!r} is not a finite number")
         return value
 
     def _take(self, token: str) -> None:
         if self._peek() != token:
-            raise self._wrong(f"{token!r} is expected where {self._peek() or 'the end'!r} stands")
+            raise self._wrong(f"expected {token!r} at {self._peek() or 'the end'!r}")
         self._next += 1
 
     def _peek(self) -> str:
         return self._tokens[self._next] if self._next < len(self._tokens) else ""
 
     def _wrong(self, why: str) -> ConfigError:
-        return ConfigError(f"constraint {self._text!r}: {why}. It takes {TAKES}.")
+        return ConfigError(f"constraint {self._text!r}: {why}. Expected {TAKES}.")
 
 
 # Constrained columns: keys, or inputs that are not learnt from.
@@ -325,8 +325,8 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
     for name in columns_of(constraints):
         if name in schema.source_columns and name not in there:
             raise DataError(
-                f"{where}: the constrained column {name!r} was made into inputs of its values, not stored itself. "
-                f"Ingest the source with --key {name}: constraints look at keys."
+                f"{where}: the constrained column {name!r} was encoded as inputs and is not stored "
+                f"itself. Ingest the source with --key {name}."
             )
         if name not in there:
             raise absent(name, there, where, "constrained")
@@ -345,8 +345,8 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
         return data
     if not kept:
         raise ConfigError(
-            f"{data.folder}: every input column is looked at by a constraint, so that none is left to learn from. Set "
-            "--learn-sensitive to learn from them all the same."
+            f"{data.folder}: constraints use every input column, so that no input is left for "
+            "training. Set --learn-sensitive to train on these columns too."
         )
     statistics = schema.feature_statistics
     moved = tuple(name for name in schema.features if name in apart)
@@ -414,8 +414,8 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
             filled = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
         except pa.ArrowInvalid:
             raise DataError(
-                f"Column {name!r}, which a constraint looks at, holds whole numbers beyond 2^53, which are told apart "
-                "as text only. Make it text, or smaller numbers, before ingest."
+                f"Column {name!r}, which a constraint uses, has whole numbers beyond 2^53, which "
+                "float64 cannot represent. Convert it to text or to smaller numbers before ingest."
             ) from None
         return np.asarray(filled.to_numpy(), dtype=np.float64)
     return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
@@ -438,8 +438,8 @@ def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
     if values.dtype == np.float32:
         if abs(wanted) > _FLOAT32_TOLD_APART:
             raise DataError(
-                f"{group}: column {group.column!r} is stored as float32, which does not tell whole numbers beyond "
-                f"2^24 from their neighbours. Ingest the source with --key {group.column}: keys keep them."
+                f"{group}: column {group.column!r} is stored as float32, which rounds whole numbers "
+                f"beyond 2^24. Ingest the source with --key {group.column} to store exact values."
             )
         wanted = float(np.float32(wanted))  # inputs are stored so: 0.1 is meant there, too
     equal: NDArray[np.float64] = (values == wanted).astype(np.float64)
@@ -470,13 +470,13 @@ def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.fl
         values = _in_digits(values)
     if values.dtype == object:
         raise DataError(
-            f"{where}: column {quantity.column!r} holds text, but a covariance takes numbers. Use "
-            f"difference({quantity.column}=..., {quantity.column}=...) between two of its values."
+            f"{where}: column {quantity.column!r} holds text, but a covariance needs numbers. Use "
+            f"difference({quantity.column}=..., {quantity.column}=...) of two of its values."
         )
     if not np.isfinite(values).all():
         raise DataError(
-            f"{where}: column {quantity.column!r} misses a value, but a covariance takes all of them. Fill it, or "
-            "drop such rows before ingest."
+            f"{where}: column {quantity.column!r} has missing values, but a covariance needs all "
+            "values. Fill them, or drop such rows before ingest."
         )
     return np.asarray(values, dtype=np.float64)
 
@@ -484,10 +484,10 @@ def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.fl
 def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
     """Return the text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
     words = pa.array(values, pa.string()).dictionary_encode()
-    told = [number_of_word(word) for word in words.dictionary.to_pylist()]
-    if None in told or not told:
+    numbers = [number_of_word(word) for word in words.dictionary.to_pylist()]
+    if None in numbers or not numbers:
         return values
-    read = pa.array(told, pa.float64()).take(words.indices)
+    read = pa.array(numbers, pa.float64()).take(words.indices)
     return np.asarray(read.fill_null(float("nan")).to_numpy(zero_copy_only=False))
 
 
@@ -647,8 +647,8 @@ def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
         if isinstance(weighing, ConstraintGroup) and not count:
             seen = ", ".join(sums.seen[weighing.column])
             raise ConfigError(
-                f"The group {weighing} has no training rows; column {weighing.column!r} holds {seen}. Name one of its "
-                "values."
+                f"The group {weighing} has no training rows; column {weighing.column!r} holds {seen}. "
+                "Use one of its values."
             )
     return weighings.combined(sums.products, sums.totals)
 
@@ -696,11 +696,12 @@ class LinearLimits:
 
     def __post_init__(self) -> None:
         if conflict := self._conflict():
-            told = " and ".join(repr(self.names[index]) for index in conflict)
-            least = ", with the margin of each," if self.margin else ""
+            limits = " and ".join(repr(self.names[index]) for index in conflict)
+            least = ", including their margins," if self.margin else ""
             raise ConfigError(
-                f"No weights of norm {self.radius:g} at most keep to {told}{least} on the training rows. Widen "
-                f"{'a limit' if len(conflict) > 1 else 'the limit'}, or raise the radius."
+                f"No weights of norm up to {self.radius:g} satisfy {limits}{least} on the training "
+                f"rows. Widen {('a limit' if len(conflict) > 1 else 'the limit')}, or raise the "
+                "radius."
             )
 
     @cached_property

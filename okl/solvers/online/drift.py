@@ -264,13 +264,13 @@ class TrackingLearner:
     def __post_init__(self) -> None:
         check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
         if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
         if not self._step_sizes:
-            raise ConfigError("There is nothing to track: step_sizes = (). Give it at least one.")
+            raise ConfigError("step_sizes is empty. Give at least one step size.")
         for step in self._step_sizes:
             check_positive("a step size", step)
         if not 0.0 < self.share < 1.0:
-            raise ConfigError(f"share = {self.share:g}, but the share of the weight lies above 0 and below 1.")
+            raise ConfigError(f"share = {self.share:g}; expected a share of the weight above 0 and below 1.")
         check_positive("rate", self._rate)
         check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
@@ -323,8 +323,8 @@ class TrackingLearner:
                 kept = kept.heard(feature_map, inputs[part], targets[part], n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
-                f"Rows {seen:,} to {seen + len(targets) - 1:,}: no expert's weights are finite any more. Use smaller "
-                "step_sizes, or scale inputs and target."
+                f"Rows {seen:,} to {seen + len(targets) - 1:,}: the weights of all experts are no "
+                "longer finite. Use smaller step_sizes, or scale inputs and target."
             )
         return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
 
@@ -339,7 +339,7 @@ class TrackingLearner:
     def chosen(self, state: TrackingState) -> dict[str, Any]:
         """Return the step size and kind of weights of the expert that is heard most."""
         t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
-        heard = f"of the expert heard most, {100.0 * state.p.max():.0f}% of {len(state.p)}"
+        heard = f"of the expert with most weight, {100.0 * state.p.max():.0f}% of {len(state.p)}"
         averaged = "averaged" if which == AVERAGED else "last"
         return {
             "step_size": float(state.group.steps[0, t]),

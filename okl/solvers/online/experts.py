@@ -73,7 +73,7 @@ class Round:
 
 
 WHOLE_RACE = (Round(None, EVERYONE, EVERYONE),)
-"""Everyone learns all rows."""
+"Each expert trains on all rows."
 
 
 def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
@@ -103,10 +103,10 @@ def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
 def check_schedule(rounds: tuple[Round, ...]) -> None:
     """Raise ConfigError unless rounds end one after the other, the last one never, and grow no larger."""
     if not rounds or rounds[-1].last_row is not None or any(early.last_row is None for early in rounds[:-1]):
-        raise ConfigError("A schedule takes at least one round, and last_row = None for the last one only.")
+        raise ConfigError("A schedule needs at least one round, and last_row = None in the last round only.")
     for early, late in pairwise(rounds):
         if late.last_row is not None and early.last_row is not None and late.last_row <= early.last_row:
-            raise ConfigError(f"A round ends at row {late.last_row}, but the one before it at {early.last_row}.")
+            raise ConfigError(f"A round ends at row {late.last_row}, but the previous one at {early.last_row}.")
     for number, entry in enumerate(rounds):
         check_at_least(f"maps of round {number}", entry.maps, 1)
         check_at_least(f"step_sizes of round {number}", entry.step_sizes, 1)
@@ -144,12 +144,12 @@ class Candidates:
         check_at_least("n_octaves", self.n_octaves, 1)
         every: list[FeatureMap] = [*self.bases, *([] if self.linear is None else [self.linear])]
         if not every:
-            raise ConfigError("The grid of experts is empty. Give it a bandwidth, or a linear map.")
+            raise ConfigError("The grid of experts is empty. Give a bandwidth, or a linear map.")
         shapes = {(candidate.n_inputs, candidate.precision) for candidate in every}
         if len(shapes) > 1 or len({base.n_columns for base in self.bases}) > 1:
-            raise ConfigError(f"Experts take maps of one shape and precision, but these came: {sorted(shapes)}.")
+            raise ConfigError(f"The maps of experts must have one shape and precision, but they have {sorted(shapes)}.")
         if any("bandwidth" not in vars(base.kernel) for base in self.bases):
-            raise ConfigError("Experts of several bandwidths take kernels that have one.")
+            raise ConfigError("Experts with several bandwidths need kernels that have a bandwidth.")
 
     @property
     def n_inputs(self) -> int:
@@ -217,7 +217,7 @@ def draw_candidates(
     if "bandwidth" not in kernel_parameters(kernel):
         raise ConfigError(f"kernel = {kernel!r} has no bandwidth to choose. Use a shift-invariant kernel.")
     if sample.ndim != 2 or len(sample) == 0:
-        raise DataError(f"Bandwidths are chosen from sampled rows, but a sample of shape {sample.shape} came.")
+        raise DataError(f"Bandwidths are chosen from sampled rows, but the sample has shape {sample.shape}.")
     deviations = sample.std(axis=0, dtype=np.float64)
     deviations[_constant(sample, deviations)] = 0.0
     linear = StandardisedLinear.of_columns(sample.mean(axis=0, dtype=np.float64), deviations, precision)
@@ -633,10 +633,10 @@ class ExpertLearner:
     def __post_init__(self) -> None:
         check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
         if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
         check_schedule(self.rounds)
         if not self._step_sizes:
-            raise ConfigError("The grid of experts is empty: step_sizes = (). Give it at least one.")
+            raise ConfigError("The grid of experts is empty: step_sizes = (). Give at least one step size.")
         for step in (*self._step_sizes, *self._adagrad_step_sizes):
             check_positive("a step size", step)
         check_class_weights(self.class_weights, self.loss.task, self._n_classes)
@@ -701,7 +701,7 @@ class ExpertLearner:
     def chosen(self, state: Experts) -> dict[str, Any]:
         """Return the leading expert: its bandwidth or that it is linear, and its step size."""
         group, m, t, _ = _leading(state)
-        why = "of the expert that leads"
+        why = "of the leading expert"
         return self.map_chosen(state, why) | {"step_size": float(group.steps[m, t]), "step_size_reason": why}
 
     def map_chosen(self, state: Experts, why: str) -> dict[str, Any]:
@@ -767,8 +767,8 @@ class ExpertLearner:
         learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads, crew)
         if not np.isfinite(experts.losses).any():
             raise DivergedError(
-                f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: no expert's weights are finite any "
-                "more. Use smaller step_sizes, or scale inputs and target."
+                f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: the weights of all "
+                "experts are no longer finite. Use smaller step_sizes, or scale inputs and target."
             )
         return replace(experts, progress=progress_from(self.task, *counted))
 

@@ -82,8 +82,8 @@ def check_loss(loss: Loss, schema: Schema) -> None:
     """Raise ConfigError unless the loss is for the task of the data."""
     if loss.task != schema.task:
         raise ConfigError(
-            f"The loss {loss.name!r} is for a {loss.task} task, but {schema.target!r} makes this a {schema.task} task. "
-            f"Leave the loss to auto, or ingest with --task {loss.task}."
+            f"The loss {loss.name!r} is for {loss.task} tasks, but {schema.target!r} makes this a "
+            f"{schema.task} task. Set the loss to auto, or ingest with --task {loss.task}."
         )
 
 
@@ -219,7 +219,7 @@ class LinearFactory:
     def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
         decaying = self.decaying or self.step_size is None
         step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
-        why += ", over the square root of the rows seen" if decaying else ""
+        why += ", divided by the square root of the rows seen" if decaying else ""
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
         return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 

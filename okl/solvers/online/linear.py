@@ -299,13 +299,13 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
     """Raise ConfigError unless a loss may be learnt in a ball of this radius, if any."""
     if radius is None:
         if decaying:
-            raise ConfigError("Steps that decay belong to weights in a ball: give a radius, or leave them constant.")
+            raise ConfigError("Decaying steps need weights in a ball. Set a radius, or use constant steps.")
         return
     check_positive("radius", radius)
     if loss.task != "binary" or isinstance(loss, ExtensionLoss):
         raise ConfigError(
-            f"radius = {radius:g}, but weights are held in a ball for two classes only, with the hinge or the logistic "
-            f"loss; the loss here is {loss.name}. Leave it out."
+            f"radius = {radius:g} needs two classes and the hinge or logistic loss, but the loss "
+            f"is {loss.name}. Remove it."
         )
 
 
@@ -344,7 +344,7 @@ class LinearLearner:
         check_positive("step_size", self.step_size)
         check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
         if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
         check_ball(self.radius, self.decaying, self.loss)
         check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
@@ -449,7 +449,7 @@ class LinearLearner:
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
         check_weights(self.feature_map, weights)
         if len(weights) != self.n_outputs:
-            raise ConfigError(f"Weights for {len(weights)} outputs came to a learner of {self.n_outputs}.")
+            raise ConfigError(f"The weights have {len(weights)} outputs; the learner expects {self.n_outputs}.")
         return checked_rows(rows, self.loss.task, self.feature_map.n_inputs, self.n_outputs, self.feature_map.precision)
 
     def _check_finite(self, before: Weights, after: Weights) -> None:

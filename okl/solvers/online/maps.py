@@ -135,8 +135,8 @@ class NystromChoice:
         check_at_least("rank", self.rank, 1)
         if self.rank > self.n_landmarks:
             raise ConfigError(
-                f"rank = {self.rank}, but {self.n_landmarks} landmarks give a Nystrom map of at most that rank. Set "
-                f"the rank to {self.n_landmarks} or less, or take more landmarks."
+                f"rank = {self.rank} is more than the {self.n_landmarks} landmarks allow. Set a rank "
+                f"of {self.n_landmarks} or less, or use more landmarks."
             )
         refuse_bandwidth_beside(self.kernel, self.bandwidth)
         if isinstance(self.kernel, str):
@@ -149,7 +149,7 @@ class NystromChoice:
         kernel, chosen = self._suit(sample)
         landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
-        why = "as asked for" if fitted.n_columns == self.rank else "all that the landmarks' kernel matrix can keep"
+        why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"
         return fitted, {**chosen, "landmarks": self.n_landmarks, "rank": fitted.n_columns, "rank_reason": why}
 
     def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
@@ -167,8 +167,8 @@ def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> No
     """
     if bandwidth is not None and not isinstance(kernel, str):
         raise ConfigError(
-            f"bandwidth = {bandwidth:g} was given beside the kernel {kernel.name!r}, which has its own. Leave it out, "
-            "or name the kernel."
+            f"bandwidth = {bandwidth:g} is set, but the kernel {kernel.name!r} has its own. "
+            "Remove it, or give the kernel by name."
         )
 
 

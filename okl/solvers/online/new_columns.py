@@ -141,8 +141,8 @@ def widen_map(
         if np.array_equal(wider.frequencies[places], feature_map.frequencies):
             return wider
     raise ConfigError(
-        "The map cannot take in new columns: it takes a Nystrom map, or a Fourier map together with the "
-        "ColumnwiseFourier that drew it, with the same kernel, seed, size and names."
+        "The map cannot take new columns. Expected a Nystrom map, or a Fourier map with the "
+        "ColumnwiseFourier that drew it: the same kernel, seed, size and names."
     )
 
 
@@ -161,11 +161,11 @@ def _places(before: Sequence[str], after: Sequence[str], n_inputs: int) -> list[
     _check_names(before)
     _check_names(after)
     if len(before) != n_inputs:
-        raise ConfigError(f"{len(before)} names were given for {n_inputs} inputs. Name every column, in order.")
+        raise ConfigError(f"{len(before)} names are given for {n_inputs} inputs. Name every column, in order.")
     gone = [name for name in before if name not in set(after)]
     if gone:
         raise ConfigError(
-            f"The column {gone[0]!r} is gone, but columns may only be added. Keep it, with 0 where missing."
+            f"The column {gone[0]!r} was removed, but columns can only be added. Keep it, with 0 for missing values."
         )
     index = {name: place for place, name in enumerate(after)}
     return [index[name] for name in before]
@@ -173,7 +173,7 @@ def _places(before: Sequence[str], after: Sequence[str], n_inputs: int) -> list[
 
 def _check_names(columns: Sequence[str]) -> None:
     if not columns or len(set(columns)) != len(columns):
-        raise ConfigError(f"columns = {list(columns)}, but at least one name is needed, and each once.")
+        raise ConfigError(f"columns = {list(columns)}; expected at least one name, and each name once.")
 
 
 def _key(name: str) -> int:

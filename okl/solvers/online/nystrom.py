@@ -181,8 +181,8 @@ def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> Float
             values = kernel.matrix(left, right).astype(left.dtype)
     if not np.isfinite(values).all():
         raise DataError(
-            f"The kernel {kernel.name!r} has values that are not finite in {left.dtype}. Scale the inputs, or take a "
-            "kernel of smaller values."
+            f"The kernel {kernel.name!r} has values that are not finite in {left.dtype}. Scale "
+            "the inputs, or use a kernel with smaller values."
         )
     return values
 
@@ -235,8 +235,8 @@ class NOGDLearner:
         check_at_least("rank", self.rank, 1)
         if self.rank > self.budget:
             raise ConfigError(
-                f"rank = {self.rank}, but {self.budget} landmarks give a Nystrom map of at most that rank. "
-                f"Set the rank to {self.budget} or less, or raise the budget."
+                f"rank = {self.rank} is more than the {self.budget} landmarks allow. Set a rank of "
+                f"{self.budget} or less, or raise the budget."
             )
         self._silent  # noqa: B018  its constructor checks what the linear learner is made of
 
@@ -286,10 +286,10 @@ class NOGDLearner:
         """Return the number of landmarks and their rank, with the reason, as text."""
         n_supports = len(state.supports.inputs)
         if state.feature_map is None:
-            why = f"{n_supports} of {self.budget} support vectors so far: still kernel gradient descent"
+            why = f"{n_supports} of {self.budget} support vectors so far: still in the phase of kernel gradient descent"
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
-        kept = f"{rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors: no more can be kept"
+        kept = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
         return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else kept}
 
     def fork(self, state: NOGDState) -> NOGDState:
@@ -349,16 +349,17 @@ class NOGDLearner:
     def _check_finite(self, state: NOGDState) -> None:
         if not np.isfinite(state.supports.coefficients).all():
             raise DivergedError(
-                f"Within {state.progress.rows:,} rows the coefficients of support vectors are no longer finite with "
-                f"step_size = {self.step_size:g}. Use a smaller one, such as {self.step_size / 10:g}."
+                f"Within {state.progress.rows:,} rows the coefficients of support vectors are no "
+                f"longer finite with step_size = {self.step_size:g}. Use a smaller value, such as "
+                f"{self.step_size / 10:g}."
             )
 
     def _check_mapped(self, state: NOGDState) -> NystromFeatures:
         if state.feature_map is None:
             raise ConfigError(
-                f"NOGD has {len(state.supports.inputs)} of its {self.budget} support vectors and no map yet, and what "
-                "shards learn with supports of their own cannot be averaged. Learn in the mode stream, or use "
-                "landmarks that are drawn beforehand."
+                f"NOGD has {len(state.supports.inputs)} of its {self.budget} support vectors and no "
+                "map yet, so models of several shards cannot be averaged. Set the mode stream, or "
+                "use landmarks drawn beforehand."
             )
         return state.feature_map
 
@@ -367,8 +368,8 @@ def check_budget(budget: int, n_rows: int) -> None:
     """Raise ConfigError unless a budget of support vectors or landmarks can be filled by the training rows."""
     if budget > n_rows:
         raise ConfigError(
-            f"budget = {budget:,}, but there are only {n_rows:,} training rows to take support vectors from. "
-            f"Set a budget of at most {n_rows:,}."
+            f"budget = {budget:,}, but there are only {n_rows:,} training rows to take support "
+            f"vectors from. Set a budget of at most {n_rows:,}."
         )
 
 
@@ -473,7 +474,7 @@ class _FirstSupports:
         learner = self.learner
         feature_map, n_rows = _map_of_sample(learner, self.sample)
         n_landmarks, rank = feature_map.n_landmarks, feature_map.n_columns
-        why = "as asked for" if rank == learner.rank else "all that the landmarks' kernel matrix can keep"
+        why = "as given" if rank == learner.rank else "the rank of the landmarks' kernel matrix"
         chosen = self.chosen | {
             "landmarks": n_landmarks,
             "landmarks_reason": f"the first support vectors among {n_rows:,} sampled rows",
@@ -490,8 +491,8 @@ def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures,
         found = len(state.supports.inputs)
         if found == 0:
             raise ConfigError(
-                f"No row of a sample of {len(sample.targets):,} suffers a loss, so NOGD finds no landmarks for the "
-                "shards. Use the mode stream, or a smaller epsilon."
+                f"No row of a sample of {len(sample.targets):,} has a positive loss, so NOGD finds no "
+                "landmarks for the shards. Set the mode stream, or a smaller epsilon."
             )
         state = nystrom_start(learner.kernel, min(learner.rank, found), state)
     assert state.feature_map is not None
@@ -504,8 +505,9 @@ def _race(learner: NOGDLearner, sample: Rows) -> tuple[float, str]:
     best = int(np.argmin(errors))
     if not np.isfinite(errors[best]):
         raise DivergedError(
-            f"Every step size down to {PLAIN_STEPS[0]:g} diverges on a sample of {len(sample.targets):,} rows. Scale "
-            "the inputs and the target, or give a smaller step size."
+            f"Every step size down to {PLAIN_STEPS[0]:g} diverges on a sample of "
+            f"{len(sample.targets):,} rows. Scale the inputs and the target, or set a smaller "
+            "step size."
         )
     why = f"least progressive error of {len(PLAIN_STEPS)} step sizes on {len(sample.targets):,} sampled rows"
     return PLAIN_STEPS[best], why
@@ -600,8 +602,8 @@ class LowRankLinearSVM:
 
         if positive.all() or not positive.any():
             raise DataError(
-                f"All {len(positive):,} rows are of one side of class {value:g}, but LLSVM separates two. Give it rows "
-                "of every class, or leave out classes that never appear."
+                f"All {len(positive):,} rows are on one side of class {value:g}, but LLSVM separates "
+                "two sides. Give rows of every class, or remove classes that never appear."
             )
         machine = LinearSVC(
             C=self.penalty,

@@ -113,7 +113,7 @@ class OnlineSolver:
         ConfigError : the state is in the middle of a pass
         """
         if (state.pass_index, state.step) != (0, 0) and self.finished(state) is None:
-            raise ConfigError("A run goes on with other rows once it has finished with its own; it has not.")
+            raise ConfigError("A run can continue with other rows only after it has finished its own; it has not.")
         rounds = 0 if self.mode == "stream" else state.rounds_before + state.pass_index * state.steps_per_pass
         return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)
 
@@ -210,8 +210,8 @@ def check_mode(recipe: LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the recipe can learn in a mode."""
     if mode not in recipe.modes:
         raise ConfigError(
-            f"mode = {mode!r}, but {recipe.name} learns in {' or '.join(recipe.modes)} only: what its shards learn "
-            f"apart cannot be put together. Set --mode {recipe.modes[0]}."
+            f"mode = {mode!r}, but models that {recipe.name} trains on separate shards cannot be "
+            f"averaged. Set --mode {recipe.modes[0]}."
         )
 
 

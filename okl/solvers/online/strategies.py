@@ -201,7 +201,7 @@ class BudgetPerceptron(BudgetStrategy):
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         if not (np.isfinite(self.margin) and self.margin >= 0):
-            raise ConfigError(f"margin = {self.margin!r}, but it takes a finite number of at least 0.")
+            raise ConfigError(f"margin = {self.margin!r}; expected a finite number of at least 0.")
 
     @property
     def parameters(self) -> tuple[float, ...]:
@@ -597,8 +597,8 @@ def check_decay(step_size: float, regularisation: float, largest: float | None) 
     check_positive("step_size", step_size)
     if not (regularisation >= 0 and step_size * regularisation < 1):
         raise ConfigError(
-            f"regularisation = {regularisation!r}, but it takes a number of at least 0 whose product with "
-            f"step_size = {step_size:g} is below 1."
+            f"regularisation = {regularisation!r}; expected a number of at least 0 whose product "
+            f"with step_size = {step_size:g} is below 1."
         )
     if largest is not None:
         check_positive("largest", largest)
@@ -688,8 +688,8 @@ class BSGDMerging(BudgetStrategy):
         """Raise ConfigError unless the kernel is Gaussian."""
         if kernel.code != GAUSSIAN:
             raise ConfigError(
-                "bsgd-merging puts supports on the line between two, which is known to be best for the Gaussian kernel "
-                "only. Use that kernel, or bsgd-removal."
+                "bsgd-merging merges two supports on the line between them, which is optimal for the "
+                "Gaussian kernel only. Use that kernel, or bsgd-removal."
             )
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
@@ -750,13 +750,15 @@ class Norma(BudgetStrategy):
         decay = self.step_size * self.regularisation
         if not (self.regularisation >= 0 and decay <= 0.9):
             raise ConfigError(
-                f"regularisation = {self.regularisation!r}, but it takes a number of at least 0 whose product with "
-                f"step_size = {self.step_size:g} is at most 0.9."
+                f"regularisation = {self.regularisation!r}; expected a number of at least 0 whose "
+                f"product with step_size = {self.step_size:g} is at most 0.9."
             )
         if self.nu is not None and not 0 < self.nu < 1:
-            raise ConfigError(f"nu = {self.nu!r}, but it is a share of the rows, in (0, 1); None keeps the margin.")
+            raise ConfigError(
+                f"nu = {self.nu!r}; expected a share of the rows in (0, 1), or None for a constant margin."
+            )
         if not np.isfinite(self.margin):
-            raise ConfigError(f"margin = {self.margin!r}, but it takes a finite number.")
+            raise ConfigError(f"margin = {self.margin!r}; expected a finite number.")
 
     @property
     def parameters(self) -> tuple[float, ...]:
@@ -834,7 +836,7 @@ class TwinVectors(BudgetStrategy):
         check_positive("aggressiveness", self.aggressiveness)
         check_positive("unlike", self.unlike)
         if check_positive("tolerance", self.tolerance) >= 1.0:
-            raise ConfigError(f"tolerance = {self.tolerance!r}, but it is a share of the margin, in (0, 1).")
+            raise ConfigError(f"tolerance = {self.tolerance!r}; expected a share of the margin in (0, 1).")
         check_at_least("sweeps", self.sweeps, 1)
 
     @property
@@ -955,8 +957,9 @@ def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
     best = int(np.argmin(errors))
     if not np.isfinite(errors[best]):
         raise DivergedError(
-            f"Every step size down to {min(steps):g} diverges on a sample of {len(sample.targets):,} rows. Scale the "
-            "inputs and the target, or give a smaller step size."
+            f"Every step size down to {min(steps):g} diverges on a sample of "
+            f"{len(sample.targets):,} rows. Scale the inputs and the target, or set a smaller "
+            "step size."
         )
     reason = f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
     return _stepping(learner, steps[best]), reason

@@ -116,7 +116,7 @@ class LandmarkBasis:
 
     def __post_init__(self) -> None:
         if self.kernel.rule is None:
-            raise ConfigError(f"The kernel {self.kernel.name!r} has no rule for compiled code; use another one.")
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled code. Use another kernel.")
 
     def __getstate__(self) -> dict[str, Any]:
         # without what is packed for compiled code: it would double the bytes that go to a worker
@@ -198,7 +198,9 @@ def _rounded(
         rounded = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
     if not all(np.isfinite(part).all() for part in rounded):
         largest = max(float(np.abs(part).max()) for part in (weights, offsets))
-        raise DataError(f"Weights up to {largest:.2g} do not fit {precision}: ask for float64, or scale the target.")
+        raise DataError(
+            f"Weights up to {largest:.2g} do not fit {precision}. Set the precision to float64, or scale the target."
+        )
     return rounded
 
 

@@ -98,7 +98,7 @@ def solve_directly(turn: MetricFactor, gram: Gram, penalty: float, fit_intercept
 # Any penalty, and leave-one-out errors.
 
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
-"""Tried where none is given: 1e-9 to 10, half a decade apart."""
+"Penalties that are tried if none is given: 1e-9 to 10, half a decade apart."
 
 _FEW = 1000
 _LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values; others say nothing of the row
@@ -384,7 +384,8 @@ def refuse_infinite(gram: Gram) -> None:
         )
     if not (np.isfinite(gram.cross).all() and np.isfinite(gram.squares).all()):
         raise DataError(
-            "Sums of squares of the target are not finite: it has values of 1e150 or so. Give it in a larger unit."
+            "Sums of squares of the target are not finite, as it has values of about 1e150. Use "
+            "a larger unit of the target."
         )
 
 
@@ -477,7 +478,7 @@ def leave_folds_out(
     parts = [Rows(rows.inputs[folds == fold], rows.targets[folds == fold]) for fold in np.unique(folds)]
     if len(parts) < 2:
         raise ConfigError(
-            "No class has two rows, one to learn from and one to predict: choose by rows (--validation rows)."
+            "No class has two rows, one to train on and one to predict. Validate by rows (--validation rows)."
         )
     grams = _each(len(parts), n_threads, lambda k: gram_of(basis, outputs, (parts[k],)))
     turn = basis.turn()

@@ -108,8 +108,8 @@ class RidgeSolver:
         schema.refuse_empty_classes()
         if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
             raise ConfigError(
-                f"n_landmarks = {self.n_landmarks:,}, but there are {rows:,} training rows to choose them from. Ask "
-                "for fewer, or leave it to auto."
+                f"n_landmarks = {self.n_landmarks:,} is more than the {rows:,} training rows. Set a "
+                "smaller number, or auto."
             )
 
     def start(self, data: Dataset, execution: Execution) -> RidgeState:
@@ -161,7 +161,9 @@ class RidgeSolver:
         if not np.isfinite(state.solution.weights).all():
             return Outcome("diverged", "the solution is not finite")
         if not state.solution.solved:
-            return Outcome("diverged", f"{state.basis.n_columns:,} columns of such size leave rounding alone")
+            return Outcome(
+                "diverged", (f"rounding errors exceed the tolerance for {state.basis.n_columns:,} columns of this size")
+            )
         return Outcome("done", f"solved; relative gap {state.solution.proof.relative_gap:.2g}")
 
     def standing(self, state: RidgeState) -> Convergence:
@@ -240,8 +242,9 @@ def fit_sparse_rows(
     n_columns = rows.shape[1]
     if n_columns > MOST_COLUMNS:
         raise ConfigError(
-            f"{n_columns:,} columns came, but least squares keep a product of each with each, at most of "
-            f"{MOST_COLUMNS:,}. L2SVMClassifier and LogisticClassifier take as many as there are."
+            f"The data have {n_columns:,} columns, but least squares take at most "
+            f"{MOST_COLUMNS:,}. Use L2SVMClassifier or LogisticClassifier, which have no such "
+            "limit."
         )
     if not rows.has_canonical_format:
         rows = rows.copy()  # the user's own, perhaps

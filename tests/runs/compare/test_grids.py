@@ -27,7 +27,7 @@ def test_values_of_nu_lie_above_nu_min_and_reach_nu_max(features: tuple[FloatArr
     inputs, targets = features
     rows = DenseRows(inputs, targets)
     grid = make_grid("nu-svm", inputs, [targets], 6)
-    values = [grid.value(place, 0, len(targets), grid.high(rows)) for place in grid.places]
+    values = [grid.value(place, 0, len(targets), grid.high(rows)) for place in grid.points]
     least, largest = nu_min(rows), 2 * min((targets > 0).mean(), (targets < 0).mean())
     assert least > 0.05, "the classes overlap"
     assert least < min(values) < 1.5 * least
@@ -39,9 +39,9 @@ def test_places_of_a_sample_are_valid_for_more_rows(features: tuple[FloatArray, 
     inputs, targets = features
     few, rows = slice(0, 60), DenseRows(inputs, targets)
     sampled = make_grid("nu-svm", inputs[few], [targets[few]], 6)
-    grid, least, place = on_rows(sampled, inputs, [targets]), nu_min(rows), sampled.places[-1]
+    grid, least, place = on_rows(sampled, inputs, [targets]), nu_min(rows), sampled.points[-1]
     assert sampled.value(place, 0, len(targets), sampled.high(rows)) < least < grid.value(place, 0, len(targets))
-    assert grid.places == sampled.places
+    assert grid.points == sampled.points
     assert on_rows(make_grid("c-svm", inputs, [targets], 3), inputs, [targets]).ranges == ((0.0, math.inf),)
 
 
@@ -49,8 +49,8 @@ def test_places_of_a_sample_are_valid_for_more_rows(features: tuple[FloatArray, 
 def test_values_of_kappa_lie_below_that_of_the_part(model: str, cancer: Dataset) -> None:
     sample = Sample(cancer, 250, 0, "float64", folds=3)
     grid = make_grid(model, sample.all().inputs, [sample.all().targets], 5)
-    assert all(0 < place < 1 for place in grid.places)
-    assert list(grid.places) == sorted(grid.places)
+    assert all(0 < place < 1 for place in grid.points)
+    assert list(grid.points) == sorted(grid.points)
     assert math.isfinite(kappa_max(model, merged_moments(sample, 1, 0, 2)))
 
 
@@ -60,8 +60,8 @@ def test_sparse_models_leave_a_weight_from_the_first_value_on(
 ) -> None:
     inputs, targets = features
     grid, rows = make_grid(model, inputs, [targets], 4), DenseRows(inputs, targets)
-    first = fit_one(with_parameter(model, grid.places[0]), rows, Fapg(tolerance=1e-4))
-    below = fit_one(with_parameter(model, 0.499 * grid.places[0]), rows, Fapg(tolerance=1e-4))
+    first = fit_one(with_parameter(model, grid.points[0]), rows, Fapg(tolerance=1e-4))
+    below = fit_one(with_parameter(model, 0.499 * grid.points[0]), rows, Fapg(tolerance=1e-4))
     assert np.abs(first.weights).max() > 0
     assert np.abs(below.weights).max() == 0
 
@@ -75,7 +75,7 @@ def test_the_unit_of_the_inputs_changes_nothing(model: str, features: tuple[Floa
         unit = 8.0  # ||w||_1 shrinks as the inputs grow, its square twice as fast
     if model == "dwd":
         unit = 1 / 8.0  # a length
-    assert np.allclose(np.array(larger.places) * unit, plain.places, rtol=1e-6)
+    assert np.allclose(np.array(larger.points) * unit, plain.points, rtol=1e-6)
     assert np.allclose(larger.ranges, plain.ranges, rtol=1e-3)
 
 

@@ -17,7 +17,7 @@ from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.runs.api import evaluate
-from okl.runs.compare import ONLINE_NAMES, check_entrants, entrants
+from okl.runs.compare import ONLINE_NAMES, check_models, model_names
 from okl.runs.compare_report import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
@@ -77,8 +77,8 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
     assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
     assert any("c-svm" in told and "--iterations, to 400 for" in told for told in warning_sentences(strict))
     proof = {"certificate": {"relative_gap": 0.1}}
-    ending = "certified, but not solved to the relative gap of 1e-09 (--iterations 400 takes it further)"
-    assert f"within 1.0e-01 of the least objective, which is {ending}" in sentences(strict | proof)[2]
+    ending = "but not solved to the relative gap of 1e-09 (continue with --iterations 400)"
+    assert f"certified within 1.0e-01 of the least objective, {ending}" in sentences(strict | proof)[2]
     solved = result | {"settings": result["settings"] | {"tolerance": 1.0}}
     assert not any("*" in cell for cells in table_rows(solved) for cell in cells)
     assert "not solved" not in " ".join([*sentences(solved | proof), *warning_sentences(solved)])
@@ -125,10 +125,12 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
 
 def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
     asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
-    check_entrants(asked, cancer)
-    assert set(entrants(asked)) == {*MODEL_NAMES, *ONLINE_NAMES}
-    with pytest.raises(ConfigError, match=r"models = ridge: not compared here\. .* stand side by side in okl runs"):
-        entrants(asked.model_copy(update={"models": ("fogd", "ridge")}))
+    check_models(asked, cancer)
+    assert set(model_names(asked)) == {*MODEL_NAMES, *ONLINE_NAMES}
+    with pytest.raises(
+        ConfigError, match=r"models = ridge: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
+    ):
+        model_names(asked.model_copy(update={"models": ("fogd", "ridge")}))
 
 
 def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
@@ -163,22 +165,25 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"models": "c-svm,svm"}, "models = svm: not compared here. Name some of all"),
+        ({"models": "c-svm,svm"}, "models = svm: not available in okl compare. Choose from all"),
         ({"models": ","}, "models is empty"),
         ({"holdout": 1.5}, "holdout = 1.5"),
         ({"holdout": "tset"}, "holdout = 'tset'"),
         ({"folds": 1}, "folds = 1"),
-        ({"bandwidth": 2.0}, "bandwidth = 2.0 was given, but the nine models take inputs as they are"),
+        ({"bandwidth": 2.0}, "bandwidth = 2.0 is set, but certified models are linear in the inputs without a map"),
         ({"frequencies": 9, "kernel": "linear"}, "kernel = 'linear' has no Fourier map"),
         ({"frequencies": 9, "kernel": "linear", "models": "rbp,c-svm"}, "kernel = 'linear' has no Fourier map"),
         ({"frequencies": 9, "map": "exact"}, "map = 'exact'"),
         ({"frequencies": 9, "kernel": "laplacian", "map": "orthogonal"}, "orthogonal"),
-        ({"frequencies": 9, "models": "rbp"}, "frequencies = 9 was given, but the solver rbp takes no frequencies: "),
-        ({"frequencies": 9, "models": "nogd,rbp"}, "but nogd and rbp take no frequencies: fogd and the nine .* would"),
-        ({"map": "orthogonal", "models": "nogd,rbp"}, "map = 'orthogonal' was given, but nogd and rbp take no map: "),
+        ({"frequencies": 9, "models": "rbp"}, "frequencies = 9 is set, but the solver rbp does not use frequencies: "),
+        (
+            {"frequencies": 9, "models": "nogd,rbp"},
+            "but nogd and rbp do not use frequencies: fogd and certified models use it",
+        ),
+        ({"map": "orthogonal", "models": "nogd,rbp"}, "map = 'orthogonal' is set, but nogd and rbp do not use map: "),
         (
             {"map": "orthogonal", "models": "nogd,c-svm"},
-            "map = 'orthogonal' was given, but the nine .* Set frequencies",
+            "map = 'orthogonal' is set, but certified models .* Set frequencies",
         ),
         ({"kernel": "linear", "models": "fogd"}, "linear"),
         ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "exclude each other"),
@@ -194,7 +199,8 @@ def test_what_can_be_known_to_be_wrong_is_told_at_once(
 
 def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"classes only\. Run okl train once .*--solver ridge, .*--holdout; then okl runs"
+        ConfigError,
+        match=r"classes only\. Run okl train with --solver ridge, fogd or nogd, or ingest .*--task multiclass",
     ):
         compare(settings(learnable["regression"], tmp_path / "run"))
     (tmp_path / "empty").mkdir()

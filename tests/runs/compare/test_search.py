@@ -15,13 +15,13 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.runs.compare import (
+    CompareCandidate,
     ComparedGrid,
-    Entrant,
     ModelSearch,
     Sample,
     Trial,
     make_grid,
-    rungs,
+    round_rows,
     signs_of_classes,
     table_of,
     winner_of,
@@ -41,10 +41,14 @@ def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), 
     return ModelSearch(settings, sample, names, grids, n_classes)
 
 
-def timeless(entrants: list[Entrant]) -> list[Any]:
+def timeless(candidates: list[CompareCandidate]) -> list[Any]:
     return [
-        (entrant.name, entrant.alive, {k: [replace(t, seconds=0.0) for t in v] for k, v in entrant.trials.items()})
-        for entrant in entrants
+        (
+            candidate.name,
+            candidate.alive,
+            {k: [replace(t, seconds=0.0) for t in v] for k, v in candidate.trials.items()},
+        )
+        for candidate in candidates
     ]
 
 
@@ -87,31 +91,31 @@ def test_a_halved_search_ends_with_the_better_half_on_all_rows(
 
 
 @pytest.mark.parametrize(("rows", "grid", "expected"), [(4000, 10, 3), (4000, 3, 3), (4000, 2, 2), (1500, 9, 1)])
-def test_rungs_double_until_all_rows_are_in(rows: int, grid: int, expected: int) -> None:
-    steps = rungs(rows, grid, True)
+def test_rounds_double_until_all_rows_are_in(rows: int, grid: int, expected: int) -> None:
+    steps = round_rows(rows, grid, True)
     assert steps[-1] == rows
     assert len(steps) == expected
     assert all(after in (2 * before, 2 * before - 1) for before, after in pairwise(steps))
 
 
 @pytest.fixture
-def made_entrant() -> Callable[[str, list[list[int]]], Entrant]:
-    def make(name: str, right: list[list[int]]) -> Entrant:
+def made_candidate() -> Callable[[str, list[list[int]]], CompareCandidate]:
+    def make(name: str, right: list[list[int]]) -> CompareCandidate:
         grid = ComparedGrid("c-svm", tuple(float(k + 1) for k in range(len(right))), "value")
-        entrant = Entrant(name, grid, tuple(range(len(right))))
+        candidate = CompareCandidate(name, grid, tuple(range(len(right))))
         for place, folds in enumerate(right):
             bits = [np.packbits(np.arange(10) < count).tobytes() for count in folds]
-            entrant.tried_rows[place] = 10
-            entrant.trials[place] = [Trial({"own": some, "error-minimising": some}, 10, 1.0, 0.1) for some in bits]
-        return entrant
+            candidate.tried_rows[place] = 10
+            candidate.trials[place] = [Trial({"own": some, "error-minimising": some}, 10, 1.0, 0.1) for some in bits]
+        return candidate
 
     return make
 
 
 def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
-    made_entrant: Callable[[str, list[list[int]]], Entrant],
+    made_candidate: Callable[[str, list[list[int]]], CompareCandidate],
 ) -> None:
-    first, second = made_entrant("c-svm", [[5, 6], [8, 7], [7, 8]]), made_entrant("l2-svm", [[9, 6], [1, 1]])
+    first, second = made_candidate("c-svm", [[5, 6], [8, 7], [7, 8]]), made_candidate("l2-svm", [[9, 6], [1, 1]])
     assert first.choice() == (1, "own")
     first.halve()
     assert first.alive == (1, 2)
@@ -119,10 +123,10 @@ def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
     assert winner_of([second, first]) is second
 
 
-def test_a_failed_entrant_stands_last_with_its_reason(
-    made_entrant: Callable[[str, list[list[int]]], Entrant],
+def test_a_failed_candidate_is_last_with_its_reason(
+    made_candidate: Callable[[str, list[list[int]]], CompareCandidate],
 ) -> None:
-    fine, failed = made_entrant("c-svm", [[5, 6]]), made_entrant("fogd", [[5, 6]])
+    fine, failed = made_candidate("c-svm", [[5, 6]]), made_candidate("fogd", [[5, 6]])
     failed.trials[0][1] = Trial({}, 10, failure="Rows 0 to 3: too large.")
     rows = table_of([failed, fine], 1.0)
     assert [row["model"] for row in rows] == ["c-svm", "fogd"]

@@ -17,12 +17,12 @@ FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
     [
         ([], "for the majority class."),
         ([FAILED], "for the majority class."),
-        ([WORSE], ", and significantly better than every other one (p <= 0.05)."),
-        ([WORSE, FAILED], ", and significantly better than every other one that did not fail (p <= 0.05)."),
+        ([WORSE], ", and significantly better than every other model (p <= 0.05)."),
+        ([WORSE, FAILED], ", and significantly better than every other model that did not fail (p <= 0.05)."),
         ([ALIKE, WORSE, FAILED], "; not significantly better (p > 0.05) than logistic."),
     ],
 )
 def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any]], ending: str) -> None:
     told = winner_sentence({"models": [BEST, *others], "majority": 0.6})
-    assert told.startswith("The best is dwd, right in 90.00 ± 1.00 % of cases against 60.00 %")
+    assert told.startswith("The best model is dwd with an accuracy of 90.00 ± 1.00 %, against 60.00 %")
     assert told.endswith(ending)

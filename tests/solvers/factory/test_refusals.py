@@ -86,6 +86,6 @@ def test_a_strategy_is_refused_where_it_is_not_defined(
         check(settings)
     else:
         with pytest.raises(
-            ConfigError, match=rf"{re_escaped(solver)} is not defined for a {task} task, but for binary"
+            ConfigError, match=rf"{re_escaped(solver)} is not defined for a {task} task, only for binary"
         ):
             check(settings)

@@ -146,7 +146,7 @@ def test_the_default_method_takes_linear_and_convex_constraints_alike() -> None:
 
 @pytest.mark.parametrize("method", [YuNeely(), YuanLamperski(), Mahdavi(), SinhaVaze(1.0), ImprovedAder(1.0)])
 def test_a_horizon_is_asked_for(method: Method[Any]) -> None:
-    with pytest.raises(ConfigError, match="give a horizon"):
+    with pytest.raises(ConfigError, match=r"needs the number of rounds\. Set horizon"):
         method.start(game(SETS[0])[0])
 
 

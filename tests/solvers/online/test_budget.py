@@ -106,7 +106,7 @@ def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
 
 def test_what_cannot_work_is_named() -> None:
     stream = hard_stream("regression")
-    with pytest.raises(ConfigError, match="'mine' is a function of your own, but learners with support vectors"):
+    with pytest.raises(ConfigError, match="'mine' is a Python function, but learners with support vectors"):
         GrowingLearner(CustomKernel("mine", lambda left, right: left @ right.T), Perceptron(), "binary", 3)
     with pytest.raises(ConfigError, match="n_outputs = 1"):
         GrowingLearner(Gaussian(1.0), Perceptron(), "multiclass", 3)
@@ -262,7 +262,7 @@ def test_sizes_that_make_no_sense_are_named() -> None:
     check_budget(1000, 1000)
     with pytest.raises(ConfigError, match="n_inputs = 0"):
         BudgetLearner(kernel, rbp, "binary", 0, 10)
-    with pytest.raises(ConfigError, match="a binary task takes one output"):
+    with pytest.raises(ConfigError, match="a binary task has one output"):
         BudgetLearner(kernel, rbp, "binary", 3, 10, 2)
     with pytest.raises(ConfigError, match="epsilon = -1"):
         BudgetLearner(kernel, rbp, "regression", 3, 10, epsilon=-1.0)

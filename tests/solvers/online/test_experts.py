@@ -99,10 +99,10 @@ def test_races_get_smaller_and_end(n_rows: int) -> None:
 @pytest.mark.parametrize(
     ("rounds", "message"),
     [
-        ((), "last_row = None for the last one only"),
-        ((Round(100, 2, 2),), "last_row = None for the last one only"),
-        ((Round(None, 2, 2), Round(None, 1, 1)), "last_row = None for the last one only"),
-        ((Round(100, 2, 2), Round(100, 1, 1), Round(None, 1, 1)), "ends at row 100, but the one before it at 100"),
+        ((), "last_row = None in the last round only"),
+        ((Round(100, 2, 2),), "last_row = None in the last round only"),
+        ((Round(None, 2, 2), Round(None, 1, 1)), "last_row = None in the last round only"),
+        ((Round(100, 2, 2), Round(100, 1, 1), Round(None, 1, 1)), "ends at row 100, but the previous one at 100"),
         ((Round(100, 0, 2), Round(None, 1, 1)), "maps of round 0 = 0"),
         ((Round(0, 1, 2), Round(None, 1, 1)), "last_row of round 0 = 0"),
     ],

@@ -134,7 +134,7 @@ def test_no_expert_left_ends_in_a_clear_error() -> None:
     loss = ThresholdedHalfSquared()
     base = make_candidates().bases[1]
     learner = ExpertLearner(Candidates((base,), 2), loss, 1, EVERYONE, step_sizes=(500.0,))
-    with pytest.raises(DivergedError, match=r"Rows 0 to 1,599: no expert's weights are finite"):
+    with pytest.raises(DivergedError, match=r"Rows 0 to 1,599: the weights of all experts are no longer finite"):
         learner.learn(learner.start(), make_rows(loss))
 
 
@@ -171,9 +171,9 @@ def test_what_does_not_fit_is_named() -> None:
         replace(learner, step_sizes=())
     with pytest.raises(ConfigError, match="a step size = -1"):
         replace(learner, step_sizes=(-1.0,))
-    with pytest.raises(ConfigError, match="takes one output"):
+    with pytest.raises(ConfigError, match="has one output"):
         replace(learner, n_outputs=2)
-    with pytest.raises(ConfigError, match="3 class weights were given for 2 classes"):
+    with pytest.raises(ConfigError, match="3 class weights are set for 2 classes"):
         replace(learner, class_weights=(1.0, 1.0, 1.0))
     with pytest.raises(ConfigError, match="a regression has no classes"):
         make_learner(ThresholdedHalfSquared(), class_weights=(1.0,))

@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_named() -> None:
         learner.learn(learner.start(), Rows(rows.inputs, rows.targets * 2))
     with pytest.raises(DataError, match=r"Classes are 0 to 3 in memory, but a target is -1"):
         many.learn(many.start(), rows)
-    with pytest.raises(DataError, match=r"one target a row"):
+    with pytest.raises(DataError, match=r"one target for each row"):
         learner.learn(learner.start(), Rows(rows.inputs, rows.targets[:-1]))
     with pytest.raises(DataError, match=r"\(rows, 5\)"):
         learner.learn(learner.start(), Rows(rows.inputs[:, :4], rows.targets))
@@ -220,11 +220,11 @@ def test_what_does_not_fit_is_named() -> None:
         make_learner(Hinge(), "linear").learn(learner.start(), rows)
     with pytest.raises(ConfigError, match="step_size = 0"):
         replace(learner, step_size=0.0)
-    with pytest.raises(ConfigError, match="3 class weights were given for 2 classes"):
+    with pytest.raises(ConfigError, match="3 class weights are set for 2 classes"):
         replace(learner, class_weights=(1.0, 1.0, 1.0))
     with pytest.raises(ConfigError, match="a regression has no classes"):
         replace(make_learner(ThresholdedHalfSquared()), class_weights=(1.0,))
     with pytest.raises(ConfigError, match="n_outputs = 1, but it takes a whole number of at least 2"):
         replace(many, n_outputs=1)
-    with pytest.raises(ConfigError, match="takes one output"):
+    with pytest.raises(ConfigError, match="has one output"):
         replace(learner, n_outputs=2)

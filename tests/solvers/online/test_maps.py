@@ -92,7 +92,7 @@ def test_a_kernel_of_ones_own_learns_but_is_not_saved(
     data, solver = learnable["binary"], solver_of(NystromChoice(CustomKernel("shifted", own_kernel), None, 80, 50))
     state = last_state(solver, data, here)
     assert state.learned.progress.error < 0.8 * state.learned.progress.baseline_error
-    with pytest.raises(ConfigError, match="'shifted' is a function of your own, which a model file cannot hold"):
+    with pytest.raises(ConfigError, match="'shifted' is a Python function, which a model file cannot hold"):
         save_model(Model(data.schema, solver.predictor(state), {}, {}), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_named_before_anything_is_read(learnable: dict[Task
         NystromChoice(landmarks="leverage")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="degree = 0"):
         NystromChoice("polynomial", degree=0)
-    with pytest.raises(ConfigError, match="bandwidth = 2 was given beside the kernel 'polynomial'"):
+    with pytest.raises(ConfigError, match="bandwidth = 2 is set, but the kernel 'polynomial' has its own"):
         NystromChoice(Polynomial(), 2.0)
     schema, sample = learnable["binary"].schema, np.ones((50, 4), dtype=np.float32)
     with pytest.raises(ConfigError, match="bandwidth = 2 was given, but the kernel 'linear' has none"):

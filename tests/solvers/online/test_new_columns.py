@@ -160,9 +160,9 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     drawn = ColumnwiseFourier(Gaussian(1.0), 10)
     with pytest.raises(ConfigError, match="'c' is gone"):
         widen_map(drawn.draw(OLD), OLD, ("a", "d", "e"), drawn)
-    with pytest.raises(ConfigError, match="2 names were given for 3 inputs"):
+    with pytest.raises(ConfigError, match="2 names are given for 3 inputs"):
         widen_map(drawn.draw(OLD), ("a", "c"), ALL, drawn)
-    with pytest.raises(ConfigError, match="each once"):
+    with pytest.raises(ConfigError, match="each name once"):
         widen_map(drawn.draw(OLD), OLD, ("a", "a"), drawn)
     with pytest.raises(ConfigError, match="ColumnwiseFourier that drew it"):
         widen_map(draw_fourier_map(Gaussian(1.0), 3, 10, 0), OLD, ALL, drawn)

@@ -53,7 +53,7 @@ def test_divergence_is_told_at_once() -> None:
     loss = ThresholdedHalfSquared(0.1)
     for budget in (BUDGET, 1400):
         learner = replace(make_learner(loss), step_size=1e3, budget=budget)
-        with pytest.raises(DivergedError, match="Use a smaller one"):
+        with pytest.raises(DivergedError, match="Use a smaller value"):
             learner.learn(learner.start(), make_rows(loss))
 
 

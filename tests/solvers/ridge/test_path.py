@@ -288,7 +288,7 @@ def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
     rows = curved_rows("regression")
     basis = LandmarkBasis(Gaussian(0.8), rows.inputs[:12].astype(np.float32))
     found = fit_rows(basis, Rows(rows.inputs, rows.targets * 1e60), Outputs("regression", 1))
-    with pytest.raises(DataError, match="do not fit float32: ask for float64, or scale the target"):
+    with pytest.raises(DataError, match=r"do not fit float32\. Set the precision to float64, or scale the target"):
         found.predictor(basis)
 
 
