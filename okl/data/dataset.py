@@ -50,7 +50,7 @@ class SvmlightColumns:
     """Columns that the indices of svmlight text stand for.
 
     first_index : 0 or 1, that of the first column
-    hashed : columns that all indices are folded into, see `okl.data.ingest.svmlight.fold`; 0: each has its own
+    hashed : columns that all indices are folded into, see `okl.data.ingest.sources.fold`; 0: each has its own
     """
 
     first_index: Literal[0, 1]

@@ -12,8 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.data.dataset import Encoding, Missing, Schema, origins, source_columns
-from okl.data.ingest.csv import MISSING_WORDS
-from okl.data.values import Codes, codes_of, date_parts, is_date, is_number, is_text, numbers, value_type, zone_of
+from okl.data.values import (
+    MISSING_WORDS,
+    Codes,
+    codes_of,
+    date_parts,
+    is_date,
+    is_number,
+    is_text,
+    numbers,
+    value_type,
+    zone_of,
+)
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
 

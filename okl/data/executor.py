@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Shard
-from okl.data.order import Window
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Dataset, Shard
+    from okl.data.order import Window
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.dataset import Shard
 from okl.foundation.stored import stored
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Shard
 
 # Integer hash, equal on every machine.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow.csv import ConvertOptions
 
-from okl.data.dataset import Missing
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Missing
 
 # Numbers from raw columns: valid types, missing values and infinities.
 
@@ -20,6 +23,10 @@ Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 
 MOST_NAMED = 8  # columns that a message lists
+
+_ABSENT = ("?", "None", "none", "<NA>", *ConvertOptions().null_values)
+MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
+"""Words of a CSV file that mean a missing number or date, such as NA; in a text column they are ordinary values."""
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:

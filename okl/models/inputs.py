@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
-from okl.data.ingest.files import list_files
-from okl.data.ingest.sources import SourceBatch
+from okl.data.ingest.sources import SourceBatch, list_files
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, is_number, is_text, missing_target, numbers, settle_inputs
 from okl.foundation.errors import DataError, ModelError

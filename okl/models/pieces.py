@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
 from okl.data.ingest.csv import first_word
-from okl.data.ingest.files import Kind, inspect
 from okl.data.ingest.reference import open_by, told_types
-from okl.data.ingest.sources import Piece, SourceBatch, looked_through, open_source, read_piece
+from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, looked_through, open_source, read_piece
 from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.values import is_text
@@ -127,7 +126,7 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
 
 def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
     any_shard = data.shards[0]
-    columns, _ = inspect(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
+    columns, _ = inspect_parquet(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
     pieces = []
     for shard in data.shards:
         first = 0

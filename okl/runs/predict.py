@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import pyarrow.csv as pacsv
 from pydantic import Field
 
-from okl.data.ingest.files import packed_ending
+from okl.data.ingest.csv import packed_ending
 from okl.data.ingest.sources import rewritten
 from okl.distributed import open_for
 from okl.foundation.errors import ConfigError, DataError, DivergedError

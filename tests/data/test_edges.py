@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from okl.data.ingest import csv, encoders
+from okl.data.ingest import csv
+from okl.data.ingest import run as ingest_run
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import looked_through, open_source
 from okl.data.values import date_parts
@@ -63,8 +64,8 @@ def test_a_table_of_identifiers_has_no_inputs(tmp_path: Path) -> None:
 def test_a_column_of_very_many_words_is_left_out_unless_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
-    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
+    monkeypatch.setattr(ingest_run, "MOST_VALUES", 20)
+    monkeypatch.setattr(ingest_run, "MOST_VALUES", 20)
     source = parquet(tmp_path, table(100, 1, w=[f"w{i % 30}" for i in range(100)]))
     data = ingest(source, tmp_path / "data", settings()).dataset
     assert data.schema.features == ("a",)

@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from okl.data.dataset import Dataset, SvmlightColumns
 from okl.data.describe import describe, describe_text
 from okl.data.ingest.run import ingest
-from okl.data.ingest.svmlight import fold
+from okl.data.ingest.sources import fold
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.models.inputs import prepare_rows

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from okl.data.dataset import Encoding
 from okl.data.encoder import Encoder, encoder_by
-from okl.data.ingest.sources import Source
 from okl.data.values import is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Encoding
+    from okl.data.ingest.sources import Source
 
 # Column roles from names and types.
 

@@ -1,22 +1,96 @@
-"""CSV files: dialects, blocks of lines, column types and reading."""
+"""Text files: compression; CSV dialects, blocks of lines, column types and reading."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import PurePath
 from shlex import quote
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from okl.data.ingest.files import check_unique, first_line, open_text, packing_of
-from okl.data.values import is_date, is_number, zone_of
+from okl.data.values import MISSING_WORDS, is_date, is_number, zone_of
 from okl.foundation.errors import DataError
-from okl.foundation.locations import Place, readable, size_of
+from okl.foundation.locations import Place, open_binary, readable, size_of
+
+# Compressed text files.
+
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+
+
+def packing_of(name: str) -> str | None:
+    """Return the compression of a file of this name; None for an uncompressed one."""
+    return PACKED.get(PurePath(name).suffix.lower())
+
+
+def ending_of(name: str) -> str:
+    """The ending of a file's name in small letters, with that of its compression.
+
+    >>> [ending_of(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz", "part-0001")]
+    ['.csv', '.csv.gz', '.gz', '']
+    """
+    path = PurePath(name.lower())
+    return PurePath(path.stem).suffix + path.suffix if packing_of(name) else path.suffix
+
+
+def unpacked_ending(name: str) -> str:
+    """The ending of a file's name in small letters, without that of its compression.
+
+    >>> [unpacked_ending(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz")]
+    ['.csv', '.csv', '']
+    """
+    return PurePath(PurePath(name.lower()).stem if packing_of(name) else name.lower()).suffix
+
+
+def packed_ending(beginning: bytes) -> str:
+    """The ending that tells how bytes that begin so are compressed; "" if they are not."""
+    return next((ending for magic, ending in BEGINNINGS.items() if beginning.startswith(magic)), "")
+
+
+@contextmanager
+def open_text(file: Place) -> Iterator[Any]:
+    """The bytes of a file, unpacked, as a stream to be read in order; one that is not compressed can be sought in, too.
+
+    Raises
+    ------
+    DataError : what is compressed cannot be unpacked, or its end is missing
+    """
+    codec = packing_of(file.name)
+    with open_binary(file) as stream:
+        if codec is None:
+            yield stream
+            return
+        try:
+            with pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) as unpacked:
+                yield unpacked
+        except OSError as error:
+            raise DataError(
+                f"{file} cannot be unpacked as {codec}: {error}. Is it whole? Write or fetch it again."
+            ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """First line of a message, without a full stop."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
+def check_unique(schema: pa.Schema, file: Place) -> None:
+    """Raise DataError if two columns share a name, or one has a name that is no text."""
+    try:
+        counts = Counter(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{file}: the name of a column is not UTF-8 text. Write the file again as UTF-8.") from None
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
+        raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
+
 
 # CSV dialects: separators and decimal marks.
 
@@ -149,10 +223,6 @@ def whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 # Column types: suggested by the first block, confirmed by a scan.
-
-_ABSENT = ("?", "None", "none", "<NA>", *pacsv.ConvertOptions().null_values)
-MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
-"""Words that stand for no value among numbers and dates, such as NA; among text they are values like any other."""
 
 
 class Inspected(NamedTuple):

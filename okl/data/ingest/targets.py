@@ -6,20 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import Label
-from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import SourceBatch
 from okl.data.order import mixed
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import DataError
 from okl.foundation.types import Task
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Label
+    from okl.data.ingest.columns import Roles
+    from okl.data.ingest.sources import SourceBatch
 
 # Target classes and their counts, in bounded memory.
 

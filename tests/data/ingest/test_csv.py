@@ -11,8 +11,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 from okl.data.ingest import csv
-from okl.data.ingest.csv import separator_of
-from okl.data.ingest.files import packing_of
+from okl.data.ingest.csv import packing_of, separator_of
 from okl.data.ingest.run import check_source, ingest
 from okl.data.ingest.sources import open_source
 from okl.foundation.errors import DataError

@@ -196,7 +196,7 @@ def test_a_worker_that_dies_with_written_shards_leaves_no_trace(
     ("meddle", "message"),
     [
         (lambda work: Cramped(work, 2000), r"Worker tcp://\S+ cannot write to .* \(File too large\)"),
-        (Elsewhere, r"/somewhere/else is not there.* Worker tcp://\S+ says so: the data must lie at this very path"),
+        (Elsewhere, r"/somewhere/else is not there.* Worker tcp://\S+ cannot open it: the data must have the same path"),
     ],
 )
 def test_a_worker_that_cannot_write_is_named_and_nothing_stays(
