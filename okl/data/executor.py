@@ -59,12 +59,12 @@ class Execution(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """Worker processes; 0 in this process."""
+        """Return the number of worker processes; 0 in this process."""
         ...
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process that `stream` and compiled learners may use."""
+        """Return the threads of this process that `stream` and compiled learners may use."""
         ...
 
     @property
@@ -78,18 +78,18 @@ class Execution(Protocol):
 
     @property
     def traffic(self) -> Traffic:
-        """Rounds and bytes so far."""
+        """Return the rounds and bytes so far."""
         ...
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """Kinds of processors that take part, by which BLAS and compiled code differ in the last bits."""
+        """Return the kinds of processors that take part: results differ between them in the last bits."""
         ...
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
-        """Rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
+        """Yield rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
 
         What is yielded is valid until the next one is asked for: buffers are used again.
         """
@@ -98,7 +98,7 @@ class Execution(Protocol):
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
-        """Learn every shard from one value; merge (average by rows) the results, given in shard order."""
+        """Train on every shard from one value; merge (average by rows) the results in shard order."""
         ...
 
     def sum(

@@ -55,7 +55,7 @@ class Window:
 def plan_windows(
     shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
 ) -> tuple[Window, ...]:
-    """Lay one pass over some shards out as windows.
+    """Return the windows of one pass over some shards.
 
     In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and
     their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row

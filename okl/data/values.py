@@ -30,7 +30,7 @@ MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: of a dictionary its entries, otherwise the type itself."""
+    """Return the type of the values: the entries of a dictionary, otherwise the type itself."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -48,7 +48,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def numbers(column: pa.Array) -> NDArray[Any]:
-    """Values of a numeric column (rows,) in their own precision; null becomes NaN, and then whole numbers float64."""
+    """Return values of a numeric column (rows,) as they are; whole numbers with nulls become float64 with NaN."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
@@ -71,7 +71,9 @@ def codes_of(column: pa.DictionaryArray) -> Codes:
     return codes
 
 
-def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:
+def apply_missing_policy(
+    inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int
+) -> Mask | None:
     """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
 
     Returns
@@ -137,7 +139,7 @@ def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
 
 
 def _first(found: Mask) -> tuple[int, int]:
-    """Column and row of the first hit, row by row."""
+    """Return column and row of the first True, row by row."""
     row = int(found.any(axis=0).argmax())
     return int(found[:, row].argmax()), row
 
@@ -162,12 +164,12 @@ def has_time(kind: pa.DataType) -> bool:
 
 
 def zone_of(kind: pa.DataType) -> str:
-    """The time zone of a type, "" for none."""
+    """Return the time zone of a type; "" without one."""
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
 def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDArray[np.float64]:
-    """Parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN where there is none.
+    """Return parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
@@ -201,7 +203,7 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDAr
 
 
 def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
-    """Microseconds since 1970-01-01 by the clock of a time zone, (rows,) int64."""
+    """Return microseconds since 1970-01-01 in local time of a time zone, (rows,) int64."""
     if pa.types.is_null(column.type):
         return column.cast(pa.int64())
     try:

@@ -269,7 +269,7 @@ class Membership:
         self._wanted, self._opened = 1, True
 
     def _check_patience(self, waited_seconds: float) -> None:
-        """Warn once that workers are missing, and raise ExecutionError after a while."""
+        """Warn once that workers are missing; raise ExecutionError after a while."""
         if waited_seconds > self._patience_seconds:
             raise self.no_workers_error()
         if waited_seconds > 2 * REFRESH_SECONDS and not self._warned:

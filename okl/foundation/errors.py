@@ -16,7 +16,7 @@ class OklError(Exception):
     passing = False  # whether it may be gone by itself the next time
 
     def __str__(self) -> str:
-        """The sentence on one line: names and values that it quotes may hold line ends, or what moves a cursor."""
+        """Return the message on one line: quoted names and values may contain line ends or control characters."""
         return CONTROLS.sub(lambda found: repr(found[0])[1:-1], super().__str__())
 
 

@@ -57,7 +57,7 @@ class RunFolder:
         check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
         try:
-            self.beside, self._lock = make_beside(self.folder)
+            self.beside, self._lock = make_unfinished(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
@@ -111,7 +111,7 @@ class RunFolder:
         self._made = []
 
 
-def make_beside(folder: Path) -> tuple[Path, int | None]:
+def make_unfinished(folder: Path) -> tuple[Path, int | None]:
     """Make a folder beside a place, with the parents it needs, and lock it; None where a file system has no locks.
 
     Close the lock when the folder has its name, or is gone: until then no other process takes it for a leftover.
@@ -158,7 +158,7 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def resumable_in(parent: Path) -> list[Path]:
-    """Unfinished folders that another process can go on with: they hold a checkpoint, and nobody writes them."""
+    """Return unfinished folders that can be resumed: with a checkpoint, and locked by no process."""
     found = []
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
@@ -178,7 +178,7 @@ def resumable(folder: Path) -> bool:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """The complete checkpoints in an unfinished folder."""
+    """Return the complete checkpoints in an unfinished folder."""
     return list((folder / CHECKPOINT).glob("[!.]*"))
 
 
@@ -192,7 +192,7 @@ def sync(path: Path) -> None:
 
 
 def name_of(beside: Path) -> str:
-    """The name that an unfinished folder is to take."""
+    """Return the final name of an unfinished folder."""
     match = UNFINISHED_RUN.fullmatch(beside.name)
     return match[1] if match else beside.name
 
@@ -325,7 +325,7 @@ class PublishedFolder:
 
 
 def run_place(folder: Place) -> RunFolder | PublishedFolder:
-    """The folder to be of a run, wherever it is to be."""
+    """Return the local or remote folder of a run, not yet opened."""
     return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
 
 
@@ -370,8 +370,8 @@ def clear(folder: RemotePath) -> None:
 
 
 @contextmanager
-def file_beside(place: Place) -> Iterator[Path]:
-    """A file of this machine to write, which takes its place at the end, or goes."""
+def atomic_file(place: Place) -> Iterator[Path]:
+    """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed."""
     if isinstance(place, Path):
         # processes of several hosts, with numbers of their own, may write here
         beside = place.with_name(f".{place.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -396,7 +396,7 @@ def write_whole(place: Place, content: str | bytes) -> None:
     try:
         if isinstance(place, Path):
             place.parent.mkdir(parents=True, exist_ok=True)
-        with file_beside(place) as beside:
+        with atomic_file(place) as beside:
             beside.write_bytes(content.encode() if isinstance(content, str) else content)
             sync(beside)
     except OSError as error:
@@ -404,6 +404,6 @@ def write_whole(place: Place, content: str | bytes) -> None:
 
 
 def unwritable(place: Place, error: OSError) -> PlaceError:
-    """The sentence for what this machine's system refused."""
+    """Return the error for a failure of the local file system."""
     remedy = "Make room there" if error.errno in FULL else "Give permission there, or choose another place"
     return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then again.")

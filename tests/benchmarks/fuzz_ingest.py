@@ -101,7 +101,7 @@ def check_sentence(error: OklError) -> None:
 def _set_blocks(small: bool) -> None:
     """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
     csv.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
-    csv.STRETCH_BYTES = 4 * csv.BLOCK_BYTES
+    csv.RANGE_BYTES = 4 * csv.BLOCK_BYTES
     csv.READING = pacsv.ReadOptions(use_threads=False, block_size=csv.BLOCK_BYTES)
     sources.CHUNK_BYTES = 512 if small else USUAL_CHUNK
 

@@ -14,7 +14,7 @@ import pytest
 from okl.data.ingest import csv
 from okl.data.ingest import run as ingest_run
 from okl.data.ingest.run import ingest
-from okl.data.ingest.sources import looked_through, open_source
+from okl.data.ingest.sources import open_source, scan_source
 from okl.data.values import date_parts
 from okl.foundation.errors import DataError, ModelError
 from okl.models.inputs import inputs_of
@@ -87,12 +87,12 @@ def test_rows_are_counted_whatever_lies_at_the_ends_of_blocks(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(csv, "STRETCH_BYTES", 4 * 4096)
+    monkeypatch.setattr(csv, "RANGE_BYTES", 4 * 4096)
     path = tmp_path / "s.csv"
     path.write_text("x,w,y\n" + f"1,{last},0\n2,{last},1\n" * 3000)
     plain = open_source(path)
     assert sum(batch.batch.num_rows for batch in plain.batches()) == 6000
-    looked = looked_through(plain, None)
+    looked = scan_source(plain, None)
     assert [str(kind) for kind in looked.schema.types] == ["int64", "string", "int64"]
     assert sum(batch.batch.num_rows for batch in looked.batches()) == 6000
     assert looked.rows in ((6000,) if last == "c" else (6000, None))

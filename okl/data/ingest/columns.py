@@ -53,7 +53,7 @@ class Roles:
 
     @property
     def beside(self) -> list[str]:
-        """Columns to read beside those of the inputs: target, keys, then split or holdout."""
+        """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
         return [self.target, *self.keys, *rest]
 
@@ -105,7 +105,7 @@ def check_present(name: str, columns: Sequence[str], where: str, what: str) -> N
 
 
 def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
-    """The error about a column that is not there, with the closest names."""
+    """Return the error for a missing column, with the closest names."""
     close = get_close_matches(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     if what == "holdout" and SHARE.match(name):
@@ -118,12 +118,12 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
 
 
 def values_hint(columns: Sequence[str]) -> str:
-    """A sentence if names of columns look like values, as those of a file without a header line do; else ""."""
+    """Return a hint if column names look like values, as in a file without a header line; else ""."""
     return " If these are values, add a header line with names." if any(map(VALUE.match, columns)) else ""
 
 
 def share_of(holdout: float | str | None) -> float | None:
-    """The share of rows that a holdout states, as a number or as text; None where it names a column, or nothing.
+    """Return the share of rows that a holdout states, as a number or as text; None for a column name or None.
 
     >>> share_of(0.2), share_of("0.2"), share_of("is_test"), share_of("1"), share_of(None)
     (0.2, 0.2, None, None, None)
@@ -136,7 +136,7 @@ def share_of(holdout: float | str | None) -> float | None:
 
 
 def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
-    """Share and column of a holdout; a number written as text is a share unless a column has that name."""
+    """Return share and column of a holdout; a number written as text is a share unless a column has that name."""
     if settings.holdout is None:
         return 0.0, None
     if isinstance(settings.holdout, str) and settings.holdout in columns:
@@ -196,8 +196,8 @@ FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers,
 FEW_ROWS = 100  # in so few, measures too may all differ
 
 
-def identifier_notes(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
-    """A sentence for each input column of whole numbers all of which differ in the first rows, such as an id.
+def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
+    """Return a note for each input column of whole numbers that all differ in the first rows, such as an id.
 
     Only the first FIRST_ROWS rows are read, and only of such columns.
 
@@ -215,7 +215,7 @@ def identifier_notes(source: Source, roles: Roles, categories: Sequence[str] = (
 
 
 def _differing(source: Source, names: Sequence[str]) -> tuple[list[str], int]:
-    """Columns all of whose first values differ, and how many rows were looked at."""
+    """Return the columns whose first values all differ, and the number of rows read."""
     columns, rows = {name: list[pa.Array]() for name in names}, 0
     for read in source.batches(names, exact=names):
         batch = read.batch.slice(0, FIRST_ROWS - rows)

@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from okl.data.dataset import ColumnStatistics, Dataset, Encoding, EncodingKind, Schema, Shard
 from okl.data.encoder import words_and_index
 from okl.data.executor import Execution
-from okl.data.ingest.columns import Roles, assign_roles, identifier_notes
+from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import explain_words
-from okl.data.ingest.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by, told_types
-from okl.data.ingest.sources import Source, SvmlightReading, looked_through, open_source, read_piece
+from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
+from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
 from okl.data.ingest.writer import (
-    CopiedRows,
     Counts,
     Progress,
     RowCopier,
+    RowCounts,
     RowReader,
     ShardPosition,
     WrittenSplit,
@@ -57,7 +57,14 @@ from okl.data.values import (
     zone_of,
 )
 from okl.foundation.errors import ConfigError, DataError, PlaceError
-from okl.foundation.folders import PLACE_FAULTS, PublishedFolder, is_leftover, make_beside, remove_leftovers, unwritable
+from okl.foundation.folders import (
+    PLACE_FAULTS,
+    PublishedFolder,
+    is_leftover,
+    make_unfinished,
+    remove_leftovers,
+    unwritable,
+)
 from okl.foundation.locations import Place, RemotePath, place_of
 from okl.foundation.settings import IngestSettings
 
@@ -72,13 +79,13 @@ def check_destination(destination: Place) -> None:
         raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
-def written_beside(destination: Place) -> AbstractContextManager[Path]:
-    """A new folder that takes its place at the end, or goes away with everything it holds; see the two ways below."""
-    return _renamed_at_the_end(destination) if isinstance(destination, Path) else _sent_at_the_end(destination)
+def destination_folder(destination: Place) -> AbstractContextManager[Path]:
+    """Write to a new folder that replaces the destination at the end; remove the folder after an error."""
+    return _renamed_folder(destination) if isinstance(destination, Path) else _uploaded_folder(destination)
 
 
 @contextmanager
-def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
+def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
     place = PublishedFolder(destination, replaces=is_dataset(destination))
     try:
         place.open()
@@ -93,8 +100,8 @@ def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
 
 
 @contextmanager
-def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
-    """A new folder beside the destination that takes its place at the end, or goes away with everything it holds.
+def _renamed_folder(destination: Path) -> Iterator[Path]:
+    """Write to a new folder next to the destination and rename it at the end; remove the folder after an error.
 
     What killed processes left beside the destination goes, too.
 
@@ -108,7 +115,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
     lock: int | None = None
     done = False
     try:
-        folder, lock = make_beside(destination)
+        folder, lock = make_unfinished(destination)
         remove_leftovers(destination.parent)
         yield folder
         check_destination(destination)
@@ -161,7 +168,7 @@ class ColumnPlan:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of what a column of numbers or dates is made into, missing values apart."""
+        """Return the names of the inputs of a numeric or date column, without the one for missing values."""
         return {"number": (self.name,), "category": ()}.get(
             self.kind, tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
         )
@@ -216,18 +223,18 @@ class ScanColumns:
     plans: tuple[ColumnPlan, ...]
     seed: int
 
-    def __call__(self, seat: ShardPosition) -> tuple[int, list[ColumnScan]]:
-        """Rows of the piece, and what was found of each column."""
+    def __call__(self, position: ShardPosition) -> tuple[int, list[ColumnScan]]:
+        """Return the rows of the piece, and the statistics of each column."""
         beside = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
         columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *beside]))
         found = [self._nothing(plan) for plan in self.plans]
         n_rows = 0
-        for rows in read_piece(seat.piece, columns):
-            test = held_out(self.roles, rows, seat.at.rows + n_rows, self.seed)
+        for rows in read_piece(position.piece, columns):
+            test = held_out(self.roles, rows, position.at.rows + n_rows, self.seed)
             n_rows += rows.batch.num_rows
             batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
             found = [
-                so_far if _over(so_far) else so_far.plus(_look(plan, batch.column(plan.name)))
+                so_far if _is_over_limit(so_far) else so_far.plus(_scan_column(plan, batch.column(plan.name)))
                 for plan, so_far in zip(self.plans, found, strict=True)
             ]
         return n_rows, found
@@ -236,12 +243,12 @@ class ScanColumns:
         return ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
 
 
-def _over(found: ColumnScan) -> bool:
+def _is_over_limit(found: ColumnScan) -> bool:
     """Return whether a text column has too many values to continue counting."""
     return found.values is None and found.sums is None
 
 
-def _look(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
+def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     n = len(column)
     if plan.kind == "category":
         return count_words(column)
@@ -272,7 +279,7 @@ def count_words(column: pa.Array) -> ColumnScan:
     return ColumnScan(rows, len(column) - rows, values, numeric=numeric, dated=dated)
 
 
-def look_at_columns(
+def scan_columns(
     source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
 ) -> list[ColumnScan]:
     """Scan the TRAIN rows of a source for the content of some columns.
@@ -286,7 +293,7 @@ def look_at_columns(
     if not plans:
         return []
     work = ScanColumns(replace(roles, keys=()), tuple(plans), settings.seed)
-    parts = _in_turn(work, source) if execution is None else execution.map(work, seats_of(source))
+    parts = _scanned_pieces(work, source) if execution is None else execution.map(work, piece_positions(source))
     return reduce(_plus, (found for _, found in parts))
 
 
@@ -294,21 +301,21 @@ def _plus(one: list[ColumnScan], other: list[ColumnScan]) -> list[ColumnScan]:
     return [a.plus(b) for a, b in zip(one, other, strict=True)]
 
 
-def _in_turn(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
+def _scanned_pieces(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
     rows = 0
     for piece in source.pieces():
-        n_rows, found = work(ShardPosition(piece, CopiedRows(rows)))
+        n_rows, found = work(ShardPosition(piece, RowCounts(rows)))
         rows += n_rows
         yield n_rows, found
 
 
-def seats_of(source: Source) -> list[ShardPosition]:
-    """Pieces that know their rows, with what comes before each."""
-    seats, rows = [], 0
+def piece_positions(source: Source) -> list[ShardPosition]:
+    """Return pieces with known rows, each with the counts of rows before it."""
+    positions, rows = [], 0
     for piece in source.pieces():
-        seats.append(ShardPosition(piece, CopiedRows(rows)))
+        positions.append(ShardPosition(piece, RowCounts(rows)))
         rows += piece.rows or 0
-    return seats
+    return positions
 
 
 # Encoding records from the scan: which values get an input.
@@ -344,7 +351,7 @@ def learn_encodings(
     if not mean and all(plan.kind == "number" for plan in plans):
         return FittedEncodings(roles, [])
     looked = [plan for plan in plans if mean or plan.kind == "category"]
-    found = dict(zip(looked, look_at_columns(source, roles, looked, settings, execution), strict=True))
+    found = dict(zip(looked, scan_columns(source, roles, looked, settings, execution), strict=True))
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
@@ -389,7 +396,7 @@ def _category(name: str, found: ColumnScan, settings: IngestSettings, taken: set
 
 
 def _filled(plan: ColumnPlan, found: ColumnScan | None, taken: set[str]) -> Encoding:
-    """A number or date; found : where missing values become the mean."""
+    """Return the encoding of a number or date; found : statistics if missing values become the mean."""
     inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
     if found is None:
         return Encoding(plan.name, plan.kind, inputs, time_zone=plan.time_zone)
@@ -403,7 +410,7 @@ def _filled(plan: ColumnPlan, found: ColumnScan | None, taken: set[str]) -> Enco
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """The name, or with as many strokes as make it one that no column has; it is taken then."""
+    """Return a name that no column has, with apostrophes appended if necessary, and add it to `taken`."""
     while name in taken:
         name += "'"
     taken.add(name)
@@ -416,7 +423,7 @@ def _shortened(word: str) -> str:
 
 
 def _left_out(name: str, found: ColumnScan, settings: IngestSettings, where: str) -> str:
-    """Why a text column makes no inputs; "" if it makes some."""
+    """Return the reason why a text column makes no inputs; "" if it makes some."""
     asked = name in settings.categories
     if found.values is None:
         if asked:
@@ -458,7 +465,7 @@ def check_words(source: Source, name: str, found: ColumnScan, settings: IngestSe
 
 
 def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, targets: TargetReader) -> None:
-    """Look at the first batch of rows, of svmlight text at none.
+    """Check the first batch of rows, except of svmlight text.
 
     targets : reads the target; not to be used again, as it has seen these rows then
 
@@ -533,23 +540,23 @@ def ingest(
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
-    types = settings.categories if reference is None else told_types(reference)
-    opened = looked_through(opened, spread, types, exact)
+    types = settings.categories if reference is None else csv_types(reference)
+    opened = scan_source(opened, spread, types, exact)
     roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)  # again: words may stand among numbers further down
     notes: list[str] = []
     if reference is None:
-        ids = identifier_notes(opened, roles, settings.categories)
+        ids = identifier_warnings(opened, roles, settings.categories)
         roles, notes = learn_encodings(opened, roles, settings, spread)
         notes = [*notes, *ids]
-    with written_beside(destination) as folder:
+    with destination_folder(destination) as folder:
         asked = (opened, roles, settings, reader, folder)
         if spread is None:
             counts, train, test = _copy_here(*asked, progress)
         else:
             counts, train, test = copy_on_workers(*asked, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
-    return IngestResult(_just_written(destination), changed=True)
+    return IngestResult(_open_written(destination), changed=True)
 
 
 def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
@@ -571,7 +578,7 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     return opened
 
 
-def _just_written(destination: Place) -> Dataset:
+def _open_written(destination: Place) -> Dataset:
     try:
         return open_dataset(destination)
     except DataError as error:
@@ -666,13 +673,13 @@ def _finish(
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
-YOUNGER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
+NEWER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
 
 
 def _as_given(settings: IngestSettings) -> dict[str, Any]:
-    """Settings as JSON, the younger ones only where they were given: manifests without them are as they always were."""
+    """Return settings as JSON, newer ones only if given, so that manifests without them do not change."""
     values = settings.model_dump(mode="json")
-    return {name: value for name, value in values.items() if name not in YOUNGER or value != _DEFAULTS[name]}
+    return {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
 
 
 def _schema(

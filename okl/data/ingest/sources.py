@@ -68,7 +68,7 @@ def kind_by_name(name: str) -> Kind | None:
 
 
 def list_files(location: Place) -> list[Place]:
-    """The files of a source, sorted by name: the file itself, the data files of a directory, or what a glob matches."""
+    """Return the files of a source by name: the file itself, the data files of a directory, or those of a glob."""
     return [*(_remote_files(location) if isinstance(location, RemotePath) else _local_files(location))]
 
 
@@ -92,7 +92,7 @@ Kept = TypeVar("Kept", Path, RemotePath)
 
 
 def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
-    """Those of a directory that are data, by name; DataError if there is none."""
+    """Return the data files of a directory, by name; raise DataError if there is none."""
     kept = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
     if not kept:
         raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
@@ -164,7 +164,7 @@ STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chu
 
 
 def inspect_parquet(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Schema, tuple[int, ...]]:
-    """Schema and rows of each row group, from the footer alone; of a shard, once its bytes are verified.
+    """Return schema and rows of each row group, from the footer alone; verify the bytes of a shard first.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def check_magic(file: Place) -> None:
 def read_parquet(
     file: Place, row_groups: tuple[int, ...], columns: list[str], batch_rows: int, size_bytes: int = 0, sha256: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of some row groups in order, as batches of the columns in the given order; of a shard, verified ones."""
+    """Yield rows of row groups in order, as batches of the columns in the given order; verify the bytes of a shard."""
     try:
         with (
             readable(file, size_bytes, sha256) as stream,
@@ -215,7 +215,7 @@ def read_parquet(
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:
-    """Columns of text and bytes in the layout that all of Arrow's functions know: they filter no string_view yet."""
+    """Return a schema without string_view and binary_view, which Arrow's filters do not support yet."""
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
 
@@ -260,7 +260,7 @@ class SvmlightTable(NamedTuple):
 def svmlight_table(
     files: Sequence[Place], scans: Sequence[SvmlightScan], at_least: int, first_index: Literal[0, 1] | None, hashed: int
 ) -> SvmlightTable:
-    """Lay out columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
+    """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def svmlight_table(
 def read_svmlight(
     file: Place, schema: pa.Schema, indices: SvmlightColumns, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows in order as dense batches of the columns in the given order."""
+    """Yield rows in order as dense batches of the columns in the given order."""
     n_columns = len(schema) - 1
     chosen = [n_columns if name == SVMLIGHT_TARGET else int(name[1:]) for name in columns]
     for inputs, targets in _parsed_svmlight(file):
@@ -317,7 +317,7 @@ def read_svmlight(
 
 
 def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The column, below n_columns, that each of very many is folded into, and the sign that its values get there.
+    """Return the column below n_columns that each of many columns is folded into, and the sign of its values there.
 
     Values that meet are added up; for their signs, inner products of rows stay what they were on average.
 
@@ -329,7 +329,7 @@ def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDAr
 
 
 def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtype[np.float64]]]]:
-    """Sparse rows and labels, chunk by chunk; indices as written in the file."""
+    """Yield sparse rows and labels, chunk by chunk; indices as written in the file."""
     from sklearn.datasets import load_svmlight_file  # heavy: only those who read such text pay for it
 
     first = 0
@@ -346,7 +346,7 @@ def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtyp
 
 
 def _text_chunks(file: Place) -> Iterator[bytes]:
-    """The bytes of a file, cut at line ends."""
+    """Yield the bytes of a file in chunks of whole lines."""
     rest = b""
     with open_text(file) as stream:
         while block := stream.read(CHUNK_BYTES):
@@ -424,7 +424,7 @@ def read_piece(
 
 
 def count_rows(piece: Piece) -> int:
-    """Rows of a piece."""
+    """Return the number of rows of a piece."""
     if piece.rows is not None:
         return piece.rows
     return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
@@ -448,28 +448,28 @@ class Source:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns in the order of the files."""
+        """Return the names of the columns in the order of the files."""
         return tuple(self.schema.names)
 
     @property
     def rows(self) -> int | None:
-        """Rows of all files, or None where only reading tells."""
+        """Return the rows of all files, or None if unknown before reading."""
         counts = [piece.rows for piece in self.parts]
         return None if None in counts else sum(count or 0 for count in counts)
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Parts that may be read in parallel: one for each row group of Parquet files, else one for each file."""
+        """Return parts that can be read in parallel: one for each row group of Parquet files, or for each file."""
         return self.parts
 
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
     ) -> Iterator[SourceBatch]:
-        """All rows in order: files by name, rows as stored; see `read_piece`."""
+        """Yield all rows in order: files by name, rows as stored; see `read_piece`."""
         for piece in self.parts:
             yield from read_piece(piece, columns, batch_rows, exact)
 
     def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
-        """SHA-256 of the names and contents of the files, hexadecimal; progress is told the bytes read so far."""
+        """Return the SHA-256 of names and contents of the files; progress is called with the bytes read so far."""
         done = 0
 
         def advance(read: int) -> None:
@@ -507,7 +507,7 @@ def open_source(
     ----------
     location : a file, a directory of files of one kind, or a glob; paths or URLs
     svmlight : how the indices of such text are columns
-    types : of columns of CSV files, whatever their values look like
+    types : of columns of CSV files, whatever their values scan like
 
     Raises
     ------
@@ -545,14 +545,14 @@ def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> lis
     schemas = [one.schema for one in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
-    schemas = [csv.settled(one) for one in schemas]
-    schemas = [pa.schema([field.with_type(_told(field, types)) for field in one]) for one in schemas]
+    schemas = [csv.numeric_nulls(one) for one in schemas]
+    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in one]) for one in schemas]
     found = zip(files, schemas, inspected, strict=True)
     return [Piece(str(file), "csv", schema, 0, None, dialect=one.dialect) for file, schema, one in found]
 
 
-def _told(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
-    """The type that a column is to have; of times as fine as they are written, which Arrow would refuse otherwise."""
+def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Return the type of a column; timestamps keep the resolution of the text, which Arrow would reject otherwise."""
     told = types.get(field.name, field.type)
     fine = pa.types.is_timestamp(told) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
     return pa.timestamp("ns", told.tz) if fine else told
@@ -567,8 +567,8 @@ def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece
     ]
 
 
-def in_stretches(source: Source) -> list[Piece]:
-    """The pieces of a source, those of CSV files cut into stretches of whole lines, whose rows only reading tells."""
+def split_pieces(source: Source) -> list[Piece]:
+    """Return the pieces of a source; divide CSV files into ranges of whole lines, with unknown numbers of rows."""
     if source.kind != "csv":
         return list(source.pieces())
     return [
@@ -577,7 +577,7 @@ def in_stretches(source: Source) -> list[Piece]:
         for part in (
             [piece]
             if piece.span is not None
-            else [replace(piece, span=span) for span in csv.stretches(place_of(piece.path))]
+            else [replace(piece, span=span) for span in csv.line_ranges(place_of(piece.path))]
         )
     ]
 
@@ -591,10 +591,10 @@ LEADING_ZEROS = r"^\s*[-+]?0\d"  # a number does not keep them
 MANY_DIGITS = r"^\s*[-+]?\d{16,}\s*$"  # of whole numbers beyond 2^53 float64 keeps the first ones only
 
 
-def looked_through(
+def scan_source(
     source: Source, execution: Execution | None, types: Collection[str] = (), exact: Collection[str] = ()
 ) -> Source:
-    """A CSV source with the types that fit all its values, cut into pieces that know their rows; others as they are.
+    """Return a CSV source with types for all its values and pieces with known rows; any other source as it is.
 
     types : names of columns whose type stands already
     exact : names of columns that are to come back as they are written, such as keys: numbers that would not become text
@@ -603,26 +603,26 @@ def looked_through(
     """
     if source.kind != "csv":
         return source
-    looked = _settled(source, execution, types)
-    changed = rewritten(looked.parts, exact, execution)
+    scanned = _with_types(source, execution, types)
+    changed = altered_columns(scanned.parts, exact, execution)
     if not changed:
-        return looked
-    schema = _as_text(looked.schema, changed)
-    return replace(looked, schema=schema, parts=tuple(replace(piece, schema=schema) for piece in looked.parts))
+        return scanned
+    schema = _as_text(scanned.schema, changed)
+    return replace(scanned, schema=schema, parts=tuple(replace(piece, schema=schema) for piece in scanned.parts))
 
 
-def _settled(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
-    """The same with types by all values, and pieces; `types` : see `looked_through`."""
+def _with_types(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
+    """Return the same with pieces and types by all values; `types` : see `scan_source`."""
     if execution is None and all(csv.of_one_block(file) for file in source.files):
         return source
-    pieces = in_stretches(source)
-    looks = _in_threads(_look_through, pieces) if execution is None else list(execution.map(_look_through, pieces))
+    pieces = split_pieces(source)
+    scans = _in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
     schema = source.schema
-    if all(look is not None for look in looks):
-        found = csv.settled(reduce(csv.merged_types, (look.schema for look in looks if look is not None)))
+    if all(scan is not None for scan in scans):
+        found = csv.numeric_nulls(reduce(csv.merged_types, (scan.schema for scan in scans if scan is not None)))
         schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
-        numbered = zip(pieces, looks, strict=True)
-        pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
+        numbered = zip(pieces, scans, strict=True)
+        pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
     elif execution is None:  # read as it is: then the error names the row
         return source
     else:  # such as a line end in quotes, just where a block ends
@@ -636,8 +636,8 @@ def _settled(source: Source, execution: Execution | None, types: Collection[str]
     return replace(source, schema=schema, parts=tuple(parts))
 
 
-def rewritten(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
-    """Those columns of CSV files that are read as numbers, but hold values that a number would write otherwise.
+def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
+    """Return the columns of CSV files that are read as numbers, but contain values that a number would change.
 
     Such values are digits with leading zeros, as 00501, and whole numbers of more digits than float64 keeps, where
     int64 does not take them all. Only these columns are read, and none where none of them is of numbers.
@@ -650,20 +650,20 @@ def rewritten(pieces: Sequence[Piece], names: Collection[str], execution: Execut
     zeros = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
     if pieces[0].kind != "csv" or not zeros:
         return set()
-    work = FindRewritten(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
+    work = FindAltered(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
     found = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
     return set().union(*found)
 
 
 @dataclass(frozen=True)
-class FindRewritten:
+class FindAltered:
     """Work on a piece: which columns hold leading zeros, or, if they are among `floating`, too many digits."""
 
     names: tuple[str, ...]
     floating: tuple[str, ...]
 
     def __call__(self, piece: Piece) -> set[str]:
-        """Names of such columns."""
+        """Return the names of such columns."""
         found, text = set[str](), replace(piece, schema=_as_text(piece.schema, self.names))
         for rows in read_piece(text, self.names, csv.BLOCK_BYTES):
             for name in {*self.names} - found:
@@ -685,6 +685,6 @@ def _in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
         return list(threads.map(work, pieces))
 
 
-def _look_through(piece: Piece) -> csv.ScanResult | None:
+def _scan_lines(piece: Piece) -> csv.ScanResult | None:
     assert piece.span is not None
-    return csv.look_through(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)
+    return csv.scan_lines(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)

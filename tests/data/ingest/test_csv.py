@@ -62,7 +62,7 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
     source = written(tmp_path / name, separator, decimal)
     if blocks == "many":
         monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
-        monkeypatch.setattr(csv, "STRETCH_BYTES", 8000)
+        monkeypatch.setattr(csv, "RANGE_BYTES", 8000)
         monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     assert shards(source, tmp_path / "data") == plain
 
