@@ -32,7 +32,7 @@ class Encoding:
     missing : whether the last input is 1 where the column holds no value
     fills : of numbers and dates under missing = mean: what takes the place of a missing value, one for each input but
         that of `missing`; empty: the policy of the schema decides
-    time_zone : of "timestamp": where the parts of an instant are told, "" for times that name no zone
+    time_zone : of "timestamp": zone of the parts of an instant, "" for times without a zone
     """
 
     column: str
@@ -47,7 +47,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class SvmlightColumns:
-    """Columns that the indices of svmlight text stand for.
+    """Meaning of the indices of svmlight text as columns.
 
     first_index : 0 or 1, that of the first column
     hashed : columns that all indices are folded into, see `okl.data.ingest.sources.fold`; 0: each has its own
@@ -124,9 +124,9 @@ class Schema:
     features : names of the input columns, in the order the model knows them
     target, task : name of the target column, what is predicted
     labels : the classes in order (class index 0 first), the second of two is the positive one; none for regression
-    stored_labels : the values that stand for the labels in the Parquet files (they differ for text labels only)
+    stored_labels : the values of the labels in the Parquet files (they differ for text labels only)
     class_counts : TRAIN rows of each class, in the order of labels
-    keys : columns that are carried along and never learnt
+    keys : columns that are stored and never used as inputs
     scale, scale_target, missing : how values are prepared on reading; stored values are raw
     feature_statistics, target_statistics : over TRAIN rows
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
@@ -187,7 +187,7 @@ class Schema:
         return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
 
     def refuse_empty_classes(self) -> None:
-        """Refuse, with a DataError, a class without a training row; nothing where nobody has counted yet."""
+        """Raise DataError for a class without a training row; accept classes that are not counted yet."""
         for label, count in zip(self.labels, self.class_counts, strict=False):
             if count == 0:
                 raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")

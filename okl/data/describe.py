@@ -74,12 +74,12 @@ def _origins(schema: Schema) -> list[str]:
     if schema.svmlight is not None:
         fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
         lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
-    told = [(encoding.column, _shown_encoding(encoding)) for encoding in schema.encodings]
-    told = [(column, words) for column, words in told if words]
-    if told:
-        width = max(len(column) for column, _ in told)
+    encoded = [(encoding.column, _shown_encoding(encoding)) for encoding in schema.encodings]
+    encoded = [(column, words) for column, words in encoded if words]
+    if encoded:
+        width = max(len(column) for column, _ in encoded)
         lines.append(f"{len(schema.source_columns)} source columns make {schema.n_features} inputs")
-        lines += [f"  {column:{width}}  {words}" for column, words in told[:SHOWN_COLUMNS]]
+        lines += [f"  {column:{width}}  {words}" for column, words in encoded[:SHOWN_COLUMNS]]
     return lines
 
 

@@ -224,7 +224,7 @@ def _as_text(values: pa.Array) -> pa.Array:
         return pa.array(texts, pa.string())
     try:
         words = values.cast(pa.string())
-    except pa.ArrowException as error:  # a time zone that nobody knows
+    except pa.ArrowException as error:  # an unknown time zone
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
             f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "

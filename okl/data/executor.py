@@ -1,7 +1,7 @@
 """The interface that data and solvers use to run work: stream, mix, sum and map.
 
 The model depends on the data, the configuration and the seed, never on the number of workers: partial results come in
-shard order, whoever computed them, and randomness is drawn from (seed, shard, round) by the work itself.
+shard order, from any worker, and randomness is drawn from (seed, shard, round) by the work itself.
 """
 
 from __future__ import annotations

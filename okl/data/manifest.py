@@ -150,7 +150,9 @@ def _shards_from(content: Mapping[str, Any], path: Place) -> tuple[Shard, ...]:
         check_keys(entry, SHARD_KEYS, where)
         shard = _validated(Shard, dict(entry) | {"index": index}, where)
         if Path(shard.path).name != shard.path:
-            raise DataError(f"{where}: {shard.path!r} is no plain file name; shards lie beside their manifest.")
+            raise DataError(
+                f"{where}: {shard.path!r} is no plain file name; shards are in the folder of their manifest."
+            )
         shards.append(shard)
     return tuple(shards)
 

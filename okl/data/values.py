@@ -91,7 +91,7 @@ def apply_missing_policy(
         column, row = _first(infinite)
         raise DataError(
             f"{file}: column {names[column]!r} is infinite or beyond float32 (3.4e38) in row {first_row + row} "
-            "(counted from 0); inputs must be finite. Mend the value or leave the row out."
+            "(counted from 0); inputs must be finite. Correct the value or leave the row out."
         )
     absent = np.isnan(inputs)
     if missing == "error":
@@ -112,11 +112,11 @@ def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: in
     column, row = _first(absent)
     places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
     shares = {names[place]: float(absent[place].mean()) for place in places}
-    told = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
-    more = ", ..." if len(told) > MOST_NAMED else ""
+    listed = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
+    more = ", ..." if len(listed) > MOST_NAMED else ""
     return (
         f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
-        f"{absent.shape[1]:,} rows read, {', '.join(told[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
+        f"{absent.shape[1]:,} rows read, {', '.join(listed[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
         "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
         "(leave such rows out)."
     )
@@ -178,7 +178,7 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDAr
     ----------
     column : dates or timestamps
     time_of_day : whether the time of day counts; without, timestamps are taken as their dates
-    time_zone : where instants are told, "" for times that name no zone, which are taken as they are
+    time_zone : of the parts, "" for times without a zone, which are used as they are
 
     Raises
     ------
@@ -213,6 +213,6 @@ def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
     except pa.ArrowException as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
-            f"Times of the zone {time_zone!r} cannot be told on this machine: {why}. Install tzdata, or store times in "
-            "UTC."
+            f"Times of the zone {time_zone!r} cannot be converted on this machine: {why}. Install tzdata, or store "
+            "times in UTC."
         ) from None

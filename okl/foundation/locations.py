@@ -354,7 +354,7 @@ class RemotePath:
 
     Raises
     ------
-    ConfigError : the URL carries a user, a password or a token, or is of a kind that nobody here knows;
+    ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
     DataError : from every method, when the store does not do what it is asked, after trying again where that may help
     """
 
@@ -405,7 +405,7 @@ class RemotePath:
         return self._call(lambda fs, path: _info(fs, path), "cannot be looked at")
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
-        """Return the files of a folder with their bytes, by name; below: also of its folders. Empty without a folder."""
+        """Return the files of a folder with their bytes, by name; below: also of its folders."""
 
         def found(fs: Any, path: str) -> list[tuple[str, int]]:
             fs.invalidate_cache()
@@ -519,12 +519,12 @@ def size_of(place: Place) -> int:
 
 
 def _info(fs: Any, path: str) -> dict[str, Any] | None:
-    fs.invalidate_cache()  # what others have written since counts
+    fs.invalidate_cache()  # another process may have written since
     try:
-        told: dict[str, Any] = fs.info(path)
+        info: dict[str, Any] = fs.info(path)
     except FileNotFoundError:
         return None
-    return told
+    return info
 
 
 # Local copies of remote files, fetched block by block on demand.

@@ -41,7 +41,7 @@ def test_dictionaries_that_differ_between_chunks_are_one_column(tmp_path: Path) 
 
 
 def test_a_time_zone_that_is_not_known_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be told on this machine"):
+    with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be converted on this machine"):
         date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
 
 

@@ -52,7 +52,7 @@ class Roles:
         return encoder_by(self.features, self.encodings)
 
     @property
-    def beside(self) -> list[str]:
+    def other_columns(self) -> list[str]:
         """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
         return [self.target, *self.keys, *rest]
@@ -68,8 +68,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:
-        told = absent(settings.target, columns, source.location, "target")
-        raise DataError(f"{told} Name the column to predict: --target NAME.{values_hint(columns)}")
+        missing = absent(settings.target, columns, source.location, "target")
+        raise DataError(f"{missing} Name the column to predict: --target NAME.{values_hint(columns)}")
     for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)
@@ -201,7 +201,7 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] 
 
     Only the first FIRST_ROWS rows are read, and only of such columns.
 
-    roles : before encodings are learnt; categories : columns whose numbers are names, as was said
+    roles : before encodings are fitted; categories : columns whose numbers are names
     """
     kinds = {name: value_type(source.schema.field(name).type) for name in roles.features if name not in categories}
     names = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
@@ -238,6 +238,6 @@ def _all_differ(parts: list[pa.Array]) -> bool:
 def _sentence(name: str, rows: int) -> str:
     where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
     return (
-        f"Column {name!r} holds whole numbers that all differ in {where}, as those of an id do; it is learnt from all "
+        f"Column {name!r} holds whole numbers that all differ in {where}, like an id; it is used as an input all "
         f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
     )

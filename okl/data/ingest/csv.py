@@ -72,7 +72,7 @@ def open_text(file: Place) -> Iterator[Any]:
                 yield unpacked
         except OSError as error:
             raise DataError(
-                f"{file} cannot be unpacked as {codec}: {error}. Is it whole? Write or fetch it again."
+                f"{file} cannot be unpacked as {codec}: {error}. It may be truncated: write or fetch it again."
             ) from None
 
 
@@ -95,7 +95,7 @@ def check_unique(schema: pa.Schema, file: Place) -> None:
 # CSV dialects: separators and decimal marks.
 
 MARKS = ";\t|"  # that separate values where commas do not
-BESIDE_DECIMAL_COMMAS = ";"  # where a spreadsheet writes it, it writes 1,5; beside tabs 1,234 may be a thousand
+BESIDE_DECIMAL_COMMAS = ";"  # spreadsheets that write it also write 1,5; with tabs 1,234 may be a thousand
 # from a quote where a value begins, whatever separates values, to the one where it ends, or to the end of the line
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)')
 
@@ -149,7 +149,7 @@ def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
 # Blocks of complete lines, and Arrow's reading options.
 
 BLOCK_BYTES = 2 * 2**20
-RANGE_BYTES = 16 * BLOCK_BYTES  # held by whoever reads a range
+RANGE_BYTES = 16 * BLOCK_BYTES  # memory of a reader of a range
 READING = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # one thread: errors then name their row
 
 
@@ -197,7 +197,7 @@ def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
 
 
 class LineBlock(io.RawIOBase):
-    """So many bytes of a stream, from where it stands."""
+    """The next bytes of a stream, up to a given number."""
 
     def __init__(self, stream: io.RawIOBase, size: int) -> None:
         self._stream, self._left = stream, size
@@ -283,7 +283,7 @@ class ScanResult(NamedTuple):
 
 
 def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
-    """Read a range block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
+    """Read a range block by block to learn its types and rows; None if it cannot be read."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
     begun = span[0] > 0
     with bytes_of(file, span) as stream:
@@ -413,12 +413,12 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         if value
         else f"fails: {found[3]}"
     )
-    mend = "Mend the value"
+    remedy = "Correct the value"
     if is_date(types[name]):
-        mend = "Write dates as 2026-12-31"
+        remedy = "Write dates as 2026-12-31"
     elif value and re.search(r"\d,\d|[%$€£]", value[1]):
-        mend = "Write numbers plainly, such as 1234.5"
-    return f"{file}: column {name!r}{_row(found, before)} {why}. {mend}, or leave the column out."
+        remedy = "Write numbers plainly, such as 1234.5"
+    return f"{file}: column {name!r}{_row(found, before)} {why}. {remedy}, or leave the column out."
 
 
 def _row(found: re.Match[str], before: int) -> str:

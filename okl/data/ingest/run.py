@@ -103,7 +103,7 @@ def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
 def _renamed_folder(destination: Path) -> Iterator[Path]:
     """Write to a new folder next to the destination and rename it at the end; remove the folder after an error.
 
-    What killed processes left beside the destination goes, too.
+    Remove also the unfinished folders of killed processes next to the destination.
 
     Raises
     ------
@@ -149,11 +149,11 @@ def _renamed_folder(destination: Path) -> Iterator[Path]:
 MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
 
 NUMBER = r"^\s*[-+]?[$€£]?\s?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s?[%$€£]?\s*$"
-"""What reads like a number, as spreadsheets write them, too: 1,5 and 1.234,5 and $1,234.5 and 7%."""
+"""Text that looks like a number, including formats of spreadsheets: 1,5 and 1.234,5 and $1,234.5 and 7%."""
 DATE = (
     r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}[-/.]\d{4}|\d{1,2}/\d{1,2}/\d{2})([ T]\s?\d{1,2}:.*)?\s*$"
 )
-"""What reads like a date, of whose parts nobody says which is the month, or which is kept as text."""
+"""Text that looks like a date, with an ambiguous month or stored as text."""
 
 Sums = NDArray[np.float64]
 
@@ -225,8 +225,8 @@ class ScanColumns:
 
     def __call__(self, position: ShardPosition) -> tuple[int, list[ColumnScan]]:
         """Return the rows of the piece, and the statistics of each column."""
-        beside = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
-        columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *beside]))
+        others = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
+        columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *others]))
         found = [self._nothing(plan) for plan in self.plans]
         n_rows = 0
         for rows in read_piece(position.piece, columns):
@@ -376,9 +376,9 @@ def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence
         raise DataError(f"{where} has no input columns left. {' '.join(notes)}")
     if len(features) > MOST_INPUTS:
         widest = sorted(inputs, key=lambda name: (-len(inputs[name]), name))[:3]
-        told = ", ".join(f"{len(inputs[name])} from {name!r}" for name in widest)
+        widths = ", ".join(f"{len(inputs[name])} from {name!r}" for name in widest)
         raise DataError(
-            f"{where}: its {len(inputs)} columns would make {len(features)} inputs ({told}, ...), but okl holds rows "
+            f"{where}: its {len(inputs)} columns would make {len(features)} inputs ({widths}, ...), but okl holds rows "
             f"dense and takes at most {MOST_INPUTS}. Lower --max-categories, or leave columns out with --drop."
         )
     encodings = tuple(encoding for encoding in made.values() if encoding is not None)
@@ -445,7 +445,7 @@ def _left_out(name: str, found: ColumnScan, settings: IngestSettings, where: str
 
 
 def check_words(source: Source, name: str, found: ColumnScan, settings: IngestSettings) -> None:
-    """Raise DataError for text that are dates, or numbers of a CSV file among which a few words stand."""
+    """Raise DataError for text columns of dates, or of numbers of a CSV file with a few words."""
     if name in settings.categories or found.rows == 0:
         return
     if found.dated >= NUMBERS_SHARE * found.rows:
@@ -520,11 +520,11 @@ def ingest(
     Parameters
     ----------
     source : Parquet file, directory or glob, CSV, or svmlight text; a path or a URL, as the destination
-    destination : folder of the data set; it appears when it is complete, whatever happens
+    destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
-    progress : is told the rows done and the rows in all (None where only reading tells)
+    progress : called with the rows done and the total (None if unknown)
     reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
-    execution : whose workers, if it has any, read the source and write the shards; the same bytes come of it
+    execution : its workers, if any, read the source and write the shards, with the same bytes
 
     Raises
     ------
@@ -543,7 +543,7 @@ def ingest(
     types = settings.categories if reference is None else csv_types(reference)
     opened = scan_source(opened, spread, types, exact)
     roles, reader = _roles_and_reader(opened, settings, reference)
-    reader.check_kind(opened.location)  # again: words may stand among numbers further down
+    reader.check_kind(opened.location)  # again: later rows may contain words
     notes: list[str] = []
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
@@ -582,7 +582,7 @@ def _open_written(destination: Place) -> Dataset:
     try:
         return open_dataset(destination)
     except DataError as error:
-        raise PlaceError(f"{error} It was there a moment ago: is somebody else writing there?") from None
+        raise PlaceError(f"{error} Another process may be writing to this folder.") from None
 
 
 _FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}
@@ -601,7 +601,7 @@ def _same_or_error(
     manifest = read_manifest(destination)
     schema = manifest.dataset.schema
     if reference is not None and replace(schema, class_counts=()) != replace(reference, class_counts=()):
-        raise DataError(f"{destination} was held to another reference. Use another folder.")
+        raise DataError(f"{destination} was made with another reference. Use another folder.")
     if manifest.source.get("sha256") != fingerprint:
         raise DataError(f"{destination} was made from other data than {source.location} holds now. Use --overwrite.")
     made = _DEFAULTS | dict(manifest.settings)  # options younger than the data set
@@ -650,7 +650,7 @@ def _finish(
     reference: Schema | None,
     notes: list[str],
 ) -> None:
-    """Name the shards, settle the task and write the manifest; notes : on columns, left out or suspect."""
+    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""

@@ -276,7 +276,7 @@ def svmlight_table(
     first: Literal[0, 1] = (1 if zero is None else 0) if first_index is None else first_index
     if zero is not None and first == 1:
         raise DataError(
-            f"{files[zero]} holds the index 0, but its first index was said or learnt to be 1. Use --svmlight-index 0, "
+            f"{files[zero]} holds the index 0, but the first index should be 1. Use --svmlight-index 0, "
             "or a model of such rows."
         )
     widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
@@ -285,9 +285,9 @@ def svmlight_table(
         raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
     n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, at_least), "f")
     if n_columns > MOST_INPUTS:
-        told = f"{hashed} columns were asked for" if hashed else f"{files[widest]} has column index {last}"
+        reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
         raise DataError(
-            f"{told}, but okl holds rows dense and takes at most {MOST_INPUTS} columns. Fold them into fewer by "
+            f"{reason}, but okl holds rows dense and takes at most {MOST_INPUTS} columns. Fold them into fewer by "
             "a hash, --hash-columns 1024, or select columns first."
         )
     names = [f"{letter}{index}" for index in range(n_columns)]
@@ -553,9 +553,9 @@ def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> lis
 
 def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
     """Return the type of a column; timestamps keep the resolution of the text, which Arrow would reject otherwise."""
-    told = types.get(field.name, field.type)
-    fine = pa.types.is_timestamp(told) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
-    return pa.timestamp("ns", told.tz) if fine else told
+    kind = types.get(field.name, field.type)
+    fine = pa.types.is_timestamp(kind) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+    return pa.timestamp("ns", kind.tz) if fine else kind
 
 
 def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:
@@ -596,7 +596,7 @@ def scan_source(
 ) -> Source:
     """Return a CSV source with types for all its values and pieces with known rows; any other source as it is.
 
-    types : names of columns whose type stands already
+    types : names of columns with a given type
     exact : names of columns that are to come back as they are written, such as keys: numbers that would not become text
 
     A file of a single block has been seen whole, and is left as it is unless there are workers to share it.

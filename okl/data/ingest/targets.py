@@ -106,7 +106,7 @@ class TargetReader:
         return coded
 
     def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
-        """Count the labels of rows that stay; row_numbers says where each stands in its file."""
+        """Count the labels of rows that stay; row_numbers : of the rows in their file."""
         self.rows += len(values) if test is None else int((~test).sum())
         if not self.counting:
             return
@@ -266,7 +266,7 @@ def _by_name(rows: SourceBatch, name: str) -> Mask:
         row = int((test | train).argmin())
         raise DataError(
             f"{rows.file}: column {name!r} is {column[row].as_py()!r} in row {rows.first_row + row} (counted from 0), "
-            f"but a split is train or test. Mend it, or use --drop {quote(name)}."
+            f"but a split is train or test. Correct it, or use --drop {quote(name)}."
         )
     mask: Mask = test
     return mask

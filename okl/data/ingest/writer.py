@@ -282,7 +282,7 @@ class RowCounts(NamedTuple):
 class RowsToWrite(NamedTuple):
     """Those rows of a batch that stay.
 
-    read : rows of the batch; file, numbers : where they stand, (rows,) numbers in their file
+    read : rows of the batch; file, numbers : (rows,) numbers of the rows in their file
     inputs (n_features, rows) float32, valid until the next batch; targets (rows,); keys : columns
     test : which of them are test rows, (rows,); None if the source has none
     """
@@ -309,7 +309,7 @@ class RowsToWrite(NamedTuple):
 
 @dataclass(eq=False)
 class RowReader:
-    """Reads rows, settles what is missing, and tells which ones stay.
+    """Reader of rows that applies the policy for missing values.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class RowReader:
         DataError : a value that cannot stay: names file, column and row
         """
         roles, settings, encoder = self.roles, self.settings, self._encoder
-        columns = list(dict.fromkeys([*encoder.columns, *roles.beside]))
+        columns = list(dict.fromkeys([*encoder.columns, *roles.other_columns]))
         for rows in read_piece(piece, columns, exact=roles.keys):
             n = rows.batch.num_rows
             if n > self._buffer.shape[1]:

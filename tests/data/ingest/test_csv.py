@@ -150,7 +150,9 @@ def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Pa
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + whole[2:400][::-1]):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=rf"{name} cannot be unpacked as \w+: .* Is it whole\?"):
+        with pytest.raises(
+            DataError, match=rf"{name} cannot be unpacked as \w+: .* It may be truncated: write or fetch it again"
+        ):
             ingest(path, tmp_path / "data", settings())
         assert [file.name for file in tmp_path.iterdir()] == [name]
 
