@@ -559,6 +559,12 @@ def ingest(
     return IngestResult(_open_written(destination), changed=True)
 
 
+def check_not_ingested(data: str, ingest: IngestSettings | None) -> None:
+    """Raise ConfigError for options of ingest with a data set, which has been ingested."""
+    if ingest is not None:
+        raise ConfigError(f"{data} is already a data set. Remove the options of ingest, which apply to sources only.")
+
+
 def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
     """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
     if settings.scale_target and settings.scale == "none":

@@ -35,8 +35,17 @@ from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
-from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers.online.base import (
+    BuildContext,
+    BuiltLearner,
+    Mode,
+    Progress,
+    check_loss,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
 from okl.solvers.online.maps import MapChoice
 from okl.solvers.subgradient.coordinate import as_columns
 
