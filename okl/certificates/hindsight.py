@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.features.predictors import transform_rows
+from okl.features.base import transform_rows
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray

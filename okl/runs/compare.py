@@ -30,9 +30,9 @@ from okl.data.reading import sample_rows
 from okl.distributed import open_for
 from okl.distributed.cache import resident
 from okl.distributed.opening import RunExecution
-from okl.features.base import FeatureMap
+from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
-from okl.features.predictors import LinearPredictor, Predictor, transform_rows
+from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.folders import run_place
 from okl.foundation.locations import Place, name_after, okl_home, place_of

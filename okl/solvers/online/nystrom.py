@@ -18,11 +18,11 @@ from okl.compiled.threads import MOST_ROWS
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
-from okl.features.base import FeatureMap, precision_of
+from okl.features.base import FeatureMap, precision_of, transform_rows
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
-from okl.features.predictors import LinearPredictor, transform_rows
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task

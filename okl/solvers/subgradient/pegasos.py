@@ -27,8 +27,8 @@ from okl.compiled.sgd import (
 )
 from okl.compiled.threads import MOST_ROWS
 from okl.data.executor import Rows
-from okl.features.base import FeatureMap
-from okl.features.predictors import LinearPredictor, transform_rows
+from okl.features.base import FeatureMap, transform_rows
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
