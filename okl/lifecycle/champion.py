@@ -1,4 +1,4 @@
-"""The champion, the state of its solver, and the plan and training of a challenger."""
+"""The champion, the state of its solver, and the training of a challenger."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.publish import PlannedLineage, learnt_otherwise, lineage_of, warm_for
 from okl.lifecycle.record import ShardRecord, Time
-from okl.lifecycle.settings import RetrainSettings
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, complete_ones, name_of, read_head, read_value, write_checkpoint
@@ -329,62 +327,3 @@ def _bytes(data: Dataset) -> int:
 
 def _row(record: ShardRecord, grown: Progress) -> dict[str, Any]:
     return {"shard": record.name, "rows": grown.rows, "error": grown.error, "baseline_error": grown.baseline_error}
-
-
-# The training plan.
-
-
-@dataclass(frozen=True, eq=False)
-class LearningPlan:
-    """Plan of a training run.
-
-    settings, known : settings and history; train : settings of training; online : whether the solver is online
-    records : new shards of the version; accepted : these and the shards of its parent
-    begin : state to continue from, None for a new start; why : reason of a new start despite a champion
-    lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
-    """
-
-    settings: RetrainSettings
-    known: ModelHistory
-    train: TrainSettings
-    online: bool
-    records: tuple[ShardRecord, ...]
-    accepted: tuple[ShardRecord, ...]
-    begin: OnlineState | None
-    why: str
-    lineage: PlannedLineage
-    otherwise: str = ""
-
-    def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
-        """Train the challenger; raise DivergedError if it diverges."""
-        if self.online:
-            learnt = learn_shards(self.train, store, self.begin, self.records, execution, observer)
-            return replace(learnt, how=f"{learnt.how}, because {self.otherwise}") if self.otherwise else learnt
-        window = self.accepted[-self.settings.window_shards :]
-        warm = warm_for(self.settings, self.known)
-        return solve_window(self.train, store, window, self.records, execution, observer, warm)
-
-
-def plan_learning(
-    settings: RetrainSettings, store: ShardStore, known: ModelHistory, pending: Sequence[ShardRecord]
-) -> LearningPlan:
-    """Return the plan for the waiting shards, at least one.
-
-    An online solver starts anew on all shards if the champion has no state or other settings of training.
-    """
-    train = same_place(settings.train, str(store.place))
-    online = is_online(train, store.dataset(pending[0]))
-    accepted = accepted_of(known, pending)
-    begin, why = known.champion.state() if online and known.champion is not None else (None, "")
-    otherwise = "" if begin is None else learnt_otherwise(settings, known)
-    if otherwise:
-        begin, why = None, otherwise
-    records = accepted if why else tuple(pending)
-    lineage = lineage_of(settings, known, records, online, fresh=begin is None)
-    return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage, otherwise)
-
-
-def accepted_of(known: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
-    """Return the shards of the champion and the waiting shards in training order."""
-    wanted = known.learnt | {record.sha256 for record in pending}
-    return tuple(one for one in known.accepted() if one.sha256 in wanted)

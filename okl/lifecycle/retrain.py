@@ -15,14 +15,14 @@ from okl.distributed import open_for
 from okl.distributed.opening import RunExecution, check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, plan_learning, save_state
+from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import begun_by, check_begun
-from okl.lifecycle.publish import Attempts, next_model, taken_back
+from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import (
     RetrainResult,

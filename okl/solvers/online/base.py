@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.losses import Loss
-
-if TYPE_CHECKING:
-    from okl.solvers.online.linear import AdaGrad
 
 # Progress: prediction errors before each row is learnt.
 
@@ -302,6 +299,22 @@ class BuildContext:
     precision: Precision
     data: Dataset | None = None
     execution: Execution | None = None
+
+
+@stored("adagrad")
+@dataclass(frozen=True, eq=False)
+class AdaGrad:
+    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
+
+    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
+    """
+
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
+        """Return nothing seen yet."""
+        return cls(np.zeros((n_outputs, n_columns)))
 
 
 class BuiltLearner(NamedTuple):

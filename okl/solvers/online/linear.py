@@ -52,6 +52,7 @@ from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
+    AdaGrad,
     BuildContext,
     BuiltLearner,
     Mode,
@@ -514,22 +515,6 @@ class GradientWork(RoundWork):
     def __call__(self, shard: Shard, task: RoundTask) -> PlainGradient:
         """Return the shard's part of the sum."""
         return PlainGradient.of(self.learner, task.learned.last, self.rows(shard, task))
-
-
-@stored("adagrad")
-@dataclass(frozen=True, eq=False)
-class AdaGrad:
-    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
-
-    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
-    """
-
-    squares: NDArray[np.float64]
-
-    @classmethod
-    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
-        """Return nothing seen yet."""
-        return cls(np.zeros((n_outputs, n_columns)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from okl.foundation.types import Precision
 from okl.solvers.base import Outcome, SolverProgress
 from okl.solvers.online.base import (
     SEGMENTS,
+    AdaGrad,
     BuildContext,
     LearnerFactory,
     Mode,
@@ -28,7 +29,7 @@ from okl.solvers.online.base import (
 )
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.drift import TrackingLearner, TrackingState
-from okl.solvers.online.linear import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+from okl.solvers.online.linear import GradientWork, LearnWork, RoundTask, add_gradients
 
 SAMPLE_ROWS = 4096
 
