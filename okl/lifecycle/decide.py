@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +25,15 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import FloatArray, Precision, Task
-from okl.lifecycle.champion import Challenger, ModelHistory
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import SHARD, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.counts import predicted_classes
 from okl.report.format import scalar_metrics
 from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_target_unit, predictor_tallies
+
+if TYPE_CHECKING:
+    from okl.lifecycle.champion import Challenger, ModelHistory
 
 # Paired sums of two predictors, mergeable, overall and by slice.
 
