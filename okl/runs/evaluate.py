@@ -88,7 +88,8 @@ def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     if report.get("squared_loss") is None:
         return report
     factor = schema.target_shift_and_factor[1]
-    return report | {"squared_loss": report["squared_loss"] * factor * factor}  # the square of the factor alone may overflow
+    # not factor**2: the square of the factor alone may overflow
+    return report | {"squared_loss": report["squared_loss"] * factor * factor}
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:

@@ -229,7 +229,8 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         **_written(facts.result),
     }
     importances, where = _importances(settings, facts, observer)
-    return explanation | {"importance": importances.as_json() | {"on": where} if importances else None, "no_importance": where}
+    importance = importances.as_json() | {"on": where} if importances else None
+    return explanation | {"importance": importance, "no_importance": where}
 
 
 def describe_predictor(model: Model) -> dict[str, Any]:
@@ -315,7 +316,7 @@ PLACES = {*ExecutionSettings.model_fields, "data", "out", "name"}
 
 def explanation_text(explanation: Mapping[str, Any]) -> str:
     """Return the text of an explanation by `explain`."""
-    parts = [_what(explanation), _figures(explanation), _certificate(explanation), _lineage(explanation), _importance(explanation)]
+    parts = (part(explanation) for part in (_what, _figures, _certificate, _lineage, _importance))
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
@@ -325,7 +326,8 @@ def _what(explanation: Mapping[str, Any]) -> list[str]:
     inputs = "" if explanation["inputs"] == len(columns) else f", {explanation['inputs']:,} inputs"
     facts = {
         "predicts": f"{explanation['target']} ({explanation['task']}{': ' + labels if labels else ''})",
-        "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, missing values: {explanation['missing']}",
+        "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, "
+        f"missing values: {explanation['missing']}",
         "model": predictor_sentence(explanation["what"]),
         "settings": settings_text(explanation["configuration"], explanation["provenance"].get("chosen") or {}),
         "chosen": _chosen(explanation["provenance"].get("chosen") or {}),
@@ -489,8 +491,8 @@ def importance_lines(importances: Mapping[str, Any], error: str, precision: Prec
     rows = [
         [
             item["column"],
-            "0" if abs(item["rise"]) <= rounding else f"{one['rise']:+.4g}",
-            f"+- {one['spread'] if one['spread'] > rounding else 0.0:.2g}",
+            "0" if abs(item["rise"]) <= rounding else f"{item['rise']:+.4g}",
+            f"+- {item['spread'] if item['spread'] > rounding else 0.0:.2g}",
             _bar(item["rise"], largest) if item["rise"] > rounding else "",
         ]
         for item in columns
@@ -498,8 +500,8 @@ def importance_lines(importances: Mapping[str, Any], error: str, precision: Prec
     hidden = len(importances["columns"]) - len(columns)
     more = [f"and {hidden:,} less important columns"] if hidden > 0 else []
     head = (
-        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on {importances['rows']:,} "
-        f"{importances['on']}; {importances['repeats']} permutations each)"
+        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on "
+        f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
     )
     return [head, *aligned(rows), *more]
 
