@@ -94,7 +94,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
 
 
 def _keys(inputs: Any) -> NDArray[np.float64]:
-    """A random projection of every row (rows,), the same bits for equal rows wherever they stand."""
+    """Return a random projection of every row (rows,), the same bits for equal rows wherever they stand."""
     direction = np.random.default_rng(_SEED).standard_normal(inputs.shape[1])
     keys = np.empty(inputs.shape[0])
     ones = np.ones(inputs.shape[0])
@@ -126,7 +126,7 @@ class FitSpace(Protocol):
     """Space of the weights: how rows become an operator, and how they are scored later."""
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Rows with labels (rows,) of -1 and +1; others may be set to it, and share what was computed."""
+        """Return rows with labels (rows,) of -1 and +1; others may be set to it, and share what was computed."""
         ...
 
     def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
@@ -138,7 +138,7 @@ class FitSpace(Protocol):
         ...
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), a row's bits its own.
+        """Return scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), a row's bits its own.
 
         supports : the rows that weights belong to, where they do
         """
@@ -152,7 +152,7 @@ class ColumnSpace:
     feature_map: FeatureMap | None = None
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Rows in memory, mapped once."""
+        """Return rows in memory, mapped once."""
         if sparse.issparse(inputs):
             return SparseRows(inputs, labels)
         rows = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, n_threads)
@@ -173,7 +173,7 @@ class ColumnSpace:
         return _median_distance(rows.squared_lengths(), left, right, products)
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Products of rows and weights, summed in float64."""
+        """Return products of rows and weights, summed in float64."""
         weights = as_compiled(weights, np.float64)
         scores = np.empty((len(weights), inputs.shape[0]))
         n_threads = max(1, min(n_threads, -(-inputs.shape[0] // _CHUNK_ROWS)))
@@ -207,7 +207,7 @@ class KernelSpace:
     budget_bytes: int
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Kernel values in the precision of the inputs."""
+        """Return kernel values in the precision of the inputs."""
         precision: Precision = "float32" if inputs.dtype == np.float32 else "float64"
         return TiledKernel(KernelTiles(self.kernel, inputs, precision, self.budget_bytes, n_threads), labels)
 
@@ -224,7 +224,7 @@ class KernelSpace:
         return _median_distance(rows.squared_lengths(), left, right, products)
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Sums of kernel values with the supports."""
+        """Return sums of kernel values with the supports."""
         if self.kernel.rule is None:
             parts = [
                 self.kernel.matrix(inputs[first : first + MOST_ROWS], supports) @ weights.T
@@ -237,7 +237,7 @@ class KernelSpace:
 
 
 def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
-    """Numbers of up to 500 rows of either class, evenly over the rows."""
+    """Return numbers of up to 500 rows of either class, evenly over the rows."""
     found = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
     left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in found)
     return left, right
@@ -267,12 +267,12 @@ class LabelledRows:
 
     @property
     def n_rows(self) -> int:
-        """Rows that differ."""
+        """Return rows that differ."""
         return int(self.inputs.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns."""
+        """Return columns."""
         return int(self.inputs.shape[1])
 
     @property
@@ -281,7 +281,7 @@ class LabelledRows:
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def part(self, numbers: IntArray) -> LabelledRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         weights = None if self.weights is None else self.weights[numbers]
         return LabelledRows(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
 
@@ -351,13 +351,13 @@ def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, meth
 
 
 def fit_one_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
-    """The solution, even where the best weights are all 0."""
+    """Return the solution, even where the best weights are all 0."""
     problem = model.problem(rows, weights)
     return solve_problem(problem, method)
 
 
 def _without_weights(probe: Fitted) -> Fitted:
-    """The solution w = 0, whose objective is 0."""
+    """Return the solution w = 0, whose objective is 0."""
     certificate = replace(probe.certificate, primal=0.0, bias=0.0)
     note = "no nu was found that gives these rows weights other than 0: the larger class is predicted for all"
     return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
@@ -458,7 +458,7 @@ class TwoClassFit:
 def scores_of(
     fits: list[ClassFit], space: FitSpace, rows: Inputs, learnt: Inputs, n_threads: int
 ) -> NDArray[np.float64]:
-    """Scores (rows, outputs) of rows by what was learnt from others."""
+    """Return scores (rows, outputs) of rows by what was learnt from others."""
     weights = np.stack([fit.weights for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
     scores: NDArray[np.float64] = space.scores(rows, learnt, weights, n_threads) + intercepts
@@ -478,7 +478,7 @@ class Calibration:
     sigmoids: tuple[Sigmoid, ...]
 
     def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
-        """Probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
+        """Return probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
         if len(self.sigmoids) == 1:
             return normalised(self.sigmoids[0].probabilities(scores))
         columns = [sigmoid.probabilities(column) for sigmoid, column in zip(self.sigmoids, scores.T, strict=True)]
@@ -514,7 +514,7 @@ def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, see
 
 
 def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
-    """The sigmoid, or where scores fall with their class, and so say nothing, the class's share of the rows."""
+    """Return the sigmoid, or where scores fall with their class, and so say nothing, the class's share of the rows."""
     if found.slope <= 0.0:
         return found
     counts = np.ones(len(signs)) if weights is None else weights
@@ -554,7 +554,7 @@ class SpaceChoice:
     def settle(
         self, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[ColumnSpace | KernelSpace, dict[str, Any]]:
-        """The space, and what was chosen by a sample of the inputs (rows, n_features), with the reason.
+        """Return the space, and what was chosen by a sample of the inputs (rows, n_features), with the reason.
 
         Raises
         ------
@@ -619,7 +619,10 @@ def _checked_map(given: Any, n_features: int) -> FeatureMap:
 
 
 def float_or_auto(name: str, value: Any) -> float | None:
-    """A float of any numeric type, None for "auto"; ConfigError for what is no number. Its range is not looked at."""
+    """Return a float of any numeric type, None for "auto"; ConfigError for what is no number.
+
+    Its range is not looked at.
+    """
     if value is None or (isinstance(value, str) and value == "auto"):
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -661,7 +664,7 @@ _TO_THE_USER = 4  # frames from here to the call of fit
 
 
 def became_of_auto(model: str, value: Any) -> dict[str, Any]:
-    """The parameter that was chosen, by its name, and the reason."""
+    """Return the parameter that was chosen, by its name, and the reason."""
     own = parameter_of(model)
     reason = "half of the largest that is valid for these rows, or more where that has no weights"
     if own == "C":
@@ -672,7 +675,7 @@ def became_of_auto(model: str, value: Any) -> dict[str, Any]:
 
 
 def one_or_all(values: list[Any]) -> Any:
-    """The number of a single fit, or an array of one a class."""
+    """Return the number of a single fit, or an array of one a class."""
     return values[0] if len(values) == 1 else np.array(values)
 
 

@@ -38,7 +38,10 @@ def draw_seed(rng: np.random.RandomState) -> int:
 
 
 def number_or_auto(name: str, value: Any) -> float | None:
-    """The number above 0 that was given, of any numeric type, or None for "auto"; ConfigError for anything else."""
+    """Return the number above 0 that was given, of any numeric type, or None for "auto".
+
+    ConfigError for anything else.
+    """
     if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
@@ -47,14 +50,14 @@ def number_or_auto(name: str, value: Any) -> float | None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """The whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
+    """Return the whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
     return int(value)
 
 
 def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Labels in order (classes,), and the place of each row's among them (rows,), as floats.
+    """Return labels in order (classes,), and the place of each row's among them (rows,), as floats.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 def weights_of_classes(
     given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[float, ...] | None:
-    """The parameter class_weight as a weight of each class, in their order; None where all are 1.
+    """Return the parameter class_weight as a weight of each class, in their order; None where all are 1.
 
     Raises
     ------
@@ -120,11 +123,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: RandomState = None
 
     def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        """The learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
+        """Return the learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
-        """Inputs (rows, n_features) in the precision of the learner, and y, both finite."""
+        """Return inputs (rows, n_features) in the precision of the learner, and y, both finite."""
         check_choice("precision", str(self.precision), ("float32", "float64"))
         whole_number("passes", self.passes)
         with _refused_if_too_large():
@@ -174,7 +177,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         self.state_ = state
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for one output, (rows, n_outputs) for several."""
+        """Return scores (rows,) for one output, (rows, n_outputs) for several."""
         check_is_fitted(self)
         with _refused_if_too_large():
             inputs = validate_data(self, X, dtype=self.learner_.precision, reset=False)
@@ -249,11 +252,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
         return self._scores(X)
 
     def predict(self, X: ArrayLike) -> Labels:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self._scores(X)
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: Labels = self.classes_[chosen]
@@ -261,7 +264,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds: loss = "logistic"."""
+        """Return probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds.
+
+        Loss = "logistic".
+        """
         return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
 
     @property
@@ -292,11 +298,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @property
     def _weighting(self) -> Any:
-        """Weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
+        """Return weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
         return None
 
     def _binary_loss(self) -> str:
-        """Name of the loss of two classes."""
+        """Return the name of the loss of two classes."""
         return "hinge"
 
     def _loss(self) -> Loss:
@@ -358,7 +364,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,) in their own unit, float64."""
+        """Return targets (rows,) in their own unit, float64."""
         scores = self._scores(X).astype(np.float64)
         return scores * self.target_spread_ + self.target_mean_
 

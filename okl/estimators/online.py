@@ -399,7 +399,7 @@ def _budget_recipe(
 
 
 def strategy_least(strategy: Any) -> int:
-    """The smallest budget that a strategy takes."""
+    """Return the smallest budget that a strategy takes."""
     return int(getattr(strategy, "least_budget", 1))
 
 

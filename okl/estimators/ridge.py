@@ -155,7 +155,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) or (rows, n_outputs)."""
+        """Return scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
         inputs = validate_data(self, X, accept_sparse=self._sparse_format, dtype=self.precision, order="C", reset=False)
         scores: FloatArray
@@ -217,11 +217,11 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
         return self
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for two classes, (rows, n_classes) for several."""
+        """Return scores (rows,) for two classes, (rows, n_classes) for several."""
         return self._scores(X)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self._scores(X)
         found: NDArray[Any] = self.classes_[(scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
         return found
@@ -254,5 +254,5 @@ class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignor
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,)."""
+        """Return targets (rows,)."""
         return self._scores(X)

@@ -125,7 +125,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(growth.fit(source, targets[order], method), inputs, order, n_outputs, method)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores (rows, n_outputs)."""
+        """Return scores (rows, n_outputs)."""
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
         exact = isinstance(self.space_, KernelSpace)
@@ -211,7 +211,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _number(name: str, value: Any) -> float:
-    """A float of any numeric type."""
+    """Return a float of any numeric type."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ConfigError(f"{name} = {value!r}, but it takes a number.")
     return float(value)
@@ -271,12 +271,12 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
         scores = self._scores(X)
         return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self.decision_function(X)
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: NDArray[Any] = self.classes_[chosen]
@@ -328,7 +328,7 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,) in their own unit, float64."""
+        """Return targets (rows,) in their own unit, float64."""
         return self._scores(X)[:, 0] * self.target_spread_ + self.target_center_
 
 

@@ -44,7 +44,7 @@ class Command(Protocol):
     """A frozen instruction; both methods leave the same vectors behind, wherever and whenever they run."""
 
     def run(self, vectors: Any) -> Any:
-        """The shard's part of the answer."""
+        """Return the shard's part of the answer."""
         ...
 
     def redo(self, vectors: Any) -> None:
@@ -131,7 +131,7 @@ class WorkerState:
     folder: Path | None = None
 
     def __call__(self, shard: Shard, message: Message) -> ShardReply:
-        """The shard's answer, or that its vectors are lost."""
+        """Return the shard's answer, or that its vectors are lost."""
         held = _of_run(self.run).get(shard.index)
         if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
             return held.reply
@@ -245,7 +245,7 @@ class Rounds:
         self.log = log
 
     def ask(self, command: Command) -> list[Any]:
-        """The parts of all shards, in their order.
+        """Return the parts of all shards, in their order.
 
         Raises
         ------
@@ -297,7 +297,7 @@ def _in_order(replies: list[ShardReply]) -> ShardReply:
 
 
 def added(parts: list[FloatArray]) -> FloatArray:
-    """The sum of what shards answered in their order, as a new array."""
+    """Return the sum of what shards answered in their order, as a new array."""
     total = parts[0].copy()
     for part in parts[1:]:
         total += part

@@ -68,7 +68,7 @@ class RowOperator(Operator, Protocol):
 
 
 def signs_of(labels: FloatArray) -> NDArray[np.float64]:
-    """Labels as float64 signs, or DataError unless they are -1 and +1 and both occur."""
+    """Return labels as float64 signs, or DataError unless they are -1 and +1 and both occur."""
     signs: NDArray[np.float64] = np.ascontiguousarray(labels, dtype=np.float64)
     found = np.unique(signs)
     if signs.ndim != 1 or not np.array_equal(found, [-1.0, 1.0]):
@@ -107,12 +107,15 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Primal minus dual: the solution is at most this far above the optimum."""
+        """Return the primal minus dual: the solution is at most this far above the optimum."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
-        """The gap over the larger of the two objectives, never less than float64 tells apart; 0 where both are 0."""
+        """Return the gap over the larger of the two objectives, never less than float64 tells apart.
+
+        0 where both are 0.
+        """
         size = max(abs(self.primal), abs(self.dual))
         return max(self.gap / size, _EPSILON) if size > 0.0 else 0.0
 
@@ -173,11 +176,11 @@ class CompositeProblem(Protocol):
 
     @property
     def first_lipschitz(self) -> float:
-        """A first guess at the Lipschitz constant of the gradient, most probably too small."""
+        """Return a first guess at the Lipschitz constant of the gradient, most probably too small."""
         ...
 
     def start(self) -> FloatArray:
-        """A point of finite F, a new array (n_points,)."""
+        """Return a point of finite F, a new array (n_points,)."""
         ...
 
     def image(self, out: FloatArray, point: FloatArray) -> None: ...
@@ -205,11 +208,11 @@ class CompositeProblem(Protocol):
         ...
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """The duality gap of a feasible point."""
+        """Return the duality gap of a feasible point."""
         ...
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The primal solution that the certificate vouches for."""
+        """Return the primal solution that the certificate vouches for."""
         ...
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
@@ -217,7 +220,10 @@ class CompositeProblem(Protocol):
         ...
 
     def at_level(self, level: int) -> CompositeProblem:
-        """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
+        """Return the same problem, `level` steps less smoothed.
+
+        Itself where nothing is smoothed; certificates are exact.
+        """
         ...
 
 
@@ -263,7 +269,7 @@ class Classifier(ABC):
     @classmethod
     @abstractmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> Classifier:
-        """The model with its parameter, or its default if None; ConfigError outside the parameter's range."""
+        """Return the model with its parameter, or its default if None; ConfigError outside the parameter's range."""
 
     @classmethod
     @abstractmethod

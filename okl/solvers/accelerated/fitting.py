@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
-    """Sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
+    """Return sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
     classes = np.unique(labels)
     if len(classes) < 2:
         shown = ", ".join(map(str, classes))
@@ -39,7 +39,10 @@ def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.
 
 
 def relabelled(rows: Rows, labels: FloatArray) -> Rows:
-    """The same rows, an operator, under other labels (m,), -1 and +1; their arrays are shared, nothing is computed."""
+    """Return the same rows, an operator, under other labels (m,), -1 and +1.
+
+    Their arrays are shared, nothing is computed.
+    """
     again: Any = copy.copy(rows)
     kept = {field.name for field in fields(again)}
     for name in set(vars(again)) - kept:  # scratch space, which another thread may be writing into
@@ -126,7 +129,7 @@ def fit_one(
 
 
 def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
-    """The same of a problem that is already made."""
+    """Return the same of a problem that is already made."""
     state, outcome = solve(problem, method, start)
     if outcome.kind == "diverged":
         raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or take a smaller C.")
@@ -196,7 +199,7 @@ def path(
 
 
 def with_parameter(name: str, value: float, fit_intercept: bool = True) -> Classifier:
-    """The model of a name with its one parameter, whatever that is called."""
+    """Return the model of a name with its one parameter, whatever that is called."""
     own = parameter_of(name)
     return make_model(
         name,
@@ -322,7 +325,7 @@ def cross_validated_scores(
     n_folds: int = 5,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Scores of every row by a model that did not learn from it.
+    """Return scores of every row by a model that did not learn from it.
 
     Parameters
     ----------
@@ -357,7 +360,7 @@ def stratified_folds(labels: NDArray[Any], n_folds: int, seed: int) -> NDArray[n
 
 
 def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
-    """Rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
+    """Return rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
     if probabilities.ndim == 1:
         return np.stack([1.0 - probabilities, probabilities], axis=1)
     found: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)

@@ -106,7 +106,7 @@ class StepState:
         return (self.before_acceleration - 1.0) / self.acceleration
 
     def steeper(self, growth: float, proven: bool) -> StepState:
-        """One round of backtracking; Algorithm 3 goes back to before the extrapolation, Algorithm 4 does not."""
+        """Return one round of backtracking; Algorithm 3 goes back to before the extrapolation, Algorithm 4 does not."""
         lipschitz = self.lipschitz * growth
         if not proven:
             return replace(self, lipschitz=lipschitz)
@@ -266,7 +266,7 @@ class MemoryIterates:
         return StepOutcome(excess, float(squared), float(uphill), objective)
 
     def _sweep(self, lipschitz: float) -> bool:
-        """The step and the gradient in one read, if the problem can."""
+        """Return the step and the gradient in one read, if the problem can."""
         there, new = self._extrapolated, self._new
         into = (new.point, new.image, self._gradient)
         swept = self._problem.sweep(SweepArguments(*into, there.point, there.image, lipschitz, self.multipliers))
@@ -360,7 +360,7 @@ class FapgState:
 
 
 def next_state(state: FapgState, pace: StepState, current: Iterate, previous: Iterate, record: FapgRecord) -> FapgState:
-    """The state after a check: its best point is that of the least primal objective so far."""
+    """Return the state after a check: its best point is that of the least primal objective so far."""
     # any point's dual objective bounds the optimum: every w may take the best bound found so far
     dual = max(record.certificate.dual, state.best_record.certificate.dual)
     record, best_record = _with_dual(record, dual), _with_dual(state.best_record, dual)
@@ -467,7 +467,7 @@ class PartIterates:
 
     @property
     def multipliers(self) -> tuple[float, float]:
-        """Those of the part: its hyperplanes are those of all rows."""
+        """Return those of the part: its hyperplanes are those of all rows."""
         return self._steps.multipliers
 
     def extrapolate(self, momentum: float) -> None:
@@ -520,7 +520,7 @@ def _pair(iterate: Iterate) -> tuple[FloatArray, FloatArray]:
 
 
 def _threaded(part: DualProblem, whole: RowOperator) -> DualProblem:
-    """The part, its rows summed in segments as those of the whole are."""
+    """Return the part, its rows summed in segments as those of the whole are."""
     found = part.rows
     if not (isinstance(found, AffineRows) and isinstance(whole, DenseRows)):
         return part
@@ -598,7 +598,7 @@ class Fapg:
             )
 
     def start(self, problem: CompositeProblem, point: FloatArray | None = None) -> FapgState:
-        """State before the first iteration, checked: a warm start may be good enough already.
+        """Return the state before the first iteration, checked: a warm start may be good enough already.
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
 
@@ -620,14 +620,17 @@ class Fapg:
         return self.begin(MemoryIterates(problem, here, here), lipschitz, here, reads=1)
 
     def begin(self, iterates: Iterates, lipschitz: float, here: Iterate, reads: int) -> FapgState:
-        """State before the first iteration of whoever holds the vectors; `here` is what is kept of the first point."""
+        """Return the state before the first iteration of whoever holds the vectors.
+
+        `here` is what is kept of the first point.
+        """
         pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
         record = self._record(iterates, pace, reads, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, here, here, here, record, 0, record.certificate.gap, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: CompositeProblem) -> FapgState:
-        """The state at the next check; writes into nothing that it is given."""
+        """Return the state at the next check; writes into nothing that it is given."""
         state, level = self.levelled(state)
         at_level = problem.at_level(level)
         iterates = self._awake_iterates(state, at_level)
@@ -671,7 +674,7 @@ class Fapg:
         return ending_of(state, self.tolerance, self.residual_tolerance, self.max_iterations)
 
     def solution(self, state: FapgState, problem: CompositeProblem) -> Solution:
-        """The primal solution of least gap so far, with its certificate."""
+        """Return the primal solution of least gap so far, with its certificate."""
         best = state.best
         at_level = problem.at_level(state.best_record.level)
         return at_level.solution(best.point, best.image, state.best_record.certificate)

@@ -97,17 +97,17 @@ class DenseRows:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return int(self.rows.shape[0])
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return columns."""
         return int(self.rows.shape[1])
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -132,7 +132,7 @@ class DenseRows:
 
     @cached_property
     def segment_rows(self) -> int:
-        """Rows of a segment."""
+        """Return rows of a segment."""
         return rows_of_segment(self.n_points)
 
     @property
@@ -163,7 +163,7 @@ class DenseRows:
 
 
 def rows_of_segment(n_points: int) -> int:
-    """Rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
+    """Return rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
     return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
@@ -204,17 +204,17 @@ class SparseRows:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return int(self.rows.shape[0])
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return columns."""
         return int(self.rows.shape[1])
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -273,17 +273,17 @@ class MappedInputs:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return len(self.inputs)
 
     @property
     def n_image(self) -> int:
-        """Columns of the map."""
+        """Return columns of the map."""
         return self.feature_map.n_columns
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -390,17 +390,17 @@ class KernelMatrix:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return len(self.inputs)
 
     @property
     def n_image(self) -> int:
-        """Rows again: the image of a point is as long as the point."""
+        """Return rows again: the image of a point is as long as the point."""
         return len(self.inputs)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -424,7 +424,7 @@ class KernelMatrix:
         return np.diagonal(self.matrix).astype(np.float64)
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
     def _computed(self) -> FloatArray:
@@ -484,7 +484,7 @@ class KernelTiles:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the inputs, and of the matrix."""
+        """Return rows of the inputs, and of the matrix."""
         return len(self.inputs)
 
     @property
@@ -588,17 +588,17 @@ class TiledKernel:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return self.tiles.n_rows
 
     @property
     def n_image(self) -> int:
-        """Rows again: the image of a point is as long as the point."""
+        """Return rows again: the image of a point is as long as the point."""
         return self.tiles.n_rows
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -623,7 +623,7 @@ class TiledKernel:
         return self.tiles.diagonal
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
 
@@ -665,7 +665,7 @@ class TargetRows:
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return rows."""
         return self.rows.n_points
 
     @property
@@ -700,7 +700,7 @@ class TargetRows:
 
 
 def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, n_threads: int = 1) -> TargetRows:
-    """Rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or known by a kernel."""
+    """Return rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or known by a kernel."""
     if len(targets) < 2:
         raise DataError(f"{len(targets)} rows came, but a regression takes at least two.")
     # signs that come in pairs are asked for, and undone

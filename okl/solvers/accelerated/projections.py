@@ -58,7 +58,7 @@ class _Workspace(local):
         self._doubles: dict[str, NDArray[np.float64]] = {}
 
     def doubles(self, name: str, size: int) -> NDArray[np.float64]:
-        """An array (size,), another one for every name; what it holds is undefined."""
+        """Return an array (size,), another one for every name; what it holds is undefined."""
         doubles = self._doubles.get(name)
         if doubles is None or len(doubles) < size:
             doubles = np.empty(size)
@@ -110,7 +110,9 @@ def check_values(point: FloatArray) -> FloatArray:
 def checked_entries(
     point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike
 ) -> tuple[ProjectionEntries, Sums]:
-    """Entries in the form that compiled code reads, and what they can sum to; only what has another type is copied.
+    """Return entries in the form that compiled code reads, and what they can sum to.
+
+    Only what has another type is copied.
 
     Raises
     ------
@@ -267,7 +269,10 @@ def project_ball_pair(
 
 
 def dual_norm(z: FloatArray, p: float) -> float:
-    """The norm ||z||_q, 1/p + 1/q = 1: the largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included."""
+    """Return the norm ||z||_q, 1/p + 1/q = 1.
+
+    The largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included.
+    """
     largest = _largest(z)
     if not largest:
         return 0.0
@@ -277,7 +282,7 @@ def dual_norm(z: FloatArray, p: float) -> float:
 
 
 def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
-    """The w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
+    """Return the w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
 
     Parameters
     ----------
@@ -311,7 +316,7 @@ def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
 
 
 def _conjugate(p: float) -> float:
-    """The q of 1/p + 1/q = 1."""
+    """Return the q of 1/p + 1/q = 1."""
     if not p >= 1:
         raise ConfigError(f"p = {p!r}, but a norm takes a number from 1 to infinity.")
     if p == 1:
@@ -363,7 +368,10 @@ class Interval(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _sample_indices(size: int) -> NDArray[np.int32]:
-    """One entry of each of size^(2/3) stretches, at a random place of it: no sorted or periodic data can deceive."""
+    """Return one entry of each of size^(2/3) stretches, at a random place of it.
+
+    No sorted or periodic data can deceive.
+    """
     # the sample costs its size, the window about size over its square root: their sum is least near this power
     n_stretches = int(size ** (2 / 3))
     edges = np.arange(n_stretches + 1) * size // n_stretches
@@ -390,7 +398,7 @@ class _Sample:
         self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
 
     def _sorted(self, same_width: bool) -> Bends:
-        """All bends: with them each root is two binary searches."""
+        """Return all bends: with them each root is two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
         left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
@@ -412,7 +420,7 @@ class _Sample:
         return terms
 
     def deviation(self, t: float, beside: OtherEntries | None) -> float:
-        """Standard deviation of the terms at a multiplier, or of their change from the one beside."""
+        """Return standard deviation of the terms at a multiplier, or of their change from the one beside."""
         if beside:
             return float(np.std(self.terms(t) - self.terms(beside.t)))
         return float(deviation_of_terms(self.v, self.low, self.high, t))
@@ -432,7 +440,7 @@ class _Sample:
 def sampled_interval(
     entries: ProjectionEntries, group: HyperplaneGroup, beside: OtherEntries | None = None
 ) -> tuple[Interval, float, int]:
-    """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
+    """Return an interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
 
     beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
         that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
@@ -532,7 +540,7 @@ def find_multipliers(
 
 
 def _narrowed(search: _Search, entries: ProjectionEntries, last: bool) -> tuple[_Search, int]:
-    """The search with the interval to look at next, and how many terms were read."""
+    """Return the search with the interval to look at next, and how many terms were read."""
     group, bracket = search.group, search.bracket
     if last or entries.point.shape[0] <= _LEAST_ENTRIES:
         return search._replace(interval=bracket), 0
@@ -556,7 +564,7 @@ def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) ->
 
 
 def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> BlockSums:
-    """One pass over all entries."""
+    """Return one pass over all entries."""
     size = entries.point.shape[0]
     n_blocks = -(-size // BLOCK)
     v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
@@ -571,7 +579,7 @@ def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> Blo
 
 
 def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) -> tuple[_Search, int]:
-    """The search after Newton's method among what was gathered, and how many terms were read."""
+    """Return the search after Newton's method among what was gathered, and how many terms were read."""
     group, (start, stop) = search.group, search.interval
     size = int(gathered.counts.sum())
     v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
@@ -641,7 +649,7 @@ class PreparedSet:
     def multipliers(
         self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
     ) -> ProjectedPair:
-        """The multipliers alone, of a point as compiled code reads it; passes count the one that writes, too.
+        """Return the multipliers alone, of a point as compiled code reads it; passes count the one that writes, too.
 
         guesses : from where a few steps of Newton's method are tried first, unless both are 0
         """
@@ -667,7 +675,7 @@ class PreparedSet:
 def hyperplane_set_of(
     point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float
 ) -> PreparedSet:
-    """The set of `project_box_hyperplane` for points like this one, or the errors that it raises."""
+    """Return the set of `project_box_hyperplane` for points like this one, or the errors that it raises."""
     entries, sums = checked_entries(point, signs, lower, upper)
     check_signed_total(total, sums)
     return PreparedSet(entries, (HyperplaneGroup(0, len(point), total, 0.0),))
@@ -681,7 +689,7 @@ def pair_set_of(
     plus_total: float,
     minus_total: float,
 ) -> PreparedSet:
-    """The set of `project_truncated_simplex_pair` for points like this one, or the errors that it raises."""
+    """Return the set of `project_truncated_simplex_pair` for points like this one, or the errors that it raises."""
     entries, sums = checked_entries(point, signs, lower, upper)
     check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
@@ -690,19 +698,19 @@ def pair_set_of(
 
 
 def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
-    """The same for float64 points, of bounds that may all be one number."""
+    """Return the same for float64 points, of bounds that may all be one number."""
     return hyperplane_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), total)
 
 
 def pair_set(
     signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
 ) -> PreparedSet:
-    """The same for float64 points, of bounds that may all be one number."""
+    """Return the same for float64 points, of bounds that may all be one number."""
     return pair_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), plus_total, minus_total)
 
 
 def _joined(bound: ArrayLike) -> ArrayLike:
-    """The one number that all bounds are, which need not be read then, or the bounds."""
+    """Return the one number that all bounds are, which need not be read then, or the bounds."""
     values = np.asarray(bound)
     return float(values[0]) if values.ndim == 1 and len(values) and (values == values[0]).all() else values
 

@@ -104,7 +104,7 @@ class AimWarm:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> Sums:
-        """Sums of the set at the candidates."""
+        """Return sums of the set at the candidates."""
         self.redo(vectors)
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
@@ -127,7 +127,7 @@ class TakeWarm:
     multipliers: FloatArray
 
     def run(self, vectors: DualVectors) -> WarmPart:
-        """Its image and sums, beside those of the point that stands."""
+        """Return its image and sums, beside those of the point that stands."""
         self.redo(vectors)
         region, separable, new = vectors.region, vectors.separable, vectors.new
         penalty, current = region.value(new), vectors.current
@@ -187,7 +187,7 @@ def begin_warm(
 
 
 def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
-    """The weights of an l1 model, or 0 where that is lower: two reads; the shards' margins are those of it."""
+    """Return the weights of an l1 model, or 0 where that is lower: two reads; the shards' margins are those of it."""
     values = []
     for tried in (np.zeros(n_columns), warm.weights):
         losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
@@ -233,7 +233,7 @@ class ModelTask:
         return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
 
     def model(self, highest: float) -> Classifier:
-        """The model; where no parameter is given, with half of the highest valid one, or its default.
+        """Return the model; where no parameter is given, with half of the highest valid one, or its default.
 
         Raises
         ------
@@ -358,7 +358,7 @@ class OneClass:
         return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
 
     def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
-        """Weights of the columns (n_columns,), and the proof of the best point so far."""
+        """Return weights of the columns (n_columns,), and the proof of the best point so far."""
         best, record = at.fapg.best, at.fapg.best_record
         if at.minimax is not None or at.carried is None:
             return (best.point if at.minimax is None else best.image).copy(), record.certificate
@@ -368,11 +368,11 @@ class OneClass:
         return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
 
     def at(self, value: float) -> OneClass:
-        """The same with a parameter: the one that a run began with."""
+        """Return the same with a parameter: the one that a run began with."""
         return replace(self, task=replace(self.task, value=value))
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
-        """The problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
+        """Return the problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
         if self.task.name != NuSVM.NAME:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
@@ -574,20 +574,23 @@ class AcceleratedSolver:
         return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
 
     def predictor(self, state: AcceleratedState) -> Predictor:
-        """The map with the weights and biases of all classes."""
+        """Return the map with the weights and biases of all classes."""
         weights = np.stack([one.weights for one in state.solved]).astype(self.precision)
         offsets = np.array([-one.bias for one in state.solved]).astype(self.precision)
         return LinearPredictor(state.rows.feature_map, weights, offsets)
 
     def chosen(self, state: AcceleratedState) -> dict[str, Any]:
-        """The map's choices, the parameter, and what the method made of it."""
+        """Return the map's choices, the parameter, and what the method made of it."""
         values = [one.value for one in state.solved] or ([] if state.current is None else [state.current.value])
         parameter = self.task.parameter
         told: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
         return state.chosen | told | {f"{parameter}_reason": self.task.reason}
 
     def certificate(self, state: AcceleratedState) -> dict[str, Any]:
-        """The proof as JSON: of several classes gaps and objectives are added up, the relative gap is the largest."""
+        """Return the proof as JSON.
+
+        Of several classes gaps and objectives are added up, the relative gap is the largest.
+        """
         proofs = [one.certificate for one in state.solved]
         return {
             "kind": "duality gap",
@@ -601,7 +604,10 @@ class AcceleratedSolver:
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
-        """One problem for two classes, otherwise one for each against the rest; rows keep their class's weight."""
+        """Return one problem for two classes, otherwise one for each against the rest.
+
+        Rows keep their class's weight.
+        """
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
@@ -634,7 +640,7 @@ class AcceleratedSolver:
 
 
 def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> ClassGroups:
-    """A class against all others, each row with the weight of its own class."""
+    """Return a class against all others, each row with the weight of its own class."""
     rest_counts, rest_weights = (tuple(np.delete(given, index).tolist()) for given in (counts, weights))
     if len(set(rest_weights)) == 1:
         return ClassGroups((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))

@@ -56,7 +56,7 @@ class ReplicateWork:
     n_outputs: int
 
     def __call__(self, index: int) -> Replicate:
-        """The sample of an index."""
+        """Return the sample of an index."""
         design, share = self.rows.design.another(index), self.share
         for _ in range(_MOST_DRAWS):
             drawn, bytes_read = draw_rows(replace(self.rows, design=design), share)
@@ -66,7 +66,7 @@ class ReplicateWork:
         raise DataError(f"{self.rows.data.folder}: a sample drew no row; is there any?")
 
     def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
-        """The optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
+        """Return the optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
         space = ExplicitRows(drawn.inputs, self.n_outputs)
         method = replace(self.method, lam=self.method.lam / total)
         start = space.vector(np.asarray(self.weights, dtype=np.float64))
@@ -80,7 +80,7 @@ class ReplicateWork:
 
 
 def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
-    """The mapped rows of a sample of all shards, in their order, and the bytes that were read."""
+    """Return the mapped rows of a sample of all shards, in their order, and the bytes that were read."""
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
@@ -91,7 +91,7 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
 
 
 def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
-    """Rows of all parts, in their order."""
+    """Return rows of all parts, in their order."""
     if not parts:
         return Rows(np.empty((0, n_columns)), np.empty(0))
     inputs = np.concatenate([part.inputs for part in parts])
@@ -99,7 +99,7 @@ def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
 
 
 def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
-    """Inputs of about so many rows, unmapped, and the bytes that were read: what a map is chosen by."""
+    """Return inputs of about so many rows, unmapped, and the bytes that were read: what a map is chosen by."""
     share = min(1.0, n_rows / max(1, data.rows("train")))
     parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0
     while share <= 1.0 and not sum(map(len, parts)):
@@ -120,7 +120,7 @@ def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float =
 
 
 def fresh(rows: SampledRows, *seed: int) -> SampledRows:
-    """The same rows, drawn independently of the design that is there."""
+    """Return the same rows, drawn independently of the design that is there."""
     return replace(rows, design=rows.design.another(*seed))
 
 
@@ -174,7 +174,7 @@ class FullBound:
 
 
 def exact_bound(objective: float, lower_bound: float) -> FullBound:
-    """All rows are in the sample: its gap is the gap."""
+    """Return all rows are in the sample: its gap is the gap."""
     return FullBound(max(0.0, objective - lower_bound), objective, None)
 
 
@@ -214,7 +214,7 @@ def replicated_bound(
 
 
 def bound_by(work: ReplicateWork, confidence: float, execution: Execution, replicates: int) -> FullBound:
-    """The bound of so many samples of some work, as in `replicated_bound`; raises as it does."""
+    """Return the bound of so many samples of some work, as in `replicated_bound`; raises as it does."""
     if replicates < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(
             f"confidence = {confidence:g} from {replicates} replicates, but it takes a confidence in (0, 1) and at "
@@ -229,7 +229,7 @@ def bound_by(work: ReplicateWork, confidence: float, execution: Execution, repli
 def bound_of_gaps(
     gaps: Sequence[float], objectives: Sequence[float], confidence: float, rows: int, bytes_read: int = 0
 ) -> FullBound:
-    """The bound of independent samples' gaps and objectives at one point: mean + t deviation / R^(1/2)."""
+    """Return the bound of independent samples' gaps and objectives at one point: mean + t deviation / R^(1/2)."""
     replicates, mean, deviation = len(gaps), float(np.mean(gaps)), float(np.std(gaps, ddof=1))
     most = mean + float(stdtrit(replicates - 1, confidence)) * deviation / math.sqrt(replicates)
     objective = float(np.mean(objectives))

@@ -66,7 +66,7 @@ class SampleDesign:
         return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
 
     def another(self, *seed: int) -> SampleDesign:
-        """The same with other numbers appended to the seed: independent of this one."""
+        """Return the same with other numbers appended to the seed: independent of this one."""
         return replace(self, seed=(*self.seed, *seed))
 
     def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
@@ -89,7 +89,7 @@ class SampleDesign:
         return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
 
     def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """All runs of a shard: group, first row and rows of each."""
+        """Return all runs of a shard: group, first row and rows of each."""
         sizes = np.array(shard.row_groups, dtype=np.int64)
         counts = -(-sizes // self.run_rows)
         groups = np.repeat(np.arange(len(sizes)), counts)
@@ -121,7 +121,7 @@ class SampleDesign:
 
 
 def _touched(share: float, of: int, least: int) -> float:
-    """The share that is touched of so many shards or groups, for a share of their rows."""
+    """Return the share that is touched of so many shards or groups, for a share of their rows."""
     return min(1.0, max(least / of, SPREAD * share))
 
 
@@ -142,7 +142,7 @@ def _joined(runs: RowRuns) -> RowRuns:
 
 
 def cut_runs(runs: RowRuns, most: int) -> RowRuns:
-    """The same rows in runs of at most so many."""
+    """Return the same rows in runs of at most so many."""
     pieces = -(-runs.rows // most)
     if (pieces == 1).all():
         return runs
@@ -203,13 +203,13 @@ class SamplePlan:
         return 1.0 if FACTOR * share > LARGEST_PART else FACTOR * share
 
     def tolerance(self, share: float, n_rows: int) -> float:
-        """The gap to solve a sample to: what its rows are worth, and of all rows the gap that is asked for."""
+        """Return the gap to solve a sample to: what its rows are worth, and of all rows the gap that is asked for."""
         if share >= 1.0:
             return self.gap
         return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
 
     def replicate_rows(self, seen: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
-        """Rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
+        """Return rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
 
         n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
         for more confidence

@@ -140,7 +140,7 @@ class _Fresh:
 
 
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
-    """Rows of the first sample, twice as many as asked for until two labels are among them; and notes on that.
+    """Return rows of the first sample, twice as many as asked for until two labels are among them; and notes on that.
 
     Raises
     ------

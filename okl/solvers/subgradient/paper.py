@@ -130,7 +130,7 @@ class PaperRun:
         return fall > 0.0 and -(half + float(change[: self.judges].mean())) >= self.growth.eta_1 * fall
 
     def _slopes(self, along: FloatArray, part: slice) -> tuple[FloatArray, float]:
-        """Slopes of a part of the rows, 0 for the others; the sum of their intercepts."""
+        """Return slopes of a part of the rows, 0 for the others; the sum of their intercepts."""
         slopes = np.zeros_like(self.point.scores)
         _, intercepts = self.method.loss.slopes_into(
             slopes[part], self.point.scores[part], along[part], self.targets[part]
@@ -147,7 +147,7 @@ class PaperRun:
         self.history.append(DescentRecord(time.perf_counter() - self.begun, own, self.objective, self.lower_bound))
 
     def fitted(self, reason: Reason) -> SubgradientFit:
-        """The result; rows that still judge are no part of the sample, and nothing is known of all."""
+        """Return the result; rows that still judge are no part of the sample, and nothing is known of all."""
         own = self.n_rows - self.judges
         full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
         return SubgradientFit(

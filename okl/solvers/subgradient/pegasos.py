@@ -63,25 +63,25 @@ class PegasosState:
     progress: Progress
 
     def last(self, lam: float) -> Doubles:
-        """Weights after the last step, (n_outputs, n_columns) float64."""
+        """Return weights after the last step, (n_outputs, n_columns) float64."""
         steps = self.numbers[STEPS]
         return self.points.astype(np.float64) * (self.numbers[SCALE] / (lam * steps) if steps else 0.0)
 
     def averaged(self, lam: float) -> Doubles:
-        """The average, or the last weights where there is none."""
+        """Return the average, or the last weights where there is none."""
         if self.numbers[TOTAL] == 0.0:
             return self.last(lam)
         mean: Doubles = (self.numbers[FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[TOTAL]
         return mean
 
     def carried(self) -> CarriedWeights:
-        """Copies of everything that steps write into."""
+        """Return copies of everything that steps write into."""
         counts, _, class_counts = progress_arrays(self.progress)
         return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
 
 def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
-    """The value that what was carried, and is not written into any more, has become."""
+    """Return the value that what was carried, and is not written into any more, has become."""
     progress = progress_from(task, carried.counts, np.zeros(6), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
 
@@ -125,7 +125,7 @@ class Pegasos:
         return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
-        """Nothing learnt; n_outputs : 1 for two classes, otherwise one a class."""
+        """Return nothing learnt; n_outputs : 1 for two classes, otherwise one a class."""
         shape = (n_outputs, n_columns)
         numbers = np.zeros(5)
         numbers[SCALE] = 1.0
@@ -133,11 +133,11 @@ class Pegasos:
         return PegasosState(np.zeros(shape, dtype=precision), np.zeros(shape), numbers, progress)  # type: ignore[call-overload]
 
     def weights(self, state: PegasosState) -> Doubles:
-        """The average, or the last ones, (n_outputs, n_columns) float64; with a kernel coefficients (1, m)."""
+        """Return the average, or the last ones, (n_outputs, n_columns) float64; with a kernel coefficients (1, m)."""
         return state.averaged(self.lam)
 
     def picks(self, drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
-        """The draws from number `drawn` on: the same rows however they are cut."""
+        """Return the draws from number `drawn` on: the same rows however they are cut."""
         if self.in_turn:
             return np.arange(drawn, drawn + count) % n_rows
         generator = np.random.PCG64(self.seed)
@@ -146,7 +146,7 @@ class Pegasos:
         return chosen
 
     def run_rows(self, rows: FloatArray, targets: Doubles, n_outputs: int = 1) -> Iterator[PegasosState]:
-        """States after more and more steps on rows (m, n_columns), without end; each is a value.
+        """Return states after more and more steps on rows (m, n_columns), without end; each is a value.
 
         targets : (m,), -1 and +1, or classes from 0 to n_outputs - 1
         """
@@ -160,7 +160,7 @@ class Pegasos:
         return self._run(state, learn, len(targets))
 
     def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
-        """The same with a kernel matrix (m, m) and two classes: points are coefficients of the rows.
+        """Return the same with a kernel matrix (m, m) and two classes: points are coefficients of the rows.
 
         stretch : rows drawn from one state to the next, at least a batch; None: ever more
         """
@@ -171,7 +171,9 @@ class Pegasos:
     def run_inputs(
         self, kernel: Kernel, inputs: FloatArray, targets: Doubles, stretch: int | None = None
     ) -> Iterator[PegasosState]:
-        """The same for inputs (m, n_inputs) whose kernel matrix does not fit: rows of it are computed after violations.
+        """Return the same for inputs (m, n_inputs) whose kernel matrix does not fit.
+
+        Rows of it are computed after violations.
 
         Raises
         ------
@@ -259,7 +261,7 @@ class PegasosLearner:
         return self.feature_map.precision
 
     def start(self) -> PegasosState:
-        """Nothing learnt."""
+        """Return nothing learnt."""
         return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
 
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
@@ -288,21 +290,21 @@ class PegasosLearner:
         return after
 
     def predictor(self, state: PegasosState) -> LinearPredictor:
-        """The map with the averaged weights, or the last ones."""
+        """Return the map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, self.method.weights(state).astype(self.precision))
 
     def chosen(self, state: PegasosState) -> dict[str, Any]:
-        """Nothing: all was settled before."""
+        """Return nothing: all was settled before."""
         return {}
 
     def fork(self, state: PegasosState) -> PegasosState:
-        """The same weights and step, with an average that begins afresh."""
+        """Return the same weights and step, with an average that begins afresh."""
         numbers = state.numbers.copy()
         numbers[[FACTORS, TOTAL]] = 0.0
         return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
 
     def join(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
-        """The average, by rows, of what shards learnt from fork(base); steps go on from all that were taken."""
+        """Return the average, by rows, of what shards learnt from fork(base); steps go on from all that were taken."""
         grown = [part.progress.since(base.progress) for part in parts]
         rows = sum(growth.rows for growth in grown)
         if rows == 0:

@@ -51,11 +51,11 @@ class SampledRows:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the map, and the constant one."""
+        """Return columns of the map, and the constant one."""
         return self.feature_map.n_columns + int(self.constant)
 
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
-        """The rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
+        """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
         runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
         ends, found, begin = np.cumsum(runs.rows), [], 0
         while begin < len(runs.groups):
@@ -89,7 +89,7 @@ class SampledRows:
         return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
 
     def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
-        """Bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
+        """Return bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
         if not segments:
             return 0
         runs = [segment.runs for segment in segments]
@@ -135,7 +135,7 @@ class SampleVectors:
 
     @property
     def n_rows(self) -> int:
-        """Rows of this shard in the sample."""
+        """Return rows of this shard in the sample."""
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
@@ -163,7 +163,7 @@ class SampleVectors:
         return out
 
     def gathered(self, slopes: FloatArray) -> FloatArray:
-        """Sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
+        """Return the sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
         columns, outputs = self.opening.rows.n_columns, self.opening.n_outputs
         total = np.zeros(columns if outputs == 1 else (outputs, columns))
         add = add_sloped_rows if outputs == 1 else add_sloped_rows_of_classes
@@ -178,7 +178,7 @@ class SampleVectors:
         """Nothing: commands have moved the scores already."""
 
     def saved(self) -> NDArray[np.float64]:
-        """All that is not in the files: how many shares there are, the shares, the scores."""
+        """Return all that is not in the files: how many shares there are, the shares, the scores."""
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
@@ -351,7 +351,7 @@ class StepSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        """The step; shards hold the direction then."""
+        """Return the step; shards hold the direction then."""
         steps = self.longest * _EVEN**3
         low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
         for _ in range(self.looks):
@@ -363,7 +363,7 @@ class StepSearch:
 
 
 def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
-    """Mean losses and slopes at the steps of a command, (steps, 2)."""
+    """Return the mean losses and slopes at the steps of a command, (steps, 2)."""
     parts: list[NDArray[np.float64]] = rounds.ask(command)
     total = parts[0].copy()
     for part in parts[1:]:
@@ -375,7 +375,7 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 def _turning(
     steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
 ) -> tuple[float, float, float]:
-    """Two steps that the least objective is between, and the step to take; begun : below the first step."""
+    """Return two steps that the least objective is between, and the step to take; begun : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
@@ -453,14 +453,14 @@ class ShardedDescent:
 
 
 def shards_of(work: WorkerState) -> tuple[Shard, ...]:
-    """The shards whose rows are drawn."""
+    """Return the shards whose rows are drawn."""
     opening: Any = work.opened
     assert isinstance(opening, OpenSample)
     return opening.rows.data.split("train")
 
 
 def squared(weights: FloatArray) -> float:
-    """Its length, squared."""
+    """Return its length, squared."""
     return float(np.vdot(weights, weights))
 
 
@@ -476,7 +476,7 @@ def place(
 
 
 def added(parts: list[SampleTotals]) -> SampleTotals:
-    """The sum over shards, in their order."""
+    """Return the sum over shards, in their order."""
     least = min(part.targets[0] for part in parts)
     return SampleTotals(
         sum(part.old_rows for part in parts),
@@ -497,7 +497,7 @@ def begin(
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
-    """The first cut of a sample, at a point that was placed there."""
+    """Return the first cut of a sample, at a point that was placed there."""
     n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
@@ -511,7 +511,7 @@ def begin(
 
 
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
-    """One direction, one step, one cut: two rounds, two reads of the rows."""
+    """Return one direction, one step, one cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place(at.work, at.log, at.shares, at.weights, execution)
@@ -554,11 +554,11 @@ def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) 
 
 
 def _point(at: ShardedDescent) -> Point:
-    """The best point as directions take it; its scores are with the shards."""
+    """Return the best point as directions take it; its scores are with the shards."""
     scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
     return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
 
 
 def _no_rows(weights: FloatArray) -> ExplicitRows:
-    """A row of zeros in place of those that are elsewhere: no score of it says anything."""
+    """Return a row of zeros in place of those that are elsewhere: no score of it says anything."""
     return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))

@@ -67,7 +67,7 @@ class SampleValidation:
         return self._read(replace(state, seen=seen), found)
 
     def proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
-        """A bound from fresh samples; each attempt spends half of the chance to fail that is left."""
+        """Return a bound from fresh samples; each attempt spends half of the chance to fail that is left."""
         at, attempt = state.descent, state.attempts + 1
         confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
         proof = self._bound(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
@@ -140,7 +140,7 @@ class Prover:
         check_positive("solved_to", self.solved_to)
 
     def bound(self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution) -> FullBound:
-        """The bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
+        """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
 
         Raises
         ------
@@ -201,7 +201,10 @@ def standing_of(state: SubgradientState) -> Convergence:
 
 
 def predictor_of(state: SubgradientState, constant: bool, precision: Precision) -> Predictor:
-    """The map with the weights, the last of which is a bias if there is a constant; or a sum over support vectors."""
+    """Return the map with the weights, the last of which is a bias if there is a constant.
+
+    Or a sum over support vectors.
+    """
     at = state.descent
     if isinstance(at, KernelDescent):
         supports, coefficients = at.support
@@ -232,7 +235,7 @@ def sample_of(state: SubgradientState) -> dict[str, Any]:
 
 
 def certificate_of(state: SubgradientState, confidence: float, outcome: str) -> dict[str, Any]:
-    """The proof, or of a sample what is known of it. confidence : of all proofs that were tried together"""
+    """Return the proof, or of a sample what is known of it. confidence : of all proofs that were tried together"""
     at = state.descent
     proof = state.proof or exact_bound(at.objective, at.lower_bound)
     return {
@@ -371,7 +374,7 @@ class SubgradientSolver:
         return sampler.begun(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """One iteration on the sample; once it is solved a proof over all rows, or a larger sample.
+        """Return one iteration on the sample; once it is solved a proof over all rows, or a larger sample.
 
         Data with more shards than before are gone on with: the point stays, and a sample of all shards is drawn.
 
@@ -416,11 +419,11 @@ class SubgradientSolver:
         return standing_of(state)
 
     def predictor(self, state: SubgradientState) -> Predictor:
-        """The map with the weights, and a bias where there is one; without a map a sum over support vectors."""
+        """Return the map with the weights, and a bias where there is one; without a map a sum over support vectors."""
         return predictor_of(state, self.constant, self.precision)
 
     def chosen(self, state: SubgradientState) -> dict[str, Any]:
-        """The map's choices, the problem in words, and how large the sample came to be."""
+        """Return the map's choices, the problem in words, and how large the sample came to be."""
         cost = 1.0 / (self.lam * state.n_all)
         problem = {
             "lam": self.lam,
@@ -431,7 +434,7 @@ class SubgradientSolver:
         return state.chosen | problem | sample_of(state)
 
     def certificate(self, state: SubgradientState) -> dict[str, Any]:
-        """The proof as JSON."""
+        """Return the proof as JSON."""
         outcome = self.finished(state)
         return certificate_of(state, self.confidence, "" if outcome is None else outcome.reason)
 

@@ -29,7 +29,7 @@ _WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begu
 
 
 def rows_of_segment(n_rows: int) -> int:
-    """Rows summed in one go: by how many there are only."""
+    """Return rows summed in one go: by how many there are only."""
     return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
@@ -47,7 +47,7 @@ def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None],
 
 
 def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
-    """Sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
+    """Return the sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
 
     n_columns : of the rows' first ones, which are those that are read
     """
@@ -119,10 +119,10 @@ class SampleSpace(Protocol):
     def n_outputs(self) -> int: ...
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients."""
+        """Return the vector of these coefficients."""
 
     def gather(self, slopes: FloatArray) -> Vector:
         """mean_i slope_i (x) phi(x_i)."""
@@ -131,10 +131,10 @@ class SampleSpace(Protocol):
         """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of a space of the first of these rows as one of this."""
+        """Return a vector of a space of the first of these rows as one of this."""
 
     def first(self, n_rows: int) -> SampleSpace:
-        """The first rows alone."""
+        """Return the first rows alone."""
 
 
 # Explicit rows.
@@ -167,7 +167,7 @@ class ExplicitRows:
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Return rows."""
         return int(self.rows.shape[0])
 
     @property
@@ -177,11 +177,11 @@ class ExplicitRows:
         return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
         return self.vector(np.zeros(self.shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
+        """Return the vector of these coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
@@ -194,11 +194,11 @@ class ExplicitRows:
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of fewer rows among these: the same."""
+        """Return a vector of fewer rows among these: the same."""
         return vector
 
     def first(self, n_rows: int) -> ExplicitRows:
-        """The first rows alone, not copied."""
+        """Return the first rows alone, not copied."""
         return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
 
 
@@ -237,7 +237,7 @@ class KernelValues:
         self._held = np.zeros((0, 0))
 
     def among(self, n_rows: int) -> FloatArray:
-        """Values of the first rows with each other, in the first columns of (n_rows, n_rows or more)."""
+        """Return values of the first rows with each other, in the first columns of (n_rows, n_rows or more)."""
         if n_rows > self.n_known:
             self._reserve(n_rows)
             for first in range(self.n_known, n_rows, _BLOCK):
@@ -275,7 +275,7 @@ class KernelValues:
 
 
 def indefinite(kernel: Kernel, sign: str) -> ConfigError:
-    """The error of a kernel whose squared lengths may be negative."""
+    """Return the error of a kernel whose squared lengths may be negative."""
     return ConfigError(
         f"The kernel {kernel.name!r} is indefinite, it has {sign}: the problem is not convex then. "
         "Use a positive semidefinite one."
@@ -303,12 +303,12 @@ class KernelRows:
     n_threads: int = 1
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
         shape = (self.n_rows,) if self.n_outputs == 1 else (self.n_rows, self.n_outputs)
         return Vector(np.zeros(shape), np.zeros(shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
+        """Return the vector of these coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
         matrix = self.values.among(self.n_rows)
         # the matrix is symmetric: rows of coefficient 0 need not be read
         sums = sum_sloped_rows(matrix, coefficients, self.n_rows, self.n_threads)
@@ -327,7 +327,7 @@ class KernelRows:
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of the first of these rows, with coefficients 0 on the others."""
+        """Return a vector of the first of these rows, with coefficients 0 on the others."""
         have = len(vector.coefficients)
         if have == self.n_rows:
             return vector
@@ -342,7 +342,7 @@ class KernelRows:
         return lifted
 
     def first(self, n_rows: int) -> KernelRows:
-        """The first rows alone, of the same values."""
+        """Return the first rows alone, of the same values."""
         return KernelRows(self.values, n_rows, self.n_outputs, self.n_threads)
 
 
@@ -363,11 +363,11 @@ class KernelInputs:
 
     @property
     def n_columns(self) -> int:
-        """Those of the inputs."""
+        """Return those of the inputs."""
         return self.n_inputs
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """The inputs, copied.
+        """Return the inputs, copied.
 
         Raises
         ------
@@ -410,7 +410,7 @@ class ExactChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The inputs beside the kernel, and the bandwidth with its reason."""
+        """Return the inputs beside the kernel, and the bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
@@ -433,10 +433,10 @@ class RowSource(Protocol):
     def n_rows(self) -> int: ...
 
     def space(self, n_rows: int) -> SampleSpace:
-        """The first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
+        """Return the first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last as a space of their own, with what a vector of the first rows is there."""
+        """Return rows from first to last as a space of their own, with what a vector of the first rows is there."""
 
 
 @dataclass(eq=False)
@@ -469,16 +469,16 @@ class ColumnSource:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there are to draw."""
+        """Return rows that there are to draw."""
         return len(self.order)
 
     def space(self, n_rows: int) -> ExplicitRows:
-        """The first rows."""
+        """Return the first rows."""
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last, and their scores."""
+        """Return rows from first to last, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
         return SeparateRows(space, space.scores(vector), vector)
@@ -520,16 +520,16 @@ class KernelSource:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there are to draw."""
+        """Return rows that there are to draw."""
         return len(self.order)
 
     def space(self, n_rows: int) -> KernelRows:
-        """The first rows."""
+        """Return the first rows."""
         self._values.among(n_rows)
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last in a space of their own, and their scores by the kernel across."""
+        """Return rows from first to last in a space of their own, and their scores by the kernel across."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients

@@ -60,7 +60,7 @@ def is_model(name: str) -> bool:
 
 
 def model_class(name: str) -> type[Classifier]:
-    """The class of a model, or ConfigError for a name that is none."""
+    """Return the class of a model, or ConfigError for a name that is none."""
     if name in _MODELS:
         return _MODELS[name]
     declared = plugins.find("solver", name)
@@ -72,7 +72,7 @@ def model_class(name: str) -> type[Classifier]:
 
 
 def parameter_of(name: str) -> ParameterName:
-    """Name of the one parameter that a model takes: "C", "nu" or "kappa"."""
+    """Return the name of the one parameter that a model takes: "C", "nu" or "kappa"."""
     return model_class(name).PARAMETER
 
 
@@ -94,7 +94,7 @@ def make_model(
     kappa: float | None = None,
     fit_intercept: bool = True,
 ) -> Classifier:
-    """The model of a name.
+    """Return the model of a name.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def make_model(
 def valid_range(
     name: str, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
 ) -> tuple[float, float]:
-    """The valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
+    """Return the valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class NormConstrained:
             )
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> NormBallProblem:
-        """The dual on rows, explicit, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows, explicit, each weighing sample_weight (m,) or 1."""
         if not isinstance(rows, (DenseRows, SparseRows)):
             raise ConfigError(
                 "A bound on a norm of the weights takes explicit rows: map the inputs, or drop the kernel."
