@@ -114,7 +114,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def _weighting(self) -> Any:
-        """Return weights of the classes as scikit-learn has them: None, "balanced", or by label."""
+        """Return class weights as scikit-learn defines them: None, "balanced", or by label."""
         return None
 
     @property

@@ -38,9 +38,9 @@ def draw_seed(rng: np.random.RandomState) -> int:
 
 
 def number_or_auto(name: str, value: Any) -> float | None:
-    """Return the number above 0 that was given, of any numeric type, or None for "auto".
+    """Convert a parameter above 0 to float, "auto" to None.
 
-    ConfigError for anything else.
+    Raise ConfigError for anything else.
     """
     if isinstance(value, str) and value == "auto":
         return None
@@ -50,24 +50,24 @@ def number_or_auto(name: str, value: Any) -> float | None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return the whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
+    """Convert an integer parameter of at least 1 to int; raise ConfigError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
     return int(value)
 
 
 def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return labels in order (classes,), and the place of each row's among them (rows,), as floats.
+    """Return sorted labels (classes,), and the index of each row's label (rows,), as floats.
 
     Raises
     ------
-    DataError : one class only, in words that name the estimator; ValueError of scikit-learn : these are no classes
+    DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DataError(
-            f"{type(estimator).__name__} takes two classes or more, but got one class: {classes.tolist()[0]!r}."
+            f"{type(estimator).__name__} requires at least two classes, but y holds one: {classes.tolist()[0]!r}."
         )
     return classes, codes.astype(np.float64)
 
@@ -75,7 +75,7 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 def weights_of_classes(
     given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[float, ...] | None:
-    """Return the parameter class_weight as a weight of each class, in their order; None where all are 1.
+    """Return class_weight as one weight for each class, in order; None without class weights.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def weights_of_classes(
         return None
     weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
     if not all(0.0 < weight < float("inf") for weight in weights):
-        raise ConfigError(f"class_weight = {given!r}, but the weight of a class is a finite number above 0.")
+        raise ConfigError(f"class_weight = {given!r}, but each weight must be a finite number above 0.")
     return weights
 
 
@@ -123,7 +123,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: RandomState = None
 
     def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        """Return the learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
+        """Build the learner from the parameters; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
@@ -237,14 +237,19 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         inputs, labels = self._checked(X, y, reset=first)
         if first:
             if classes is None:
-                raise ConfigError("The first call of partial_fit takes classes=...: all labels that will ever come.")
+                raise ConfigError(
+                    "The first call of partial_fit requires classes. Pass all labels that later calls may hold."
+                )
             if self._weighting == "balanced":
                 raise ConfigError(
-                    'class_weight = "balanced" takes all rows at once: use fit, or give weights by label.'
+                    'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
             self._settle_classes(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ConfigError(f"classes = {classes!r}, but those of the first call were {self.classes_.tolist()!r}.")
+            raise ConfigError(
+                f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
+                "same classes, or leave them out."
+            )
         targets = self._targets(labels)
         if first:
             self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
@@ -264,7 +269,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds.
+        """Return probabilities (rows, 2) of two classes, from scores that are log-odds (loss="logistic").
 
         Loss = "logistic".
         """
@@ -283,13 +288,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise DataError(
-                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
+                f"{type(self).__name__} requires at least two classes, but classes holds one: "
+                f"{self.classes_.tolist()[0]!r}."
             )
 
     def _targets(self, labels: Labels) -> FloatArray:
         index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         if (unseen := self.classes_[index] != labels).any():
-            raise DataError(f"y holds {labels[unseen].tolist()[0]!r}, but the classes are {self.classes_.tolist()!r}.")
+            raise DataError(
+                f"y holds {labels[unseen].tolist()[0]!r}, but the classes are {self.classes_.tolist()!r}. Remove "
+                "such rows, or pass all labels as classes."
+            )
         return index.astype(np.float64) if len(self.classes_) > 2 else 2.0 * index - 1.0
 
     @property
@@ -374,7 +383,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
             with np.errstate(over="ignore", invalid="ignore"):
                 mean, spread = float(np.mean(targets, dtype=np.float64)), float(np.std(targets, dtype=np.float64))
             if not np.isfinite([mean, spread]).all():
-                raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
+                raise DataError(
+                    f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down."
+                )
             self.target_mean_, self.target_spread_ = mean, spread or 1.0
         self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None, n_rows)
 

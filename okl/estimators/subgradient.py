@@ -159,8 +159,8 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         if check_choice("growth", self.growth, ("geometric", "paper")) == "paper":
             if self.directions == "bundle" or self.bias == "free":
                 raise ConfigError(
-                    'growth = "paper" takes directions = "conjugate" or "subgradient", and no free bias: '
-                    "a bundle's cuts hold on one sample only."
+                    'growth = "paper" requires directions = "conjugate" or "subgradient", and no free bias: the cuts '
+                    "of a bundle are valid on one sample only."
                 )
             return PaperGrowth(first_sample=first)
         return geometric
@@ -199,12 +199,12 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of(self, fitted: SubgradientFit) -> None:
         if fitted.reason == "gap":
             return
-        advice = "raise max_iter, or accept this gap by a larger one"
+        advice = "raise max_iter or gap"
         if fitted.reason in ("rounding", "stalled"):
-            advice = "it is what rounding leaves: accept it by a larger gap, or scale the inputs"
+            advice = "rounding prevents a smaller gap, so raise gap or scale the inputs"
         warnings.warn(
             f"{type(self).__name__}: the gap on a sample of {fitted.n_rows:,} rows is "
-            f"{fitted.objective - fitted.lower_bound:.2g}, but {self.gap:g} was asked for: {advice}.",
+            f"{fitted.objective - fitted.lower_bound:.2g}, above gap = {self.gap:g}: {advice}.",
             ConvergenceWarning,
             stacklevel=5,  # the call of fit
         )
@@ -322,7 +322,9 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
             center = float(np.median(targets))
             spread = float(np.abs(targets - center).mean())
         if not np.isfinite([center, spread]).all():
-            raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
+            raise DataError(
+                f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down."
+            )
         self.target_center_, self.target_spread_ = center, spread or 1.0
         self._learn(inputs, (targets - center) / self.target_spread_, loss, 1)
         return self

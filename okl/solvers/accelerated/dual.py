@@ -183,7 +183,7 @@ class GuessedSweep:
 
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
-    """Return the sweep of a dual problem, or None where the prox takes all of the gradient, or rows are not at hand."""
+    """Return the sweep of a dual problem, or None where the prox needs the full gradient or rows are not explicit."""
     if not (isinstance(rows, DenseRows) and isinstance(separable, Linear | Quadratic)):
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, Linear) and not region.hyperplane:
@@ -235,17 +235,17 @@ class DualProblem:
 
     @property
     def n_points(self) -> int:
-        """Return rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def n_image(self) -> int:
-        """Return numbers that shards add up."""
+        """Return the length of an image."""
         return self.rows.n_image
 
     @cached_property
     def first_lipschitz(self) -> float:
-        """Return the largest diagonal element of A'A, as the paper starts, and the curvature.
+        """Return the largest diagonal element of A'A, plus the curvature.
 
         Source: Ito et al., 2017, section 5.2.
         """
@@ -308,7 +308,7 @@ class DualProblem:
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the w = slope A a of the certificate."""
+        """Return w = slope A a of the certificate."""
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
@@ -375,7 +375,7 @@ def standing_of(
 
 
 def rows_awake(standing: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
-    """Return the rows that may move before the next check, or None for all."""
+    """Return the rows to update until the next check, or None for all."""
     if standing is None or before is None:
         return None
     change = np.abs(standing.slopes - before.slopes)
@@ -403,12 +403,12 @@ class AffineRows:
 
     @property
     def n_points(self) -> int:
-        """Return rows."""
+        """Return the number of rows."""
         return len(self.signs)
 
     @property
     def n_image(self) -> int:
-        """Return columns."""
+        """Return the number of columns."""
         return len(self.offset)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -454,7 +454,7 @@ class AffineRows:
 
 
 def cut_of(rows: Any, chosen: IntArray) -> Any:
-    """Return some rows (b, n) of an operator, dense or compressed as they are there.
+    """Return selected rows (b, n) of an operator, in its dense or compressed format.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def cut_of(rows: Any, chosen: IntArray) -> Any:
 
 
 def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
-    """Return the problem in the entries of some rows (b,), from their point (b,) and the image (n,) of all.
+    """Return the problem restricted to some rows (b,), given their point (b,) and the image (n,) of all rows.
 
     Raises
     ------
@@ -483,7 +483,7 @@ def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: Floa
 def resting(
     problem: DualProblem, rows: Any, signs: FloatArray, point: FloatArray, image: FloatArray, spread: Spread
 ) -> DualProblem:
-    """Return the same for rows (b, n) of these signs (b,), whatever the problem's own are; see Spread."""
+    """Return the restricted problem for rows (b, n) with signs (b,); see Spread."""
     moving = AffineRows(rows, signs, image.copy())
     moving.add(moving.offset, point, -1.0)
     separable, region = _separable(problem.separable, spread), _region(problem.region, signs, point, spread)
@@ -512,7 +512,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
     if isinstance(whole, RootsBarrier):
         upper, scales = spread(whole.upper), spread(whole.scales)
         return replace(whole, signs=signs, upper=upper, scales=scales, total=float(signs @ point))
-    raise ConfigError(f"The set {type(whole).__name__} cannot be cut into blocks of rows.")
+    raise ConfigError(f"The set {type(whole).__name__} cannot be split into blocks of rows.")
 
 
 # Regression.
@@ -554,7 +554,7 @@ class PricedBox:
     hyperplane: bool
 
     def value(self, point: FloatArray) -> float:
-        """Return the price of a feasible point."""
+        """Return the penalty of a feasible point."""
         return self.price * float(np.abs(point).sum()) if self.price else 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -619,8 +619,8 @@ def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDAr
     weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise DataError(
-            f"sample_weight of shape {weights.shape} came for {rows.n_points} rows: "
-            "give one finite number of at least 0 a row, and one above 0."
+            f"sample_weight has shape {weights.shape}, but there are {rows.n_points} rows. Give one finite "
+            "number of at least 0 for each row, and at least one above 0."
         )
     return weights
 
@@ -660,12 +660,12 @@ class MinimaxProblem:
 
     @property
     def n_points(self) -> int:
-        """Return entries of u."""
+        """Return the length of u."""
         return int(self.roots.shape[1])
 
     @property
     def n_image(self) -> int:
-        """Return entries of w."""
+        """Return the length of w."""
         return len(self.difference)
 
     @property
@@ -775,17 +775,17 @@ class NormBallProblem:
 
     @property
     def n_points(self) -> int:
-        """Return rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def n_image(self) -> int:
-        """Return columns."""
+        """Return the number of columns."""
         return self.rows.n_image
 
     @property
     def first_lipschitz(self) -> float:
-        """Return the longest row's, were the ball far away: most probably too large, and let fall."""
+        """Return the longest row's squared length over the width: usually too large, and reduced later."""
         return max(float(self.rows.squared_lengths().max()) / self.width * 1e-3, float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
@@ -801,7 +801,7 @@ class NormBallProblem:
         self.rows.pull(out, self.weights_of(image))
 
     def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
-        """Return the w that the smoothed norm is attained at: the gradient by A a."""
+        """Return the maximiser w of the smoothed norm, its gradient at A a."""
         return project_norm_ball(image / self.width, self.power, self.radius)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
@@ -956,17 +956,17 @@ class SparseProblem:
 
     @property
     def n_points(self) -> int:
-        """Return columns."""
+        """Return the number of columns."""
         return self.rows.n_image
 
     @property
     def n_image(self) -> int:
-        """Return rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def first_lipschitz(self) -> float:
-        """Return the longest row's share of the Hessian: below the Lipschitz constant of the whole."""
+        """Return the largest contribution of a row to the Hessian, a lower bound of the Lipschitz constant."""
         longest = self.curvature * float((self.weights * self.rows.squared_lengths()).max())
         return max(longest, float(np.finfo(np.float32).tiny))
 
@@ -991,7 +991,7 @@ class SparseProblem:
         out[:] = pulled
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """Return the sum of the losses' excesses."""
+        """Return the sum of the Bregman distances of the losses."""
         return float(inner(self.weights, self.loss.excess(image, at_image)))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:

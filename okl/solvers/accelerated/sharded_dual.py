@@ -118,7 +118,7 @@ class Thresholds:
         return float(found[0])
 
     def risk(self, summed: float, found: FloatArray) -> float:
-        """Return the risk, from the sum of the shards' values."""
+        """Return the risk, given the sum of the shards' values."""
         return summed - float(np.asarray(self.totals) @ found) if self.tail else summed
 
 
@@ -130,7 +130,7 @@ def thresholds_of(risk: Risk, intercept: bool) -> Thresholds:
 
 
 def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray, groups: IntArray) -> ShardRisk:
-    """Return a prototype's risk, spread over rows of these signs and groups."""
+    """Return a prototype's risk for rows of the given signs and groups."""
     if isinstance(risk, SumOfLosses):
         return LossPart(SumOfLosses(risk.loss, signs, spread(risk.weights, groups)))
     steepest = risk.steepest  # type: ignore[attr-defined]  # the tail mean of nu-SVM
@@ -349,7 +349,7 @@ class TakeCommand:
     with_excess: bool
 
     def run(self, vectors: DualVectors) -> StepPart:
-        """Return its image and sums."""
+        """Return the image of the new point and sums over the rows."""
         self.redo(vectors)
         new, there = vectors.new, vectors.there
         squared, turn = step_sums(new, there, vectors.gradient, vectors.current)

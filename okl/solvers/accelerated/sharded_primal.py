@@ -100,7 +100,7 @@ class GradientCommand:
     momentum: float
 
     def run(self, vectors: PrimalVectors) -> FloatArray:
-        """Return the gradient there."""
+        """Return the gradient at the extrapolated point."""
         self.redo(vectors)
         return vectors.slopes_summed(vectors.there)
 
@@ -249,7 +249,7 @@ class ShardedPrimal:
 
 
 def begin_primal(prototype: SparseProblem, rounds: Rounds, n_columns: int) -> tuple[float, Iterate]:
-    """Return the first guess at the Lipschitz constant, below it, and w = 0."""
+    """Return a lower bound of the Lipschitz constant as the first estimate, and w = 0."""
     longest = prototype.curvature * max(rounds.ask(Lengths()))
     rounds.forget_pending()
     return max(longest, float(np.finfo(np.float32).tiny)), Iterate(np.zeros(n_columns), _NOTHING)

@@ -63,10 +63,12 @@ class ReplicateWork:
             if len(drawn.targets):
                 return self.bracket(drawn, len(drawn.targets) / (share * self._all_rows), bytes_read)
             share = min(1.0, 2.0 * share)
-        raise DataError(f"{self.rows.data.folder}: a sample drew no row; is there any?")
+        raise DataError(
+            f"{self.rows.data.folder}: repeated samples held no row. Check that the data set has training rows."
+        )
 
     def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
-        """Return the optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
+        """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
         space = ExplicitRows(drawn.inputs, self.n_outputs)
         method = replace(self.method, lam=self.method.lam / total)
         start = space.vector(np.asarray(self.weights, dtype=np.float64))
@@ -80,7 +82,7 @@ class ReplicateWork:
 
 
 def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
-    """Return the mapped rows of a sample of all shards, in their order, and the bytes that were read."""
+    """Return the mapped rows of a sample of all shards, in order, and the bytes read."""
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
@@ -91,7 +93,7 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
 
 
 def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
-    """Return rows of all parts, in their order."""
+    """Concatenate the rows of all parts, in order."""
     if not parts:
         return Rows(np.empty((0, n_columns)), np.empty(0))
     inputs = np.concatenate([part.inputs for part in parts])
@@ -99,7 +101,7 @@ def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
 
 
 def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
-    """Return inputs of about so many rows, unmapped, and the bytes that were read: what a map is chosen by."""
+    """Return unmapped inputs of about n_rows rows, from which a map is chosen, and the bytes read."""
     share = min(1.0, n_rows / max(1, data.rows("train")))
     parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0
     while share <= 1.0 and not sum(map(len, parts)):
@@ -120,7 +122,7 @@ def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float =
 
 
 def fresh(rows: SampledRows, *seed: int) -> SampledRows:
-    """Return the same rows, drawn independently of the design that is there."""
+    """Return the rows with an independent sampling design."""
     return replace(rows, design=rows.design.another(*seed))
 
 
@@ -174,7 +176,7 @@ class FullBound:
 
 
 def exact_bound(objective: float, lower_bound: float) -> FullBound:
-    """Return all rows are in the sample: its gap is the gap."""
+    """Return the exact bound of a sample that holds all rows."""
     return FullBound(max(0.0, objective - lower_bound), objective, None)
 
 
@@ -214,11 +216,11 @@ def replicated_bound(
 
 
 def bound_by(work: ReplicateWork, confidence: float, execution: Execution, replicates: int) -> FullBound:
-    """Return the bound of so many samples of some work, as in `replicated_bound`; raises as it does."""
+    """Compute the bound of `replicated_bound` from any replicate work; the same errors."""
     if replicates < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(
-            f"confidence = {confidence:g} from {replicates} replicates, but it takes a confidence in (0, 1) and at "
-            "least 2 of them."
+            f"confidence = {confidence:g} and replicates = {replicates}, but confidence must be in (0, 1) and "
+            "replicates at least 2."
         )
     found = list(execution.map(work, range(replicates)))
     gaps = [max(0.0, one.objective - one.lower_bound) for one in found]

@@ -51,11 +51,11 @@ class SampledRows:
 
     @property
     def n_columns(self) -> int:
-        """Return columns of the map, and the constant one."""
+        """Return the number of columns of the map, including the constant column."""
         return self.feature_map.n_columns + int(self.constant)
 
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
-        """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
+        """Return the rows of a sample that a smaller one did not have, in segments of at most SEGMENT rows."""
         runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
         ends, found, begin = np.cumsum(runs.rows), [], 0
         while begin < len(runs.groups):
@@ -89,7 +89,7 @@ class SampledRows:
         return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
 
     def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
-        """Return bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
+        """Return the file bytes read for some segments. footer : whether the footer must be read, too."""
         if not segments:
             return 0
         runs = [segment.runs for segment in segments]
@@ -135,7 +135,7 @@ class SampleVectors:
 
     @property
     def n_rows(self) -> int:
-        """Return rows of this shard in the sample."""
+        """Return the number of sampled rows of this shard."""
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
@@ -178,7 +178,7 @@ class SampleVectors:
         """Nothing: commands have moved the scores already."""
 
     def saved(self) -> NDArray[np.float64]:
-        """Return all that is not in the files: how many shares there are, the shares, the scores."""
+        """Return the state that files do not hold: number of shares, shares and scores."""
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
@@ -227,7 +227,7 @@ class PlaceCommand:
             return SampleTotals(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
         losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
         old = vectors.n_rows - sum(segment.rows for segment in grown)
-        assert old in (before, 0), "a sample that is another one has no old rows"
+        assert old in (before, 0), "another sample has no previous rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
         read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
         return SampleTotals(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
@@ -351,7 +351,7 @@ class StepSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        """Return the step; shards hold the direction then."""
+        """Return the step, and leave the direction on the shards."""
         steps = self.longest * _EVEN**3
         low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
         for _ in range(self.looks):
@@ -375,7 +375,7 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 def _turning(
     steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
 ) -> tuple[float, float, float]:
-    """Return two steps that the least objective is between, and the step to take; begun : below the first step."""
+    """Return two steps that bracket the minimum, and the step to take; begun : values below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
@@ -460,7 +460,7 @@ def shards_of(work: WorkerState) -> tuple[Shard, ...]:
 
 
 def squared(weights: FloatArray) -> float:
-    """Return its length, squared."""
+    """Return the squared length of a vector."""
     return float(np.vdot(weights, weights))
 
 
@@ -476,7 +476,7 @@ def place(
 
 
 def added(parts: list[SampleTotals]) -> SampleTotals:
-    """Return the sum over shards, in their order."""
+    """Sum the totals of the shards, in order."""
     least = min(part.targets[0] for part in parts)
     return SampleTotals(
         sum(part.old_rows for part in parts),
@@ -497,7 +497,7 @@ def begin(
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
-    """Return the first cut of a sample, at a point that was placed there."""
+    """Take the first cut of a sample, at a point placed on the shards."""
     n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
@@ -511,7 +511,7 @@ def begin(
 
 
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
-    """Return one direction, one step, one cut: two rounds, two reads of the rows."""
+    """Take a direction, a step and a cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place(at.work, at.log, at.shares, at.weights, execution)
@@ -554,11 +554,11 @@ def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) 
 
 
 def _point(at: ShardedDescent) -> Point:
-    """Return the best point as directions take it; its scores are with the shards."""
+    """Return the best point for the directions; its scores stay on the shards."""
     scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
     return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
 
 
 def _no_rows(weights: FloatArray) -> ExplicitRows:
-    """Return a row of zeros in place of those that are elsewhere: no score of it says anything."""
+    """Return one row of zeros as a placeholder for rows on the shards; its scores have no meaning."""
     return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))

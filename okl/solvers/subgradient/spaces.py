@@ -29,7 +29,7 @@ _WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begu
 
 
 def rows_of_segment(n_rows: int) -> int:
-    """Return rows summed in one go: by how many there are only."""
+    """Return the number of rows in a segment, which depends on the row count only."""
     return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
@@ -122,7 +122,7 @@ class SampleSpace(Protocol):
         """Return the point 0."""
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector of these coefficients."""
+        """Return the vector with the given coefficients."""
 
     def gather(self, slopes: FloatArray) -> Vector:
         """mean_i slope_i (x) phi(x_i)."""
@@ -131,7 +131,7 @@ class SampleSpace(Protocol):
         """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
 
     def lifted(self, vector: Vector) -> Vector:
-        """Return a vector of a space of the first of these rows as one of this."""
+        """Lift a vector from a space of the first rows into this space."""
 
     def first(self, n_rows: int) -> SampleSpace:
         """Return the first rows alone."""
@@ -161,13 +161,16 @@ class ExplicitRows:
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or 0 in self.rows.shape:
-            raise DataError(f"Rows of shape {self.rows.shape}, but a matrix (rows, columns) with both is needed.")
+            raise DataError(
+                f"Rows have shape {self.rows.shape}. Give a matrix (rows, columns) with at least one row and one "
+                "column."
+            )
         kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
         object.__setattr__(self, "rows", as_compiled(self.rows, kept))
 
     @property
     def n_rows(self) -> int:
-        """Return rows."""
+        """Return the number of rows."""
         return int(self.rows.shape[0])
 
     @property
@@ -181,7 +184,7 @@ class ExplicitRows:
         return self.vector(np.zeros(self.shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector of these coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
+        """Return the vector with the given coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
@@ -194,7 +197,7 @@ class ExplicitRows:
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
-        """Return a vector of fewer rows among these: the same."""
+        """Return the vector unchanged: columns do not depend on the rows."""
         return vector
 
     def first(self, n_rows: int) -> ExplicitRows:
@@ -237,7 +240,7 @@ class KernelValues:
         self._held = np.zeros((0, 0))
 
     def among(self, n_rows: int) -> FloatArray:
-        """Return values of the first rows with each other, in the first columns of (n_rows, n_rows or more)."""
+        """Return kernel values among the first rows, in the first columns of (n_rows, n_rows or more)."""
         if n_rows > self.n_known:
             self._reserve(n_rows)
             for first in range(self.n_known, n_rows, _BLOCK):
@@ -249,8 +252,8 @@ class KernelValues:
     def _reserve(self, n_rows: int) -> None:
         if n_rows**2 * 8 > self.budget_bytes:
             raise ConfigError(
-                f"Kernel values of {n_rows} rows take {n_rows**2 / 2**17:.0f} MiB, but their budget is "
-                f"{self.budget_bytes / 2**20:.0f} MiB: raise memory_budget, take a larger gap, or a feature map."
+                f"The kernel values of {n_rows} rows take {n_rows**2 / 2**17:.0f} MiB, above the budget of "
+                f"{self.budget_bytes / 2**20:.0f} MiB. Raise memory_budget or gap, or use a feature map."
             )
         if n_rows > len(self._held):
             doubled = min(2 * n_rows, len(self.inputs))
@@ -262,7 +265,7 @@ class KernelValues:
     def _compute(self, first: int, last: int) -> None:
         values = self.kernel.matrix(self.inputs[first:last], self.inputs[:last]) + self.constant
         if not np.isfinite(values.sum()):
-            raise DataError("Kernel values are NaN or infinite: drop or fill such inputs, or scale them.")
+            raise DataError("The kernel values are NaN or infinite. Drop or fill such inputs, or scale them.")
         self._held[first:last, :last] = values
         self._held[:first, first:last] = values[:, :first].T
 
@@ -277,8 +280,8 @@ class KernelValues:
 def indefinite(kernel: Kernel, sign: str) -> ConfigError:
     """Return the error of a kernel whose squared lengths may be negative."""
     return ConfigError(
-        f"The kernel {kernel.name!r} is indefinite, it has {sign}: the problem is not convex then. "
-        "Use a positive semidefinite one."
+        f"The kernel {kernel.name!r} is indefinite: it has {sign}, so the problem is not convex. Use a "
+        "positive semidefinite kernel."
     )
 
 
@@ -308,7 +311,7 @@ class KernelRows:
         return Vector(np.zeros(shape), np.zeros(shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector of these coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
+        """Return the vector with the given coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
         matrix = self.values.among(self.n_rows)
         # the matrix is symmetric: rows of coefficient 0 need not be read
         sums = sum_sloped_rows(matrix, coefficients, self.n_rows, self.n_threads)
@@ -327,7 +330,7 @@ class KernelRows:
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
-        """Return a vector of the first of these rows, with coefficients 0 on the others."""
+        """Lift a vector of the first rows, with coefficients 0 on the others."""
         have = len(vector.coefficients)
         if have == self.n_rows:
             return vector
@@ -363,7 +366,7 @@ class KernelInputs:
 
     @property
     def n_columns(self) -> int:
-        """Return those of the inputs."""
+        """Return the number of columns of the inputs."""
         return self.n_inputs
 
     def transform(self, inputs: FloatArray) -> FloatArray:
@@ -410,7 +413,7 @@ class ExactChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the inputs beside the kernel, and the bandwidth with its reason."""
+        """Return the kernel with its inputs, and the chosen bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
@@ -433,10 +436,10 @@ class RowSource(Protocol):
     def n_rows(self) -> int: ...
 
     def space(self, n_rows: int) -> SampleSpace:
-        """Return the first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
+        """Return the space of the first rows; a larger space lifts the vectors of a smaller one."""
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows from first to last as a space of their own, with what a vector of the first rows is there."""
+        """Return rows first to last as a separate space, with scores and start of a vector of the first rows."""
 
 
 @dataclass(eq=False)
@@ -469,7 +472,7 @@ class ColumnSource:
 
     @property
     def n_rows(self) -> int:
-        """Return rows that there are to draw."""
+        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> ExplicitRows:
@@ -478,7 +481,7 @@ class ColumnSource:
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows from first to last, and their scores."""
+        """Return rows first to last as a space, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
         return SeparateRows(space, space.scores(vector), vector)
@@ -520,7 +523,7 @@ class KernelSource:
 
     @property
     def n_rows(self) -> int:
-        """Return rows that there are to draw."""
+        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> KernelRows:
@@ -529,7 +532,7 @@ class KernelSource:
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows from first to last in a space of their own, and their scores by the kernel across."""
+        """Return rows first to last as a separate space, and their scores from the cross kernel."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients

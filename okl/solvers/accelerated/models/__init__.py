@@ -60,7 +60,7 @@ def is_model(name: str) -> bool:
 
 
 def model_class(name: str) -> type[Classifier]:
-    """Return the class of a model, or ConfigError for a name that is none."""
+    """Return the class of a model; raise ConfigError for an unknown name."""
     if name in _MODELS:
         return _MODELS[name]
     declared = plugins.find("solver", name)
@@ -111,7 +111,7 @@ def make_model(
     for parameter, value in given.items():
         if parameter != own and value is not None:
             raise ConfigError(
-                f"{parameter} = {value!r} came for the model {name!r}, which takes {own}: give that instead."
+                f"{parameter} = {value!r} was given, but the model {name!r} takes {own}. Set {own} instead."
             )
     return model_class(name).of(given[own], fit_intercept)
 

@@ -65,7 +65,7 @@ class CSVM(Classifier):
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         upper = self.C * weights_of(rows, sample_weight)
         return DualProblem(
             rows=rows,

@@ -88,7 +88,7 @@ class DWD(Classifier):
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = weights_of(rows, sample_weight)
         steepest = 1.0 / (float(weights.sum()) * self.nu)
         separable, region = self._parts(rows, weights, steepest * weights)

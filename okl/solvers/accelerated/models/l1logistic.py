@@ -96,5 +96,5 @@ class L1LogisticRegression(Classifier):
         return 0.0, math.inf
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
-        """Return the problem on rows, each weighing sample_weight (m,) or 1."""
+        """Return the problem on rows with sample_weight (m,), or 1."""
         return SparseProblem(rows, _Logistic(), self.C * weights_of(rows, sample_weight), curvature=0.25)

@@ -84,7 +84,7 @@ class LogisticRegression(Classifier):
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         upper = self.C * weights_of(rows, sample_weight)
         separable, region, first = self._parts(rows, upper)
         return DualProblem(
