@@ -1,4 +1,4 @@
-"""The champion, the learner state of a version, and the training of a challenger."""
+"""The champion, the state of its solver, and the training of a challenger."""
 
 from __future__ import annotations
 
@@ -203,17 +203,6 @@ def _limit(model: Model, first: Version) -> float:
     overall = (first.lineage.decision or {}).get("overall") or {}
     target = model.schema.target_statistics
     return float(overall.get("challenger") or (target.standard_deviation**2 if target else 0.0) or 0.5)
-
-
-def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
-    """Return whether a shard's time is at least the first and below the last, where these are given."""
-    if first is None and last is None:
-        return True
-    if record.first_time is None or record.last_time is None:
-        return False
-    kind = str if isinstance(record.first_time, str) else float
-    begins, ends = record.first_time, record.last_time
-    return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]
 
 
 # Training of a challenger: online learners continue, batch solvers solve a window again.

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from okl.data.dataset import Dataset, Schema, Shard
-from okl.data.ingest.files import kind_by_name
+from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.folders import write_whole

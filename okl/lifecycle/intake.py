@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import ingest
@@ -14,13 +14,15 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceEr
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.champion import ModelHistory, in_window
 from okl.lifecycle.contract import FOUND_LATER, Baseline, ContractResult, baseline_of, contract_digest, hold, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
-from okl.lifecycle.record import Finding, ShardRecord, Status
+from okl.lifecycle.record import Finding, ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
+
+if TYPE_CHECKING:
+    from okl.lifecycle.champion import ModelHistory
 
 # Validation of one file.
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.encoder import absent, encoder_of
-from okl.data.ingest.reference import open_by, text_labels, told_types
-from okl.data.ingest.sources import Source, SourceBatch, looked_through
+from okl.data.ingest.reference import csv_types, open_by, text_labels
+from okl.data.ingest.sources import Source, SourceBatch, scan_source
 from okl.data.ingest.targets import plain_label
 from okl.data.values import has_time, is_date, is_text, numbers, value_type
 from okl.foundation.errors import DataError
@@ -158,7 +158,7 @@ def open_shard(place: Place, reference: Schema) -> Source:
     ------
     DataError : it is empty, damaged, or of no known kind
     """
-    return looked_through(open_by(reference, place), None, told_types(reference))
+    return scan_source(open_by(reference, place), None, csv_types(reference))
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:

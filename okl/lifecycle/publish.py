@@ -1,4 +1,4 @@
-"""The training plan, lineage and files of a new version."""
+"""Lineage of a new version, records of rejected challengers, and the plan of a training."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.champion import (
-    Challenger,
-    ModelHistory,
-    is_online,
-    learn_shards,
-    same_place,
-    solve_window,
-)
+from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_place, solve_window
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings

@@ -129,3 +129,14 @@ def record_from(text: str, where: str) -> ShardRecord:
 
 def _columns(stored: Sequence[Mapping[str, Any]]) -> tuple[ColumnStatistics, ...]:
     return tuple(ColumnStatistics(**column) for column in stored)
+
+
+def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
+    """Return whether a shard's time is at least the first and below the last, where these are given."""
+    if first is None and last is None:
+        return True
+    if record.first_time is None or record.last_time is None:
+        return False
+    kind = str if isinstance(record.first_time, str) else float
+    begins, ends = record.first_time, record.last_time
+    return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]

@@ -90,7 +90,7 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
     told = {stage: getattr(run, stage)() for stage in RETRAIN_STAGES}
     run.close()
-    assert told["learn"]["anew"] == "frequencies is 15, and was 10 for m@2"
+    assert told["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
     assert run.result()["how"] == "started anew on 3 shards, because frequencies changed from 10 (m@2) to 15"
     assert arrays(place)["weights"].shape == (1, 30)
     assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
@@ -143,7 +143,8 @@ def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
     )
     (place / "in" / "few.parquet").unlink()
     with pytest.raises(
-        DataError, match=rf"few\.parquet is quarantined and no longer in .*in.* Bring it back, or leave {few.key} out"
+        DataError,
+        match=rf"few\.parquet is quarantined and no longer in .* Restore the file, or remove {few.key} from",
     ):
         retrain(asked)
 

@@ -84,7 +84,7 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
     assert told["shards"]["day-2"]["rate"] == 0.3
     quiet = drift_of({"day-1": replace(now, fired=False)})
     assert not quiet["found"]
-    assert "not more than chance" in quiet["why"]
+    assert "No drift: " in quiet["why"]
     assert "No new row" in drift_of({})["why"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,100 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
-from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution, Rows
-from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, read_runs
-from okl.distributed.cache import resident
-from okl.features.base import FeatureMap
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
 from okl.foundation.stored import stored
-from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray
 from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState
 from okl.solvers.subgradient.bundle import Directions, Point
-from okl.solvers.subgradient.drawing import SampleDesign, cut_runs
+from okl.solvers.subgradient.drawing import SampledRows, Segment
 from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.spaces import ExplicitRows, Vector
-
-# Mapped rows of a sample.
-
-SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
-
-
-@stored("sampled-rows")
-@dataclass(frozen=True, eq=False)
-class SampledRows:
-    """z(x) of the sampled rows of a data set, shard by shard; cheap to send.
-
-    Parameters
-    ----------
-    data : whose rows are drawn; feature_map : z, whose precision the mapped rows have; design : how they are drawn
-    constant : whether a last column of ones is appended, for a bias that is regularised like a weight
-    tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
-    """
-
-    data: Dataset
-    feature_map: FeatureMap
-    design: SampleDesign
-    constant: bool
-    tag: str
-
-    @property
-    def n_columns(self) -> int:
-        """Return the number of columns of the map, including the constant column."""
-        return self.feature_map.n_columns + int(self.constant)
-
-    def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
-        """Return the rows of a sample that a smaller one did not have, in segments of at most SEGMENT rows."""
-        runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
-        ends, found, begin = np.cumsum(runs.rows), [], 0
-        while begin < len(runs.groups):
-            before = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, before + SEGMENT, side="right")))
-            # index: by it, too, runs are drawn, and two shards may have the same bytes
-            key = (self.tag, self.design, shard.index, shard.sha256, share, beyond, begin)
-            found.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
-            begin = end
-        return found
-
-    def blocks(self, shard: Shard, segments: list[Segment]) -> Iterator[tuple[slice, Rows]]:
-        """Segments of mapped rows with their targets, and their place among all of them."""
-        last, first = LastGroup(), 0
-        for segment in segments:
-            block = resident(segment.key, lambda: self.load(shard, segment.runs, last))  # noqa: B023  (called at once)
-            yield slice(first, first + segment.rows), block
-            first += segment.rows
-
-    def load(self, shard: Shard, runs: RowRuns, last: LastGroup | None = None) -> Rows:
-        """Read runs of a shard, and map them."""
-        rows = read_runs(self.data, shard, runs, self.feature_map.precision, last)
-        return Rows(self.mapped(rows.inputs), rows.targets.copy())
-
-    def mapped(self, inputs: FloatArray) -> FloatArray:
-        """z of inputs, with the constant."""
-        with Span(MAP):
-            features = self.feature_map.transform(inputs)
-        if not self.constant:
-            return features
-        return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
-
-    def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
-        """Return the file bytes read for some segments. footer : whether the footer must be read, too."""
-        if not segments:
-            return 0
-        runs = [segment.runs for segment in segments]
-        joined = RowRuns(*(np.concatenate(column) for column in zip(*runs, strict=True)))
-        return bytes_of_runs(self.data, shard, joined, footer)
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """Runs of a shard that are read, mapped and held together. key : in the process cache."""
-
-    runs: RowRuns
-    rows: int
-    key: tuple[object, ...]
-
 
 # Worker state: rows, and scores of a point and a direction.
 
@@ -135,7 +50,7 @@ class SampleVectors:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of sampled rows of this shard."""
+        """Rows of this shard in the sample."""
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
@@ -163,7 +78,7 @@ class SampleVectors:
         return out
 
     def gathered(self, slopes: FloatArray) -> FloatArray:
-        """Return the sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
+        """Sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
         columns, outputs = self.opening.rows.n_columns, self.opening.n_outputs
         total = np.zeros(columns if outputs == 1 else (outputs, columns))
         add = add_sloped_rows if outputs == 1 else add_sloped_rows_of_classes
@@ -178,7 +93,7 @@ class SampleVectors:
         """Nothing: commands have moved the scores already."""
 
     def saved(self) -> NDArray[np.float64]:
-        """Return the state that files do not hold: number of shares, shares and scores."""
+        """All that is not in the files: how many shares there are, the shares, the scores."""
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
@@ -227,7 +142,7 @@ class PlaceCommand:
             return SampleTotals(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
         losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
         old = vectors.n_rows - sum(segment.rows for segment in grown)
-        assert old in (before, 0), "another sample has no previous rows"
+        assert old in (before, 0), "a sample that is another one has no old rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
         read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
         return SampleTotals(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
@@ -351,7 +266,7 @@ class StepSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        """Return the step, and leave the direction on the shards."""
+        """The step; shards hold the direction then."""
         steps = self.longest * _EVEN**3
         low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
         for _ in range(self.looks):
@@ -363,7 +278,7 @@ class StepSearch:
 
 
 def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
-    """Return the mean losses and slopes at the steps of a command, (steps, 2)."""
+    """Mean losses and slopes at the steps of a command, (steps, 2)."""
     parts: list[NDArray[np.float64]] = rounds.ask(command)
     total = parts[0].copy()
     for part in parts[1:]:
@@ -375,7 +290,7 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 def _turning(
     steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
 ) -> tuple[float, float, float]:
-    """Return two steps that bracket the minimum, and the step to take; begun : values below the first step."""
+    """Two steps that the least objective is between, and the step to take; begun : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
@@ -453,14 +368,14 @@ class ShardedDescent:
 
 
 def shards_of(work: WorkerState) -> tuple[Shard, ...]:
-    """Return the shards whose rows are drawn."""
+    """The shards whose rows are drawn."""
     opening: Any = work.opened
     assert isinstance(opening, OpenSample)
     return opening.rows.data.split("train")
 
 
 def squared(weights: FloatArray) -> float:
-    """Return the squared length of a vector."""
+    """Its length, squared."""
     return float(np.vdot(weights, weights))
 
 
@@ -476,7 +391,7 @@ def place(
 
 
 def added(parts: list[SampleTotals]) -> SampleTotals:
-    """Sum the totals of the shards, in order."""
+    """The sum over shards, in their order."""
     least = min(part.targets[0] for part in parts)
     return SampleTotals(
         sum(part.old_rows for part in parts),
@@ -497,7 +412,7 @@ def begin(
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
-    """Take the first cut of a sample, at a point placed on the shards."""
+    """The first cut of a sample, at a point that was placed there."""
     n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
@@ -511,7 +426,7 @@ def begin(
 
 
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
-    """Take a direction, a step and a cut: two rounds, two reads of the rows."""
+    """One direction, one step, one cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place(at.work, at.log, at.shares, at.weights, execution)
@@ -554,11 +469,11 @@ def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) 
 
 
 def _point(at: ShardedDescent) -> Point:
-    """Return the best point for the directions; its scores stay on the shards."""
+    """The best point as directions take it; its scores are with the shards."""
     scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
     return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
 
 
 def _no_rows(weights: FloatArray) -> ExplicitRows:
-    """Return one row of zeros as a placeholder for rows on the shards; its scores have no meaning."""
+    """A row of zeros in place of those that are elsewhere: no score of it says anything."""
     return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))

@@ -18,7 +18,7 @@ from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_online_solver, make_recipe, make_solver
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import OPTIONS, mode_of
