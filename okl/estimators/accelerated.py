@@ -114,7 +114,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def _weighting(self) -> Any:
-        """Weights of the classes as scikit-learn has them: None, "balanced", or by label."""
+        """Return class weights as scikit-learn defines them: None, "balanced", or by label."""
         return None
 
     @property
@@ -154,7 +154,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
         check_is_fitted(self)
         inputs = self._validated(X, reset=False)
         n_threads = effective_n_jobs(self.n_jobs)
@@ -164,7 +164,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self.decision_function(X)
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: NDArray[Any] = self.classes_[chosen]
@@ -172,7 +172,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @available_if(lambda self: self.probability or self._scores_are_log_odds)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities (rows, n_classes); monotone in the scores, of two classes exactly.
+        """Return probabilities (rows, n_classes); monotone in the scores, of two classes exactly.
 
         With `probability` they are calibrated. Without, the logistic model with its own bias has them, too: its scores
         are the logarithm of the odds, of several classes one against the rest.

@@ -94,7 +94,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
 
 
 def _keys(inputs: Any) -> NDArray[np.float64]:
-    """A random projection of every row (rows,), the same bits for equal rows wherever they stand."""
+    """Return a random projection of every row (rows,), with the same bits for equal rows at any position."""
     direction = np.random.default_rng(_SEED).standard_normal(inputs.shape[1])
     keys = np.empty(inputs.shape[0])
     ones = np.ones(inputs.shape[0])
@@ -126,7 +126,7 @@ class FitSpace(Protocol):
     """Space of the weights: how rows become an operator, and how they are scored later."""
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Rows with labels (rows,) of -1 and +1; others may be set to it, and share what was computed."""
+        """Return an operator of rows with labels (rows,) of -1 and +1; relabelled copies share its arrays."""
         ...
 
     def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
@@ -138,7 +138,7 @@ class FitSpace(Protocol):
         ...
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), a row's bits its own.
+        """Return scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), computed row by row.
 
         supports : the rows that weights belong to, where they do
         """
@@ -152,7 +152,7 @@ class ColumnSpace:
     feature_map: FeatureMap | None = None
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Rows in memory, mapped once."""
+        """Return rows in memory, mapped once."""
         if sparse.issparse(inputs):
             return SparseRows(inputs, labels)
         rows = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, n_threads)
@@ -173,7 +173,7 @@ class ColumnSpace:
         return _median_distance(rows.squared_lengths(), left, right, products)
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Products of rows and weights, summed in float64."""
+        """Return products of rows and weights, summed in float64."""
         weights = as_compiled(weights, np.float64)
         scores = np.empty((len(weights), inputs.shape[0]))
         n_threads = max(1, min(n_threads, -(-inputs.shape[0] // _CHUNK_ROWS)))
@@ -207,7 +207,7 @@ class KernelSpace:
     budget_bytes: int
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Kernel values in the precision of the inputs."""
+        """Return kernel values in the precision of the inputs."""
         precision: Precision = "float32" if inputs.dtype == np.float32 else "float64"
         return TiledKernel(KernelTiles(self.kernel, inputs, precision, self.budget_bytes, n_threads), labels)
 
@@ -224,7 +224,7 @@ class KernelSpace:
         return _median_distance(rows.squared_lengths(), left, right, products)
 
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Sums of kernel values with the supports."""
+        """Return sums of kernel values with the supports."""
         if self.kernel.rule is None:
             parts = [
                 self.kernel.matrix(inputs[first : first + MOST_ROWS], supports) @ weights.T
@@ -237,7 +237,7 @@ class KernelSpace:
 
 
 def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
-    """Numbers of up to 500 rows of either class, evenly over the rows."""
+    """Return indices of up to 500 evenly spaced rows of each class."""
     found = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
     left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in found)
     return left, right
@@ -267,12 +267,12 @@ class LabelledRows:
 
     @property
     def n_rows(self) -> int:
-        """Rows that differ."""
+        """Return the number of distinct rows."""
         return int(self.inputs.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return int(self.inputs.shape[1])
 
     @property
@@ -281,7 +281,7 @@ class LabelledRows:
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def part(self, numbers: IntArray) -> LabelledRows:
-        """Some of the rows."""
+        """Return a subset of the rows."""
         weights = None if self.weights is None else self.weights[numbers]
         return LabelledRows(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
 
@@ -318,7 +318,8 @@ def label_rows(
     missing = np.setdiff1d(np.arange(len(classes)), found.codes)
     if len(missing):
         raise DataError(
-            f"Every row of class {classes[missing[0]].item()!r} weighs 0: give some row of each a weight above 0."
+            f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of "
+            "each class a weight above 0."
         )
     return found
 
@@ -351,15 +352,15 @@ def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, meth
 
 
 def fit_one_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
-    """The solution, even where the best weights are all 0."""
+    """Return the solution, even where the best weights are all 0."""
     problem = model.problem(rows, weights)
     return solve_problem(problem, method)
 
 
 def _without_weights(probe: Fitted) -> Fitted:
-    """The solution w = 0, whose objective is 0."""
+    """Return the solution w = 0, whose objective is 0."""
     certificate = replace(probe.certificate, primal=0.0, bias=0.0)
-    note = "no nu was found that gives these rows weights other than 0: the larger class is predicted for all"
+    note = "no tried nu gives weights other than 0: the model always predicts the larger class"
     return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
 
 
@@ -451,14 +452,16 @@ class TwoClassFit:
             return apart**2 / (_HUNDRED * float(rows.n_points if weights is None else weights.sum()))
         _, high = valid_range(self.model, rows, weights, self.fit_intercept)
         if high == 0.0:
-            raise DataError("The two classes have one mean, so that no kappa is valid: use another model for them.")
+            raise DataError(
+                "Both classes have the same mean, so no kappa is valid. Use a model without kappa, such as c-svm."
+            )
         return 0.5 * (high if math.isfinite(high) else 1.0)
 
 
 def scores_of(
     fits: list[ClassFit], space: FitSpace, rows: Inputs, learnt: Inputs, n_threads: int
 ) -> NDArray[np.float64]:
-    """Scores (rows, outputs) of rows by what was learnt from others."""
+    """Return scores (rows, outputs) by the fits of the given training rows."""
     weights = np.stack([fit.weights for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
     scores: NDArray[np.float64] = space.scores(rows, learnt, weights, n_threads) + intercepts
@@ -478,7 +481,7 @@ class Calibration:
     sigmoids: tuple[Sigmoid, ...]
 
     def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
-        """Probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
+        """Return probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
         if len(self.sigmoids) == 1:
             return normalised(self.sigmoids[0].probabilities(scores))
         columns = [sigmoid.probabilities(column) for sigmoid, column in zip(self.sigmoids, scores.T, strict=True)]
@@ -514,7 +517,7 @@ def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, see
 
 
 def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
-    """The sigmoid, or where scores fall with their class, and so say nothing, the class's share of the rows."""
+    """Return the sigmoid, or the class's share of the rows where the sigmoid does not rise with the scores."""
     if found.slope <= 0.0:
         return found
     counts = np.ones(len(signs)) if weights is None else weights
@@ -554,7 +557,7 @@ class SpaceChoice:
     def settle(
         self, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[ColumnSpace | KernelSpace, dict[str, Any]]:
-        """The space, and what was chosen by a sample of the inputs (rows, n_features), with the reason.
+        """Return the space, and the parameters chosen from a sample of the inputs (rows, n_features), with reasons.
 
         Raises
         ------
@@ -576,7 +579,7 @@ class SpaceChoice:
     def _kernel(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):
             return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
-        self._refuse_beside(f"the kernel {self.kernel.name!r}, which has its own", self.bandwidth is not None)
+        self._refuse_beside(f"the kernel {self.kernel.name!r}, which has its own bandwidth", self.bandwidth is not None)
         return self.kernel, {}
 
     def _map_choice(self, n_sampled: int) -> Any:
@@ -591,15 +594,18 @@ class SpaceChoice:
             shape: dict[str, Any] = {"degree": self.degree, "offset": self.offset, "landmarks": "kmeans"}
             return NystromChoice(self.kernel, self.bandwidth, n_landmarks=held, rank=held, **shape)
         if not isinstance(self.kernel, str):
-            raise ConfigError(f'feature_map = {name!r} takes a kernel by name; use "nystrom" for one of your own.')
+            raise ConfigError(
+                f'feature_map = {name!r} requires the name of a kernel. Use feature_map = "nystrom" for a kernel '
+                "object."
+            )
         # a frequency makes two columns
         return FourierChoice(self.kernel, self.bandwidth, max(1, n_columns // 2), _DRAWS[name])
 
     def _refuse_beside(self, what: str, given: bool) -> None:
         if given:
             raise ConfigError(
-                f"kernel = {self.kernel!r} and bandwidth = {self.bandwidth!r} came beside {what}: leave out what has "
-                "no effect."
+                f"kernel = {self.kernel!r} and bandwidth = {self.bandwidth!r} have no effect with {what}. Leave "
+                "out the parameter that has no effect."
             )
 
 
@@ -610,7 +616,10 @@ def _checked_map(given: Any, n_features: int) -> FeatureMap:
             f"feature_map = {given!r}, but it takes a map of okl.features, or one of {', '.join(MAP_NAMES)}."
         )
     if n_inputs != n_features:
-        raise ConfigError(f"The feature map takes {n_inputs} inputs, but rows have {n_features}: draw it for these.")
+        raise ConfigError(
+            f"The feature map takes {n_inputs} inputs, but X has {n_features} columns. Draw the map for "
+            f"{n_features} inputs."
+        )
     feature_map: FeatureMap = given
     return feature_map
 
@@ -619,7 +628,10 @@ def _checked_map(given: Any, n_features: int) -> FeatureMap:
 
 
 def float_or_auto(name: str, value: Any) -> float | None:
-    """A float of any numeric type, None for "auto"; ConfigError for what is no number. Its range is not looked at."""
+    """Convert a numeric parameter to float, "auto" to None; raise ConfigError for other types.
+
+    The range is not checked.
+    """
     if value is None or (isinstance(value, str) and value == "auto"):
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -631,8 +643,7 @@ def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
     """Raise ConfigError for a bias of fewest errors where no intercept is wanted of a model that has one."""
     if bias == "error-minimising" and not fit_intercept and has_own_bias(model):
         raise ConfigError(
-            'bias = "error-minimising" came with fit_intercept = False, but it is an intercept, too: leave one of them '
-            "out."
+            'bias = "error-minimising" is an intercept, but fit_intercept = False. Leave one of them out.'
         )
 
 
@@ -640,8 +651,8 @@ def refuse_without_columns(model: str, kernel: str | Kernel) -> None:
     """Raise ConfigError where an exact kernel came for what takes explicit columns."""
     if not takes_kernel(model):
         raise ConfigError(
-            f"kernel = {kernel!r} came for the model {model!r}, which takes explicit columns: give a feature_map, such "
-            'as "orthogonal", or leave the kernel linear.'
+            f"kernel = {kernel!r} is not available for model = {model!r}, which takes explicit columns. Set "
+            'feature_map, such as "orthogonal", or kernel = "linear".'
         )
 
 
@@ -649,9 +660,8 @@ def refuse_idle_weights(model: str, weighting: Any) -> None:
     """Raise ConfigError for weights of two classes that a model of their moments does not see."""
     if weighting is not None and parameter_of(model) == "kappa":
         raise ConfigError(
-            f"class_weight = {weighting!r} came for the model {model!r}, but mean and covariance of a class are the "
-            'same whatever each of its rows weighs: leave it out, or set bias = "error-minimising", which counts '
-            "errors by it."
+            f"class_weight does not change the class means and covariances of model = {model!r}. Leave it "
+            'out, or set bias = "error-minimising", which weighs the errors.'
         )
 
 
@@ -661,18 +671,18 @@ _TO_THE_USER = 4  # frames from here to the call of fit
 
 
 def became_of_auto(model: str, value: Any) -> dict[str, Any]:
-    """The parameter that was chosen, by its name, and the reason."""
+    """Return the chosen parameter and its reason, by name."""
     own = parameter_of(model)
-    reason = "half of the largest that is valid for these rows, or more where that has no weights"
+    reason = "half of the largest valid value for these rows, or more where that value gives weights of 0"
     if own == "C":
         reason = "the default"
     elif model == "dwd":
-        reason = "squared median distance of the classes, over a hundred times the rows"
+        reason = "squared median distance between the classes, divided by 100 times the number of rows"
     return {own: value, f"{own}_reason": reason}
 
 
 def one_or_all(values: list[Any]) -> Any:
-    """The number of a single fit, or an array of one a class."""
+    """Return the value of a single fit, or an array with one value for each class."""
     return values[0] if len(values) == 1 else np.array(values)
 
 
@@ -683,10 +693,10 @@ def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
     # weights of 0 have their note
     worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
     if worst is not None and _gap(worst) > tolerance:
-        advice = "scale the inputs" if worst.outcome.kind == "done" else "raise max_iter, scale the inputs"
+        advice = "scale the inputs" if worst.outcome.kind == "done" else "raise max_iter or scale the inputs"
         warnings.warn(
-            f"{name}: {worst.outcome.reason}. The solution is certified to a relative duality gap of "
-            f"{_gap(worst):.2g}, tol is {tolerance:g}: {advice}, or accept this gap by a larger tol.",
+            f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
+            f"tol = {tolerance:g}. Either {advice}, or raise tol.",
             ConvergenceWarning,
             stacklevel=_TO_THE_USER,
         )

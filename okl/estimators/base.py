@@ -38,7 +38,10 @@ def draw_seed(rng: np.random.RandomState) -> int:
 
 
 def number_or_auto(name: str, value: Any) -> float | None:
-    """The number above 0 that was given, of any numeric type, or None for "auto"; ConfigError for anything else."""
+    """Convert a parameter above 0 to float, "auto" to None.
+
+    Raise ConfigError for anything else.
+    """
     if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
@@ -47,24 +50,24 @@ def number_or_auto(name: str, value: Any) -> float | None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """The whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
+    """Convert an integer parameter of at least 1 to int; raise ConfigError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
     return int(value)
 
 
 def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Labels in order (classes,), and the place of each row's among them (rows,), as floats.
+    """Return sorted labels (classes,), and the index of each row's label (rows,), as floats.
 
     Raises
     ------
-    DataError : one class only, in words that name the estimator; ValueError of scikit-learn : these are no classes
+    DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DataError(
-            f"{type(estimator).__name__} takes two classes or more, but got one class: {classes.tolist()[0]!r}."
+            f"{type(estimator).__name__} requires at least two classes, but y holds one: {classes.tolist()[0]!r}."
         )
     return classes, codes.astype(np.float64)
 
@@ -72,7 +75,7 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 def weights_of_classes(
     given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[float, ...] | None:
-    """The parameter class_weight as a weight of each class, in their order; None where all are 1.
+    """Return class_weight as one weight for each class, in order; None without class weights.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def weights_of_classes(
         return None
     weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
     if not all(0.0 < weight < float("inf") for weight in weights):
-        raise ConfigError(f"class_weight = {given!r}, but the weight of a class is a finite number above 0.")
+        raise ConfigError(f"class_weight = {given!r}, but each weight must be a finite number above 0.")
     return weights
 
 
@@ -120,11 +123,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: RandomState = None
 
     def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        """The learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
+        """Build the learner from the parameters; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
-        """Inputs (rows, n_features) in the precision of the learner, and y, both finite."""
+        """Return inputs (rows, n_features) in the precision of the learner, and y, both finite."""
         check_choice("precision", str(self.precision), ("float32", "float64"))
         whole_number("passes", self.passes)
         with _refused_if_too_large():
@@ -174,7 +177,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         self.state_ = state
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for one output, (rows, n_outputs) for several."""
+        """Return scores (rows,) for one output, (rows, n_outputs) for several."""
         check_is_fitted(self)
         with _refused_if_too_large():
             inputs = validate_data(self, X, dtype=self.learner_.precision, reset=False)
@@ -234,14 +237,19 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         inputs, labels = self._checked(X, y, reset=first)
         if first:
             if classes is None:
-                raise ConfigError("The first call of partial_fit takes classes=...: all labels that will ever come.")
+                raise ConfigError(
+                    "The first call of partial_fit requires classes. Pass all labels that later calls may hold."
+                )
             if self._weighting == "balanced":
                 raise ConfigError(
-                    'class_weight = "balanced" takes all rows at once: use fit, or give weights by label.'
+                    'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
             self._settle_classes(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ConfigError(f"classes = {classes!r}, but those of the first call were {self.classes_.tolist()!r}.")
+            raise ConfigError(
+                f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
+                "same classes, or leave them out."
+            )
         targets = self._targets(labels)
         if first:
             self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
@@ -249,11 +257,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
         return self._scores(X)
 
     def predict(self, X: ArrayLike) -> Labels:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self._scores(X)
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: Labels = self.classes_[chosen]
@@ -261,7 +269,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds: loss = "logistic"."""
+        """Return probabilities (rows, 2) of two classes, from scores that are log-odds (loss="logistic").
+
+        Loss = "logistic".
+        """
         return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
 
     @property
@@ -277,13 +288,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise DataError(
-                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
+                f"{type(self).__name__} requires at least two classes, but classes holds one: "
+                f"{self.classes_.tolist()[0]!r}."
             )
 
     def _targets(self, labels: Labels) -> FloatArray:
         index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         if (unseen := self.classes_[index] != labels).any():
-            raise DataError(f"y holds {labels[unseen].tolist()[0]!r}, but the classes are {self.classes_.tolist()!r}.")
+            raise DataError(
+                f"y holds {labels[unseen].tolist()[0]!r}, but the classes are {self.classes_.tolist()!r}. Remove "
+                "such rows, or pass all labels as classes."
+            )
         return index.astype(np.float64) if len(self.classes_) > 2 else 2.0 * index - 1.0
 
     @property
@@ -292,11 +307,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @property
     def _weighting(self) -> Any:
-        """Weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
+        """Return weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
         return None
 
     def _binary_loss(self) -> str:
-        """Name of the loss of two classes."""
+        """Return the name of the loss of two classes."""
         return "hinge"
 
     def _loss(self) -> Loss:
@@ -358,7 +373,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,) in their own unit, float64."""
+        """Return targets (rows,) in their own unit, float64."""
         scores = self._scores(X).astype(np.float64)
         return scores * self.target_spread_ + self.target_mean_
 
@@ -368,7 +383,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
             with np.errstate(over="ignore", invalid="ignore"):
                 mean, spread = float(np.mean(targets, dtype=np.float64)), float(np.std(targets, dtype=np.float64))
             if not np.isfinite([mean, spread]).all():
-                raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
+                raise DataError(
+                    f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down."
+                )
             self.target_mean_, self.target_spread_ = mean, spread or 1.0
         self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None, n_rows)
 

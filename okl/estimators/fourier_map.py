@@ -80,7 +80,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Features (rows, 2 n_frequencies) of inputs (rows, n_features), in the precision of X."""
+        """Return features (rows, 2 n_frequencies) of inputs (rows, n_features), in the precision of X."""
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         own = replace(self.map_, frequencies=self.map_.frequencies.astype(inputs.dtype, copy=False))
@@ -103,6 +103,6 @@ def drawn_map(
 
 
 def bandwidth_of(drawn: FourierFeatures) -> float:
-    """The bandwidth of a Gaussian kernel's map."""
+    """Return the bandwidth of a Gaussian kernel's map."""
     assert isinstance(drawn.kernel, Gaussian)
     return drawn.kernel.bandwidth

@@ -153,8 +153,8 @@ def _fourier_recipe(
     if estimator.track:
         if step_size is not None or not estimator.average:
             raise ConfigError(
-                f"track = True with step_size = {estimator.step_size!r} and average = {estimator.average!r}, but it "
-                "weighs last and averaged weights of its own step sizes. Leave the two as they are by default."
+                f"track = True does not allow step_size = {estimator.step_size!r} and average = "
+                f"{estimator.average!r}, because it chooses both itself. Leave them at their defaults."
             )
         return TrackingFactory(maps, loss, class_weights)
     return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average))
@@ -400,7 +400,7 @@ def _budget_recipe(
 
 
 def strategy_least(strategy: Any) -> int:
-    """The smallest budget that a strategy takes."""
+    """Return the smallest budget that a strategy allows."""
     return int(getattr(strategy, "least_budget", 1))
 
 
@@ -600,7 +600,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     def _parsed(self) -> Any:
         constraints, _ = parse_constraints(tuple(self.constraints))
         if not constraints:
-            raise ConfigError("constraints are none. Give texts such as 'abs(covariance(sex)) <= 0.01'.")
+            raise ConfigError("constraints is empty. Give expressions such as 'abs(covariance(sex)) <= 0.01'.")
         return constraints
 
     def _columns(self, sensitive: Mapping[str, ArrayLike] | None) -> Columns:
@@ -608,7 +608,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         for name in columns_of(self._parsed()):
             if sensitive is None or name not in sensitive:
                 there = ", ".join(map(str, sensitive or ())) or "nothing"
-                raise DataError(f"sensitive has no column {name!r}, which a constraint looks at; it holds {there}.")
+                raise DataError(f"sensitive has no column {name!r}, which a constraint uses. It holds {there}.")
             found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return found
 
@@ -616,7 +616,9 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         constraints, bound = parse_constraints(tuple(self.constraints))
         width = whole_number("n_frequencies", self.n_frequencies)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):
-            raise DataError(f"sensitive holds columns of other lengths than the {len(self._inputs)} rows of X.")
+            raise DataError(
+                f"The columns of sensitive must have {len(self._inputs)} rows, as X has, but some have another length."
+            )
         return MemoryFactory(
             FourierChoice(self.kernel, number_or_auto("bandwidth", self.bandwidth), width, self.map),
             loss,

@@ -99,8 +99,8 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
             found = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
         if not found.solved:
             raise DivergedError(
-                f"{type(self).__name__}: columns of such size leave rounding alone. Put a StandardScaler before it, or "
-                "take a larger penalty."
+                f"{type(self).__name__}: the columns are so large that only rounding error is left. Put a "
+                "StandardScaler before it, or raise the penalty."
             )
         self.predictor_, self.chosen_ = found.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
@@ -155,12 +155,12 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) or (rows, n_outputs)."""
+        """Return scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
         inputs = validate_data(self, X, accept_sparse=self._sparse_format, dtype=self.precision, order="C", reset=False)
         scores: FloatArray
         if sparse.issparse(inputs):
-            assert isinstance(self.predictor_, LinearPredictor), "the linear kernel has weights of the inputs"
+            assert isinstance(self.predictor_, LinearPredictor), "the linear kernel uses the inputs as columns"
             weights = self.predictor_.weights[:, : inputs.shape[1]]  # the map has added a column of zeros
             scores = np.asarray(inputs @ weights.T) + self.predictor_.offsets
             return scores[:, 0] if len(weights) == 1 else scores
@@ -217,11 +217,11 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
         return self
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Scores (rows,) for two classes, (rows, n_classes) for several."""
+        """Return scores (rows,) for two classes, (rows, n_classes) for several."""
         return self._scores(X)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self._scores(X)
         found: NDArray[Any] = self.classes_[(scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
         return found
@@ -254,5 +254,5 @@ class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignor
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,)."""
+        """Return targets (rows,)."""
         return self._scores(X)

@@ -125,7 +125,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(growth.fit(source, targets[order], method), inputs, order, n_outputs, method)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores (rows, n_outputs)."""
+        """Return scores (rows, n_outputs)."""
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
         exact = isinstance(self.space_, KernelSpace)
@@ -159,8 +159,8 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         if check_choice("growth", self.growth, ("geometric", "paper")) == "paper":
             if self.directions == "bundle" or self.bias == "free":
                 raise ConfigError(
-                    'growth = "paper" takes directions = "conjugate" or "subgradient", and no free bias: '
-                    "a bundle's cuts hold on one sample only."
+                    'growth = "paper" requires directions = "conjugate" or "subgradient", and no free bias: the cuts '
+                    "of a bundle are valid on one sample only."
                 )
             return PaperGrowth(first_sample=first)
         return geometric
@@ -199,19 +199,19 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of(self, fitted: SubgradientFit) -> None:
         if fitted.reason == "gap":
             return
-        advice = "raise max_iter, or accept this gap by a larger one"
+        advice = "raise max_iter or gap"
         if fitted.reason in ("rounding", "stalled"):
-            advice = "it is what rounding leaves: accept it by a larger gap, or scale the inputs"
+            advice = "rounding prevents a smaller gap, so raise gap or scale the inputs"
         warnings.warn(
             f"{type(self).__name__}: the gap on a sample of {fitted.n_rows:,} rows is "
-            f"{fitted.objective - fitted.lower_bound:.2g}, but {self.gap:g} was asked for: {advice}.",
+            f"{fitted.objective - fitted.lower_bound:.2g}, above gap = {self.gap:g}: {advice}.",
             ConvergenceWarning,
             stacklevel=5,  # the call of fit
         )
 
 
 def _number(name: str, value: Any) -> float:
-    """A float of any numeric type."""
+    """Return a float of any numeric type."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ConfigError(f"{name} = {value!r}, but it takes a number.")
     return float(value)
@@ -271,12 +271,12 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
         scores = self._scores(X)
         return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (rows,)."""
+        """Return labels (rows,)."""
         scores = self.decision_function(X)
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: NDArray[Any] = self.classes_[chosen]
@@ -322,13 +322,15 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
             center = float(np.median(targets))
             spread = float(np.abs(targets - center).mean())
         if not np.isfinite([center, spread]).all():
-            raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
+            raise DataError(
+                f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down."
+            )
         self.target_center_, self.target_spread_ = center, spread or 1.0
         self._learn(inputs, (targets - center) / self.target_spread_, loss, 1)
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Targets (rows,) in their own unit, float64."""
+        """Return targets (rows,) in their own unit, float64."""
         return self._scores(X)[:, 0] * self.target_spread_ + self.target_center_
 
 

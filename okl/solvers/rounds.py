@@ -44,7 +44,7 @@ class Command(Protocol):
     """A frozen instruction; both methods leave the same vectors behind, wherever and whenever they run."""
 
     def run(self, vectors: Any) -> Any:
-        """The shard's part of the answer."""
+        """Apply the command, and return the shard's part of the result."""
         ...
 
     def redo(self, vectors: Any) -> None:
@@ -131,7 +131,7 @@ class WorkerState:
     folder: Path | None = None
 
     def __call__(self, shard: Shard, message: Message) -> ShardReply:
-        """The shard's answer, or that its vectors are lost."""
+        """Return the shard's reply, or report that its vectors are lost."""
         held = _of_run(self.run).get(shard.index)
         if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
             return held.reply
@@ -156,8 +156,8 @@ class WorkerState:
                 vectors.restore(np.load(path, allow_pickle=False))
             except (OSError, ValueError) as error:
                 raise ExecutionError(
-                    f"The checkpoint {path} of a worker that is gone cannot be read ({error}). Workers must see the "
-                    "run's folder under the same path; train again with --out there."
+                    f"The checkpoint {path} of a lost worker cannot be read ({error}). Workers must see the run "
+                    "folder under the same path. Train again with --out in such a folder."
                 ) from None
         for step in (*recovery.settled, *recovery.pending):
             step.redo(vectors)
@@ -245,7 +245,7 @@ class Rounds:
         self.log = log
 
     def ask(self, command: Command) -> list[Any]:
-        """The parts of all shards, in their order.
+        """Send a command to all shards; return their parts in order.
 
         Raises
         ------
@@ -262,7 +262,10 @@ class Rounds:
                 break
             replies = self._sum(replace(message, recovery=log.recovery))
         else:
-            raise ExecutionError("Workers lose their shards again and again: start fewer, or give them more memory.")
+            raise ExecutionError(
+                f"Workers lost their shards {_MOST_RECOVERIES} times in one round. Start fewer workers, or give "
+                "each more memory."
+            )
         kept = log.recovery
         if checkpoint is not None and all(reply.written for reply in replies):
             kept = Recovery(checkpoint)
@@ -297,7 +300,7 @@ def _in_order(replies: list[ShardReply]) -> ShardReply:
 
 
 def added(parts: list[FloatArray]) -> FloatArray:
-    """The sum of what shards answered in their order, as a new array."""
+    """Sum the parts of the shards in order, into a new array."""
     total = parts[0].copy()
     for part in parts[1:]:
         total += part

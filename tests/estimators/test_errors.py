@@ -35,14 +35,14 @@ def test_bad_use_of_the_classifier_is_named() -> None:
     inputs, labels = moons()
     with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
         FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="takes two classes or more, but got one class: 1"):
+    with pytest.raises(DataError, match="requires at least two classes, but y holds one: 1"):
         FOGDClassifier().fit(inputs, np.ones(len(labels)))
-    with pytest.raises(ConfigError, match=r"first call of partial_fit takes classes"):
+    with pytest.raises(ConfigError, match=r"first call of partial_fit requires classes"):
         FOGDClassifier().partial_fit(inputs, labels)
     with pytest.raises(ConfigError, match="all rows at once"):
         FOGDClassifier(class_weight="balanced").partial_fit(inputs, labels, classes=[0, 1])
     model = FOGDClassifier(random_state=0).partial_fit(inputs, labels, classes=[0, 1])
-    with pytest.raises(ConfigError, match=r"classes = \[0, 2\], but those of the first call were \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"classes = \[0, 2\] differ from those of the first call, \[0, 1\]"):
         model.partial_fit(inputs, labels, classes=[0, 2])
     with pytest.raises(DataError, match=r"y holds 2, but the classes are \[0, 1\]"):
         model.partial_fit(inputs, labels + 1)
@@ -52,7 +52,7 @@ def test_bad_use_of_the_regressor_is_named() -> None:
     inputs, targets = waves()
     with pytest.raises(ConfigError, match=r"epsilon = -1"):
         FOGDRegressor(epsilon=-1).fit(inputs, targets)
-    with pytest.raises(DataError, match=r"no finite spread"):
+    with pytest.raises(DataError, match=r"no finite standard deviation"):
         FOGDRegressor().fit(inputs, targets * 1e300)
     with pytest.raises(DivergedError, match=r"step_size = 50.*such as 5\."):
         FOGDRegressor(step_size=50).fit(inputs, targets)

@@ -68,7 +68,7 @@ def assert_drawn(report: Path) -> None:
         ("--solver nogd", "takes no track: fogd would"),
         ("--mode mix", "track learns in stream only"),
         ("--workers 2", "track learns in stream only"),
-        ("--step-size 0.5", "of its own step sizes"),
+        ("--step-size 0.5", "track = True does not allow step_size = 0.5"),
     ],
 )
 def test_what_tracking_does_not_take_is_refused_in_a_sentence(

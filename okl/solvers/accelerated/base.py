@@ -68,14 +68,14 @@ class RowOperator(Operator, Protocol):
 
 
 def signs_of(labels: FloatArray) -> NDArray[np.float64]:
-    """Labels as float64 signs, or DataError unless they are -1 and +1 and both occur."""
+    """Return labels as float64 signs; raise DataError unless they are -1 and +1 and both occur."""
     signs: NDArray[np.float64] = np.ascontiguousarray(labels, dtype=np.float64)
     found = np.unique(signs)
     if signs.ndim != 1 or not np.array_equal(found, [-1.0, 1.0]):
         shown = ", ".join(f"{value:g}" for value in found[:4])
         raise DataError(
-            f"Labels hold {{{shown}}}, but this model takes both -1 and +1, one a row: encode two classes so, "
-            "or learn one class against the rest."
+            f"Labels hold {{{shown}}}, but this model requires both -1 and +1. Encode two classes this way, "
+            "or train one class against the rest."
         )
     return signs
 
@@ -107,12 +107,15 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Primal minus dual: the solution is at most this far above the optimum."""
+        """Return primal - dual: the objective is at most this far above the optimum."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
-        """The gap over the larger of the two objectives, never less than float64 tells apart; 0 where both are 0."""
+        """Return the gap divided by the larger of the two objectives, at least the resolution of float64.
+
+        0 where both are 0.
+        """
         size = max(abs(self.primal), abs(self.dual))
         return max(self.gap / size, _EPSILON) if size > 0.0 else 0.0
 
@@ -173,11 +176,11 @@ class CompositeProblem(Protocol):
 
     @property
     def first_lipschitz(self) -> float:
-        """A first guess at the Lipschitz constant of the gradient, most probably too small."""
+        """Return a first guess at the Lipschitz constant of the gradient, most probably too small."""
         ...
 
     def start(self) -> FloatArray:
-        """A point of finite F, a new array (n_points,)."""
+        """Return a point of finite F, a new array (n_points,)."""
         ...
 
     def image(self, out: FloatArray, point: FloatArray) -> None: ...
@@ -205,11 +208,11 @@ class CompositeProblem(Protocol):
         ...
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """The duality gap of a feasible point."""
+        """Return the duality gap of a feasible point."""
         ...
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The primal solution that the certificate vouches for."""
+        """Return the primal solution of the certificate."""
         ...
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
@@ -217,7 +220,10 @@ class CompositeProblem(Protocol):
         ...
 
     def at_level(self, level: int) -> CompositeProblem:
-        """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
+        """Return the same problem with smoothing reduced by `level` steps.
+
+        Return self where nothing is smoothed; certificates are exact at every level.
+        """
         ...
 
 
@@ -231,11 +237,13 @@ def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[n
     weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0.0:
         raise DataError(
-            f"sample_weight of shape {weights.shape} came for {rows.n_points} rows: "
-            "give one finite number of at least 0 a row."
+            f"sample_weight has shape {weights.shape}, but there are {rows.n_points} rows. Give one finite "
+            "number of at least 0 for each row."
         )
     if min(weights[rows.signs > 0].sum(), weights[rows.signs < 0].sum()) == 0.0:
-        raise DataError("Every row of one class has sample_weight 0: give some row of either class a weight above 0.")
+        raise DataError(
+            "Every row of one class has sample_weight 0. Give at least one row of each class a weight above 0."
+        )
     return weights
 
 
@@ -263,7 +271,7 @@ class Classifier(ABC):
     @classmethod
     @abstractmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> Classifier:
-        """The model with its parameter, or its default if None; ConfigError outside the parameter's range."""
+        """Build the model from its parameter, or its default if None; raise ConfigError outside the range."""
 
     @classmethod
     @abstractmethod
@@ -284,7 +292,7 @@ def check_cost(value: float) -> float:
     """Return a C that is finite and above 0, or raise ConfigError."""
     if value == math.inf:
         raise ConfigError(
-            "C = inf leaves no regularisation, and the weights no bound where a plane tells the classes apart: "
-            "it takes a finite number above 0."
+            "C = inf removes the regularisation, and weights of separable classes are then unbounded. Give a "
+            "finite number above 0."
         )
     return check_positive("C", value)

@@ -183,7 +183,7 @@ class GuessedSweep:
 
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
-    """The sweep of a dual problem, or None where the prox takes all of the gradient, or rows are not at hand."""
+    """Return the sweep of a dual problem, or None where the prox needs the full gradient or rows are not explicit."""
     if not (isinstance(rows, DenseRows) and isinstance(separable, Linear | Quadratic)):
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, Linear) and not region.hyperplane:
@@ -235,17 +235,17 @@ class DualProblem:
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def n_image(self) -> int:
-        """Numbers that shards add up."""
+        """Return the length of an image."""
         return self.rows.n_image
 
     @cached_property
     def first_lipschitz(self) -> float:
-        """The largest diagonal element of A'A, as the paper starts, and the curvature.
+        """Return the largest diagonal element of A'A, plus the curvature.
 
         Source: Ito et al., 2017, section 5.2.
         """
@@ -253,7 +253,7 @@ class DualProblem:
         return max(longest * max(1e-3, self.outer.slope(longest)), float(np.finfo(np.float32).tiny)) + self.curvature
 
     def start(self) -> FloatArray:
-        """The first point, (m,)."""
+        """Return the first point, (m,)."""
         return self.first.copy()
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -265,7 +265,7 @@ class DualProblem:
         self.rows.pull(out, image)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """The smooth part of the negated dual objective."""
+        """Return the smooth part of the negated dual objective."""
         return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
@@ -308,12 +308,12 @@ class DualProblem:
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The w = slope A a of the certificate."""
+        """Return w = slope A a of the certificate."""
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """A whole step in one read, or None."""
+        """Return a whole step in one read, or None."""
         if self._sweep is None:
             return None
         slope = self.outer.slope(self.rows.squared_norm(given.point, given.image))
@@ -375,7 +375,7 @@ def standing_of(
 
 
 def rows_awake(standing: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
-    """The rows that may move before the next check, or None for all."""
+    """Return the rows to update until the next check, or None for all."""
     if standing is None or before is None:
         return None
     change = np.abs(standing.slopes - before.slopes)
@@ -403,12 +403,12 @@ class AffineRows:
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return len(self.signs)
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return len(self.offset)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -454,7 +454,7 @@ class AffineRows:
 
 
 def cut_of(rows: Any, chosen: IntArray) -> Any:
-    """Some rows (b, n) of an operator, dense or compressed as they are there.
+    """Return selected rows (b, n) of an operator, in its dense or compressed format.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def cut_of(rows: Any, chosen: IntArray) -> Any:
 
 
 def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
-    """The problem in the entries of some rows (b,), from their point (b,) and the image (n,) of all.
+    """Return the problem restricted to some rows (b,), given their point (b,) and the image (n,) of all rows.
 
     Raises
     ------
@@ -483,7 +483,7 @@ def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: Floa
 def resting(
     problem: DualProblem, rows: Any, signs: FloatArray, point: FloatArray, image: FloatArray, spread: Spread
 ) -> DualProblem:
-    """The same for rows (b, n) of these signs (b,), whatever the problem's own are; see Spread."""
+    """Return the restricted problem for rows (b, n) with signs (b,); see Spread."""
     moving = AffineRows(rows, signs, image.copy())
     moving.add(moving.offset, point, -1.0)
     separable, region = _separable(problem.separable, spread), _region(problem.region, signs, point, spread)
@@ -512,7 +512,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
     if isinstance(whole, RootsBarrier):
         upper, scales = spread(whole.upper), spread(whole.scales)
         return replace(whole, signs=signs, upper=upper, scales=scales, total=float(signs @ point))
-    raise ConfigError(f"The set {type(whole).__name__} cannot be cut into blocks of rows.")
+    raise ConfigError(f"The set {type(whole).__name__} cannot be split into blocks of rows.")
 
 
 # Regression.
@@ -529,7 +529,7 @@ class TargetQuadratic:
     curvatures: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return float((0.5 * self.curvatures * point - self.targets) @ point)
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -554,7 +554,7 @@ class PricedBox:
     hyperplane: bool
 
     def value(self, point: FloatArray) -> float:
-        """The price of a feasible point."""
+        """Return the penalty of a feasible point."""
         return self.price * float(np.abs(point).sum()) if self.price else 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -581,11 +581,11 @@ class SquaredResiduals:
     weights: FloatArray
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """The sum, of margins <w, z_i>."""
+        """Return the sum, of margins <w, z_i>."""
         return float(self.weights @ np.square(self.targets - margins + bias))
 
     def best_bias(self, margins: FloatArray) -> float:
-        """The mean of <w, z_i> - t_i."""
+        """Return the mean of <w, z_i> - t_i."""
         return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
 
 
@@ -599,11 +599,11 @@ class InsensitiveResiduals:
     width: float
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """The sum, of margins <w, z_i>."""
+        """Return the sum, of margins <w, z_i>."""
         return float(self.weights @ np.maximum(0.0, np.abs(self.targets - margins + bias) - self.width))
 
     def best_bias(self, margins: FloatArray) -> float:
-        """A median: the sum bends upwards by weight_i at <w, z_i> - t_i - width, and again at ... + width."""
+        """Return a median: the sum bends upwards by weight_i at <w, z_i> - t_i - width, and again at ... + width."""
         apart = margins - self.targets
         bends = np.concatenate([apart - self.width, apart + self.width])
         order = np.argsort(bends, kind="stable")
@@ -613,14 +613,14 @@ class InsensitiveResiduals:
 
 
 def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDArray[np.float64]:
-    """Weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
+    """Return weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
     if sample_weight is None:
         return np.ones(rows.n_points)
     weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise DataError(
-            f"sample_weight of shape {weights.shape} came for {rows.n_points} rows: "
-            "give one finite number of at least 0 a row, and one above 0."
+            f"sample_weight has shape {weights.shape}, but there are {rows.n_points} rows. Give one finite "
+            "number of at least 0 for each row, and at least one above 0."
         )
     return weights
 
@@ -660,17 +660,17 @@ class MinimaxProblem:
 
     @property
     def n_points(self) -> int:
-        """Entries of u."""
+        """Return the length of u."""
         return int(self.roots.shape[1])
 
     @property
     def n_image(self) -> int:
-        """Entries of w."""
+        """Return the length of w."""
         return len(self.difference)
 
     @property
     def first_lipschitz(self) -> float:
-        """The largest diagonal element of S'S. Source: Ito et al., 2017, section 5.4."""
+        """Return the largest diagonal element of S'S. Source: Ito et al., 2017, section 5.4."""
         return max(float(np.einsum("ij,ij->j", self.roots, self.roots).max()), float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
@@ -723,7 +723,7 @@ class MinimaxProblem:
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The w of the certificate."""
+        """Return the w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
@@ -775,21 +775,21 @@ class NormBallProblem:
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return self.rows.n_image
 
     @property
     def first_lipschitz(self) -> float:
-        """The longest row's, were the ball far away: most probably too large, and let fall."""
+        """Return the longest row's squared length over the width: usually too large, and reduced later."""
         return max(float(self.rows.squared_lengths().max()) / self.width * 1e-3, float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
-        """The first point, (m,)."""
+        """Return the first point, (m,)."""
         return self.first.copy()
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -801,11 +801,11 @@ class NormBallProblem:
         self.rows.pull(out, self.weights_of(image))
 
     def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
-        """The w that the smoothed norm is attained at: the gradient by A a."""
+        """Return the maximiser w of the smoothed norm, its gradient at A a."""
         return project_norm_ball(image / self.width, self.power, self.radius)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """The smoothed norm and the separable part."""
+        """Return the smoothed norm and the separable part."""
         weights = self.weights_of(image)
         return float(image @ weights) - 0.5 * self.width * float(weights @ weights) + self.separable.value(point)
 
@@ -843,7 +843,7 @@ class NormBallProblem:
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The w of the certificate."""
+        """Return the w of the certificate."""
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
@@ -862,7 +862,7 @@ def norm_of(vector: FloatArray, power: float) -> float:
 
 
 def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArray[np.float64]:
-    """The nearest point w of ||w||_p <= radius, for p in (1, infinity).
+    """Return the nearest point w of ||w||_p <= radius, for p in (1, infinity).
 
     Where the vector z is outside, |w_j| + theta |w_j|^(p - 1) = |z_j|, with the one theta that gives w the radius; with
     the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q.
@@ -956,17 +956,17 @@ class SparseProblem:
 
     @property
     def n_points(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return self.rows.n_image
 
     @property
     def n_image(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def first_lipschitz(self) -> float:
-        """The longest row's share of the Hessian: below the Lipschitz constant of the whole."""
+        """Return the largest contribution of a row to the Hessian, a lower bound of the Lipschitz constant."""
         longest = self.curvature * float((self.weights * self.rows.squared_lengths()).max())
         return max(longest, float(np.finfo(np.float32).tiny))
 
@@ -983,7 +983,7 @@ class SparseProblem:
         self.rows.image(out, self.weights * self.loss.derivative(image))
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """The sum of the losses."""
+        """Return the sum of the losses."""
         return float(inner(self.weights, self.loss.value(image)))
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
@@ -991,7 +991,7 @@ class SparseProblem:
         out[:] = pulled
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """The sum of the losses' excesses."""
+        """Return the sum of the Bregman distances of the losses."""
         return float(inner(self.weights, self.loss.excess(image, at_image)))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -1014,7 +1014,7 @@ class SparseProblem:
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The w of the certificate."""
+        """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:

@@ -29,17 +29,22 @@ Result = TypeVar("Result")
 
 
 def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
-    """Sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
+    """Return sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
     classes = np.unique(labels)
     if len(classes) < 2:
         shown = ", ".join(map(str, classes))
-        raise DataError(f"Labels hold {{{shown}}}, but a classifier takes at least two classes: add rows of another.")
+        raise DataError(
+            f"Labels hold {{{shown}}}, but a classifier requires at least two classes. Add rows of another class."
+        )
     positives = classes[1:] if len(classes) == 2 else classes
     return classes, [np.where(labels == positive, 1.0, -1.0) for positive in positives]
 
 
 def relabelled(rows: Rows, labels: FloatArray) -> Rows:
-    """The same rows, an operator, under other labels (m,), -1 and +1; their arrays are shared, nothing is computed."""
+    """Return the operator with other labels (m,), -1 and +1.
+
+    The arrays are shared; nothing is computed.
+    """
     again: Any = copy.copy(rows)
     kept = {field.name for field in fields(again)}
     for name in set(vars(again)) - kept:  # scratch space, which another thread may be writing into
@@ -126,10 +131,10 @@ def fit_one(
 
 
 def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
-    """The same of a problem that is already made."""
+    """Solve an existing problem to the method's tolerance, as `fit_one` does."""
     state, outcome = solve(problem, method, start)
     if outcome.kind == "diverged":
-        raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or take a smaller C.")
+        raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or reduce C.")
     found = method.solution(state, problem)
     record = state.history[-1]
     return Fitted(
@@ -196,7 +201,7 @@ def path(
 
 
 def with_parameter(name: str, value: float, fit_intercept: bool = True) -> Classifier:
-    """The model of a name with its one parameter, whatever that is called."""
+    """Build the model of a name from the value of its parameter."""
     own = parameter_of(name)
     return make_model(
         name,
@@ -274,8 +279,8 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArra
     negative = float(weights[labels <= 0].sum())
     if min(positive, negative) == 0.0 or not np.isfinite(scores).all():
         raise DataError(
-            f"Calibration takes finite scores of both classes, but positives weigh {positive:g} and negatives "
-            f"{negative:g}: hold out more rows."
+            "Calibration requires finite scores of both classes, but positives have total weight "
+            f"{positive:g} and negatives {negative:g}. Hold out more rows."
         )
     targets = np.where(labels > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
     fit = (np.asarray(scores, dtype=np.float64), targets, weights)
@@ -322,7 +327,7 @@ def cross_validated_scores(
     n_folds: int = 5,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Scores of every row by a model that did not learn from it.
+    """Return out-of-fold scores of every row.
 
     Parameters
     ----------
@@ -337,7 +342,10 @@ def cross_validated_scores(
     """
     rarest = int(np.unique(labels, return_counts=True)[1].min())
     if rarest < 2:
-        raise DataError("A class has a single row, but calibration takes two folds: add rows, or do not calibrate.")
+        raise DataError(
+            "Calibration requires two rows of each class, but one class has a single row. Add rows, or do "
+            "not calibrate."
+        )
     folds = stratified_folds(labels, min(check_at_least("n_folds", n_folds, 2), rarest), seed)
     parts = [scores_of(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(folds.max() + 1)]
     scores = np.empty((len(labels), *parts[0].shape[1:]))
@@ -357,7 +365,7 @@ def stratified_folds(labels: NDArray[Any], n_folds: int, seed: int) -> NDArray[n
 
 
 def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
-    """Rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
+    """Return rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
     if probabilities.ndim == 1:
         return np.stack([1.0 - probabilities, probabilities], axis=1)
     found: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)

@@ -106,7 +106,7 @@ class StepState:
         return (self.before_acceleration - 1.0) / self.acceleration
 
     def steeper(self, growth: float, proven: bool) -> StepState:
-        """One round of backtracking; Algorithm 3 goes back to before the extrapolation, Algorithm 4 does not."""
+        """Return the state after one backtracking round; Algorithm 3 also undoes the extrapolation, 4 does not."""
         lipschitz = self.lipschitz * growth
         if not proven:
             return replace(self, lipschitz=lipschitz)
@@ -266,7 +266,7 @@ class MemoryIterates:
         return StepOutcome(excess, float(squared), float(uphill), objective)
 
     def _sweep(self, lipschitz: float) -> bool:
-        """The step and the gradient in one read, if the problem can."""
+        """Compute the gradient and the step in one read, if the problem supports it."""
         there, new = self._extrapolated, self._new
         into = (new.point, new.image, self._gradient)
         swept = self._problem.sweep(SweepArguments(*into, there.point, there.image, lipschitz, self.multipliers))
@@ -360,7 +360,7 @@ class FapgState:
 
 
 def next_state(state: FapgState, pace: StepState, current: Iterate, previous: Iterate, record: FapgRecord) -> FapgState:
-    """The state after a check: its best point is that of the least primal objective so far."""
+    """Return the state after a check; its best point has the least primal objective so far."""
     # any point's dual objective bounds the optimum: every w may take the best bound found so far
     dual = max(record.certificate.dual, state.best_record.certificate.dual)
     record, best_record = _with_dual(record, dual), _with_dual(state.best_record, dual)
@@ -392,21 +392,24 @@ def ending_of(
     if not (math.isfinite(record.certificate.gap) and math.isfinite(record.objective)):
         return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
     if certificate.relative_gap <= tolerance:
-        return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, asked for {tolerance:g}")
+        return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {tolerance:g}")
     if residual_tolerance is not None and record.residual <= residual_tolerance:
-        return Outcome("done", f"optimality residual {record.residual:.2g}, asked for {residual_tolerance:g}")
+        return Outcome("done", f"optimality residual {record.residual:.2g}, tolerance {residual_tolerance:g}")
     first = state.history[0].certificate
     if certificate.dual <= 0.0 <= certificate.primal and certificate.gap <= _VANISHED * max(
         abs(first.primal), abs(first.dual)
     ):
-        return Outcome("done", f"the optimum is 0: it lies between {certificate.dual:.2g} and {certificate.primal:.2g}")
+        return Outcome(
+            "done",
+            f"the optimum is 0 within rounding: it is between {certificate.dual:.2g} and {certificate.primal:.2g}",
+        )
     # an optimum of 0 is reached but for the rounding of what it began with
     rounding = max(certificate.rounding, _FLOOR * max(abs(first.primal), abs(first.dual)))
     if certificate.gap <= rounding or record.iteration > 2 * state.improved_at + 1000:
         return Outcome(
             "done",
             f"numerical floor: the relative duality gap stopped falling at {certificate.relative_gap:.2g}, "
-            f"above the {tolerance:g} asked for",
+            f"above the tolerance {tolerance:g}",
         )
     if record.iteration >= max_iterations:
         return Outcome("out of budget", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}")
@@ -467,7 +470,7 @@ class PartIterates:
 
     @property
     def multipliers(self) -> tuple[float, float]:
-        """Those of the part: its hyperplanes are those of all rows."""
+        """Return the multipliers of the active part, which shares the hyperplanes of all rows."""
         return self._steps.multipliers
 
     def extrapolate(self, momentum: float) -> None:
@@ -506,7 +509,7 @@ class PartIterates:
     @property
     def _checked(self) -> MemoryIterates:
         if self._all is None:
-            raise RuntimeError("The points of all rows are put together by a check: call it first.")
+            raise RuntimeError("The point of all rows is available only after a check. Call check first.")
         return self._all
 
     def _with_resting(self, iterate: Iterate) -> Iterate:
@@ -520,7 +523,7 @@ def _pair(iterate: Iterate) -> tuple[FloatArray, FloatArray]:
 
 
 def _threaded(part: DualProblem, whole: RowOperator) -> DualProblem:
-    """The part, its rows summed in segments as those of the whole are."""
+    """Return the active part, with rows summed in the same segments as in the full problem."""
     found = part.rows
     if not (isinstance(found, AffineRows) and isinstance(whole, DenseRows)):
         return part
@@ -593,12 +596,12 @@ class Fapg:
             check_at_least("check_every", self.check_every, 1)
         if not (1.0 < self.growth < math.inf and 1.0 <= self.shrink < math.inf and 0.0 < self.calming < 1.0):
             raise ConfigError(
-                f"growth = {self.growth}, shrink = {self.shrink}, calming = {self.calming}, but they take numbers "
-                "above 1, of at least 1, and between 0 and 1."
+                f"growth = {self.growth}, shrink = {self.shrink} and calming = {self.calming}, but they must be "
+                "above 1, at least 1, and between 0 and 1."
             )
 
     def start(self, problem: CompositeProblem, point: FloatArray | None = None) -> FapgState:
-        """State before the first iteration, checked: a warm start may be good enough already.
+        """Return the state before the first iteration, with a check, because a warm start may already suffice.
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
 
@@ -610,7 +613,7 @@ class Fapg:
         first = np.array(problem.start() if point is None else point, dtype=np.float64)
         if first.shape != (problem.n_points,) or not np.isfinite(first).all():
             raise DataError(
-                f"A warm start of shape {first.shape} came, but this problem takes {problem.n_points} finite numbers."
+                f"The warm start has shape {first.shape}, but this problem requires {problem.n_points} finite numbers."
             )
         if point is not None:
             problem.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
@@ -620,14 +623,17 @@ class Fapg:
         return self.begin(MemoryIterates(problem, here, here), lipschitz, here, reads=1)
 
     def begin(self, iterates: Iterates, lipschitz: float, here: Iterate, reads: int) -> FapgState:
-        """State before the first iteration of whoever holds the vectors; `here` is what is kept of the first point."""
+        """Return the state before the first iteration, for any owner of the vectors.
+
+        here : the first point, as the state records it
+        """
         pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
         record = self._record(iterates, pace, reads, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, here, here, here, record, 0, record.certificate.gap, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: CompositeProblem) -> FapgState:
-        """The state at the next check; writes into nothing that it is given."""
+        """Return the state at the next check, without changing its inputs."""
         state, level = self.levelled(state)
         at_level = problem.at_level(level)
         iterates = self._awake_iterates(state, at_level)
@@ -671,7 +677,7 @@ class Fapg:
         return ending_of(state, self.tolerance, self.residual_tolerance, self.max_iterations)
 
     def solution(self, state: FapgState, problem: CompositeProblem) -> Solution:
-        """The primal solution of least gap so far, with its certificate."""
+        """Return the primal solution of least gap so far, with its certificate."""
         best = state.best
         at_level = problem.at_level(state.best_record.level)
         return at_level.solution(best.point, best.image, state.best_record.certificate)

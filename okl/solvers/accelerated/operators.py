@@ -85,29 +85,29 @@ class DenseRows:
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
             raise DataError(
-                f"Rows {self.rows.shape} and {len(self.labels)} labels do not fit together: "
-                "give a matrix (rows, columns) and one label a row."
+                f"Rows have shape {self.rows.shape}, but there are {len(self.labels)} labels. Give a matrix "
+                "(rows, columns) and one label for each row."
             )
         kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
         object.__setattr__(self, "rows", as_compiled(self.rows, kept))
         object.__setattr__(self, "labels", signs_of(self.labels))
         # a sum is finite only if its terms are, and costs no array
         if not np.isfinite(self.rows.sum(dtype=np.float64)):
-            raise DataError("The rows hold NaN, or values that are infinite: drop or fill them first.")
+            raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return int(self.rows.shape[0])
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return int(self.rows.shape[1])
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -132,7 +132,7 @@ class DenseRows:
 
     @cached_property
     def segment_rows(self) -> int:
-        """Rows of a segment."""
+        """Return the number of rows in a segment."""
         return rows_of_segment(self.n_points)
 
     @property
@@ -163,7 +163,7 @@ class DenseRows:
 
 
 def rows_of_segment(n_points: int) -> int:
-    """Rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
+    """Return the number of rows in a segment, which depends on the row count only, never on threads."""
     return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
@@ -190,31 +190,31 @@ class SparseRows:
     def __post_init__(self) -> None:
         if not sparse.issparse(self.rows) or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
             raise DataError(
-                f"{type(self.rows).__name__} {np.shape(self.rows)} and {len(self.labels)} labels do not fit together: "
-                "give a scipy.sparse matrix (rows, columns) and one label a row."
+                f"{type(self.rows).__name__} has shape {np.shape(self.rows)}, but there are {len(self.labels)} "
+                "labels. Give a scipy.sparse matrix (rows, columns) and one label for each row."
             )
         matrix = sparse.csr_array(self.rows, copy=True)
         matrix.sum_duplicates()
         kept = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         matrix.data = as_compiled(matrix.data, kept)
         if not np.isfinite(matrix.data).all():
-            raise DataError("The rows hold NaN, or values that are infinite: drop or fill them first.")
+            raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
         object.__setattr__(self, "rows", matrix)
         object.__setattr__(self, "labels", signs_of(self.labels))
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return int(self.rows.shape[0])
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return int(self.rows.shape[1])
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -273,17 +273,17 @@ class MappedInputs:
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return len(self.inputs)
 
     @property
     def n_image(self) -> int:
-        """Columns of the map."""
+        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -375,32 +375,32 @@ class KernelMatrix:
     def __post_init__(self) -> None:
         if self.inputs.ndim != 2 or len(self.inputs) != len(self.labels):
             raise DataError(
-                f"Inputs {self.inputs.shape} and {len(self.labels)} labels do not fit together: "
-                "give a matrix (rows, columns) and one label a row."
+                f"Inputs have shape {self.inputs.shape}, but there are {len(self.labels)} labels. Give a matrix "
+                "(rows, columns) and one label for each row."
             )
         object.__setattr__(self, "labels", signs_of(self.labels))
         n_bytes = self.n_points**2 * np.dtype(self.precision).itemsize
         if n_bytes > self.budget_bytes:
             raise ConfigError(
-                f"The kernel matrix of {self.n_points} rows takes {n_bytes / 2**20:.0f} MiB in {self.precision}, but "
-                f"its budget is {self.budget_bytes / 2**20:.0f} MiB: raise the budget, take fewer rows, "
-                "or approximate the kernel by a feature map."
+                f"The kernel matrix of {self.n_points} rows takes {n_bytes / 2**20:.0f} MiB in {self.precision}, "
+                f"above the budget of {self.budget_bytes / 2**20:.0f} MiB. Raise the budget, use fewer rows, or "
+                "use a feature map."
             )
         object.__setattr__(self, "matrix", self._computed())
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return len(self.inputs)
 
     @property
     def n_image(self) -> int:
-        """Rows again: the image of a point is as long as the point."""
+        """Return the number of rows: the image is as long as the point."""
         return len(self.inputs)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -424,7 +424,7 @@ class KernelMatrix:
         return np.diagonal(self.matrix).astype(np.float64)
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
     def _computed(self) -> FloatArray:
@@ -433,7 +433,7 @@ class KernelMatrix:
         for first in range(0, self.n_points, _BLOCK):
             matrix[first : first + _BLOCK] = self.kernel.matrix(inputs[first : first + _BLOCK], inputs)
         if not np.isfinite(matrix.sum(dtype=np.float64)):
-            raise DataError("The kernel matrix holds NaN or infinite values: drop or fill such inputs, or scale them.")
+            raise DataError("The kernel matrix holds NaN or infinite values. Drop or fill such inputs, or scale them.")
         return matrix
 
 
@@ -475,16 +475,16 @@ class KernelTiles:
             raise ConfigError(f"budget_bytes = {self.budget_bytes}, but it takes a whole number of at least 0.")
         if self.inputs.ndim != 2 or len(self.inputs) == 0:
             raise DataError(
-                f"Inputs of shape {self.inputs.shape} came: give a matrix (rows, columns) of one row or more."
+                f"Inputs have shape {self.inputs.shape}. Give a matrix (rows, columns) with at least one row."
             )
         object.__setattr__(self, "inputs", as_compiled(self.inputs, self.precision))
         # |k(x, x')|^2 <= k(x, x) k(x', x'): the diagonal speaks for all
         if not (np.isfinite(self.diagonal).all() and np.isfinite(self.inputs.sum(dtype=np.float64))):
-            raise DataError("The kernel matrix holds NaN or infinite values: drop or fill such inputs, or scale them.")
+            raise DataError("The kernel matrix holds NaN or infinite values. Drop or fill such inputs, or scale them.")
 
     @property
     def n_rows(self) -> int:
-        """Rows of the inputs, and of the matrix."""
+        """Return the number of rows of the inputs and of the matrix."""
         return len(self.inputs)
 
     @property
@@ -583,22 +583,22 @@ class TiledKernel:
         object.__setattr__(self, "labels", signs_of(self.labels))
         if len(self.labels) != self.tiles.n_rows:
             raise DataError(
-                f"{self.tiles.n_rows} inputs and {len(self.labels)} labels do not fit together: give one label a row."
+                f"There are {self.tiles.n_rows} inputs, but {len(self.labels)} labels. Give one label for each row."
             )
 
     @property
     def signs(self) -> FloatArray:
-        """The labels, (m,)."""
+        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.tiles.n_rows
 
     @property
     def n_image(self) -> int:
-        """Rows again: the image of a point is as long as the point."""
+        """Return the number of rows: the image is as long as the point."""
         return self.tiles.n_rows
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -623,7 +623,7 @@ class TiledKernel:
         return self.tiles.diagonal
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
 
@@ -658,14 +658,15 @@ class TargetRows:
         targets = np.ascontiguousarray(self.targets, dtype=np.float64)
         if targets.shape != (self.rows.n_points,) or not np.isfinite(targets).all():
             raise DataError(
-                f"Targets of shape {targets.shape} came for {self.rows.n_points} rows: give one finite number a row."
+                f"Targets have shape {targets.shape}, but there are {self.rows.n_points} rows. Give one finite "
+                "number for each row."
             )
         object.__setattr__(self, "targets", targets)
         object.__setattr__(self, "signs", np.ones(len(targets)))
 
     @property
     def n_points(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.rows.n_points
 
     @property
@@ -700,9 +701,9 @@ class TargetRows:
 
 
 def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, n_threads: int = 1) -> TargetRows:
-    """Rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or known by a kernel."""
+    """Return the rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or through a kernel."""
     if len(targets) < 2:
-        raise DataError(f"{len(targets)} rows came, but a regression takes at least two.")
+        raise DataError(f"A regression requires at least two rows, but there are {len(targets)}.")
     # signs that come in pairs are asked for, and undone
     signs = np.where(np.arange(len(targets)) % 2 == 0, 1.0, -1.0)
     if kernel is not None:

@@ -132,7 +132,7 @@ class EuclideanNorm:
         return 0.5 * slope * sideways + self._excess_of_lengths(norm, at_norm)
 
     def _excess_of_lengths(self, norm: float, at_norm: float) -> float:
-        """The same of two vectors of one direction, as a function of their lengths."""
+        """Return the Bregman distance of two parallel vectors, as a function of their lengths."""
         short, at_short = min(norm, self.width), min(at_norm, self.width)
         return 0.5 * (short - at_short) ** 2 / self.width + (norm - short) * (1.0 - at_short / self.width)
 
@@ -174,7 +174,7 @@ class Linear:
     slope: float
 
     def value(self, point: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return self.slope * float(point.sum())
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -197,7 +197,7 @@ class Quadratic:
     curvatures: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return float(quadratic_value(point, self.curvatures))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -223,7 +223,7 @@ class Entropy:
     cut: float
 
     def value(self, point: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return float(entropy_value(point, self.upper, self.cut))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -249,7 +249,7 @@ class Roots:
     lower: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return float(roots_value(point, self.scales, self.lower))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -289,7 +289,7 @@ class EntropyBarrier:
     total: float = 0.0
 
     def value(self, point: FloatArray) -> float:
-        """The sum, of a feasible point."""
+        """Return the sum, of a feasible point."""
         return float(entropy_sum(point, self.upper))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -324,7 +324,7 @@ class RootsBarrier:
     total: float = 0.0
 
     def value(self, point: FloatArray) -> float:
-        """The sum, of a feasible point."""
+        """Return the sum, of a feasible point."""
         return float(roots_sum(point, self.scales))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -428,7 +428,7 @@ class BoxHyperplane(_Set):
 
     @cached_property
     def prepared(self) -> PreparedSet:
-        """The set, checked once."""
+        """Prepare the set for repeated projections."""
         return hyperplane_set(self.signs.astype(np.int8), self.lower, self.upper, self.total)
 
 
@@ -456,7 +456,7 @@ class SimplexPair(_Set):
 
     @cached_property
     def prepared(self) -> PreparedSet:
-        """The set, checked once."""
+        """Prepare the set for repeated projections."""
         return pair_set(self.signs.astype(np.int8), 0.0, self.upper, self.plus, self.minus)
 
 
@@ -499,11 +499,11 @@ class SumOfLosses:
     weights: FloatArray
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """The sum."""
+        """Return the sum."""
         return float(self.weights @ self.loss.value(margins - bias * self.signs))
 
     def slope(self, margins: FloatArray, bias: float) -> float:
-        """Derivative of the sum by the bias; it grows with the bias."""
+        """Return the derivative of the sum by the bias, which never decreases."""
         return -float((self.weights * self.signs) @ self.loss.derivative(margins - bias * self.signs))
 
     def best_bias(self, margins: FloatArray) -> float:
@@ -543,7 +543,7 @@ def choose_bias(
     labels: FloatArray,
     sample_weight: FloatArray | None = None,
 ) -> float:
-    """The bias b of h(x) = f(x) - b: the model's own, the one of fewest training errors, or 0.
+    """Return the bias b of h(x) = f(x) - b: the model's own, the error-minimising bias, or 0.
 
     Parameters
     ----------
@@ -605,7 +605,7 @@ class Moments:
     scatter: NDArray[np.float64]
 
     def merged(self, other: Moments) -> Moments:
-        """Moments of both sets of rows. Source: Chan, Golub & LeVeque, COMPSTAT 1982, (2.1)."""
+        """Return the moments of both sets of rows together. Source: Chan, Golub & LeVeque, COMPSTAT 1982, (2.1)."""
         if self.count == 0 or other.count == 0:
             return other if self.count == 0 else self
         count = self.count + other.count
@@ -620,7 +620,7 @@ class Moments:
 
 
 def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> Moments:
-    """Moments of a block of rows (m, n), each weighing weights (m,) or 1, in float64."""
+    """Return the float64 moments of a block of rows (m, n) with weights (m,), or 1."""
     block = np.asarray(rows, dtype=np.float64)
     count = float(len(block) if weights is None else weights.sum())
     if count == 0.0:
@@ -651,13 +651,13 @@ class ClassMoments:
     def __post_init__(self) -> None:
         if min(self.positive.count, self.negative.count) <= 0.0:
             raise DataError(
-                f"The rows of the classes weigh {self.positive.count:g} and {self.negative.count:g}, but a covariance "
-                "takes rows: give some of either class, with weights above 0."
+                f"A covariance requires rows of both classes, but their total weights are {self.positive.count:g} "
+                f"and {self.negative.count:g}. Give some rows of each class weights above 0."
             )
 
     @property
     def difference(self) -> NDArray[np.float64]:
-        """Mean of the positives minus mean of the negatives, (n,)."""
+        """Return the mean of the positives minus the mean of the negatives, (n,)."""
         return self.positive.mean - self.negative.mean
 
     @property
@@ -668,13 +668,14 @@ class ClassMoments:
 
     @property
     def total_covariance(self) -> NDArray[np.float64]:
-        """The sum of both, (n, n)."""
+        """Return the sum of both covariances, (n, n)."""
         positive, negative = self.covariances
         return positive + negative
 
     def mended(self) -> ClassMoments:
-        """The same where the means differ only in directions in which rows spread; else with a millionth of their
-        mean variance added, as kappa_max is infinite where it does not.
+        """Return the same where the means differ only in directions in which rows spread.
+
+        Else with a millionth of their mean variance added, as kappa_max is infinite where it does not.
         """
         total = self.total_covariance
         if inverse_form(total, self.difference) < math.inf:
@@ -688,13 +689,13 @@ class ClassMoments:
         if self.added == 0.0:
             return ""
         return (
-            f"The covariances are singular in a direction in which the means of the classes differ: {self.added:.3g} "
+            f"The covariances are singular in a direction in which the class means differ: {self.added:.3g} "
             "was added to their diagonals."
         )
 
 
 def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
-    """Moments of either class, each row weighing sample_weight (m,) or 1, block by block, merged in order."""
+    """Return the moments of each class with sample_weight (m,), or 1, merged block by block in order."""
     weights = None if sample_weight is None else weights_of(rows, sample_weight)
     found = []
     for sign in (1.0, -1.0):
@@ -709,7 +710,7 @@ def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> C
 
 
 def square_root(covariance: FloatArray) -> NDArray[np.float64]:
-    """The symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
+    """Return the symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(covariance)
         root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -58,7 +58,7 @@ class _Workspace(local):
         self._doubles: dict[str, NDArray[np.float64]] = {}
 
     def doubles(self, name: str, size: int) -> NDArray[np.float64]:
-        """An array (size,), another one for every name; what it holds is undefined."""
+        """Return an uninitialised array (size,), reused for every request of the same name."""
         doubles = self._doubles.get(name)
         if doubles is None or len(doubles) < size:
             doubles = np.empty(size)
@@ -89,9 +89,9 @@ def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
     point = check_values(point)
     if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
         raise DataError(
-            f"A projection is written into a contiguous, writable array of the point's shape {point.shape} and "
-            f"precision {point.dtype}, but out has shape {out.shape}, precision {out.dtype}, "
-            f"contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}."
+            f"out must be contiguous and writable, with shape {point.shape} and dtype {point.dtype}, but has "
+            f"shape {out.shape}, dtype {out.dtype}, contiguous: {out.flags.c_contiguous}, writable: "
+            f"{out.flags.writeable}."
         )
     return point
 
@@ -101,8 +101,8 @@ def check_values(point: FloatArray) -> FloatArray:
     point = np.asarray(point)
     if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
         raise DataError(
-            f"A point to project is a vector of at least one float32 or float64, but it has shape {point.shape} and "
-            f"precision {point.dtype}."
+            f"A point to project must be a non-empty float32 or float64 vector, but has shape {point.shape} "
+            f"and dtype {point.dtype}."
         )
     return as_compiled(point, point.dtype)
 
@@ -110,7 +110,9 @@ def check_values(point: FloatArray) -> FloatArray:
 def checked_entries(
     point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike
 ) -> tuple[ProjectionEntries, Sums]:
-    """Entries in the form that compiled code reads, and what they can sum to; only what has another type is copied.
+    """Return entries in the format of compiled code, and the range of their sums.
+
+    Only arrays of another type are copied.
 
     Raises
     ------
@@ -121,7 +123,7 @@ def checked_entries(
     n_plus, n_minus = count_signs(labels)
     if n_plus + n_minus != len(point):
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
-        raise DataError(f"Signs are -1 and +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
+        raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
     if np.ndim(lower) == 0 and np.ndim(upper) == 0:
         low, high = float(np.asarray(lower)), float(np.asarray(upper))
         _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
@@ -157,27 +159,29 @@ def check_total(total: float, least: float, most: float, whose: str, name: str, 
     slack = _ROUNDING * (abs(total) + (min(abs(least), abs(most)) if size is None else size))
     if total < least - slack:
         raise ConfigError(
-            f"{name} = {total:g} is out of reach: {whose} at least {least:g} because of the lower bounds of entries "
-            f"with sign +1 and the upper bounds of those with sign -1. Loosen them or raise {name}."
+            f"{name} = {total:g} cannot be reached: {whose} at least {least:g}, from lower bounds of entries "
+            f"of sign +1 and upper bounds of those of sign -1. Loosen these bounds or raise {name}."
         )
     if total > most + slack:
         raise ConfigError(
-            f"{name} = {total:g} is out of reach: {whose} at most {most:g} because of the upper bounds of entries "
-            f"with sign +1 and the lower bounds of those with sign -1. Loosen them or reduce {name}."
+            f"{name} = {total:g} cannot be reached: {whose} at most {most:g}, from upper bounds of entries of "
+            f"sign +1 and lower bounds of those of sign -1. Loosen these bounds or reduce {name}."
         )
 
 
 def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
     if not valid:
         raise ConfigError(
-            f"lower = {lower:g} and upper = {upper:g}{whose} enclose no number: it takes lower <= upper, neither "
-            "of them NaN, and an infinite bound only on its own side."
+            f"lower = {lower:g} and upper = {upper:g}{whose} enclose no number. Give lower <= upper, without "
+            "NaN, where only lower may be -inf and only upper inf."
         )
 
 
 def _as_signs(signs: NDArray[np.generic], size: int) -> NDArray[np.int8]:
     if signs.shape != (size,):
-        raise DataError(f"Signs have shape {signs.shape}, but the point has {size} entries: one sign for each.")
+        raise DataError(
+            f"Signs have shape {signs.shape}, but the point has {size} entries. Give one sign for each entry."
+        )
     if signs.dtype != np.int8:
         signs = (signs == 1).astype(np.int8) - (signs == -1).astype(np.int8)
     labels: NDArray[np.int8] = as_compiled(signs, np.int8)
@@ -188,7 +192,8 @@ def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
     values = np.asarray(bound, dtype=np.float64)
     if values.ndim and values.shape != (size,):
         raise DataError(
-            f"{name} has shape {values.shape}, but the point has {size} entries: it takes a number or one for each."
+            f"{name} has shape {values.shape}, but the point has {size} entries. Give one number, or one for "
+            "each entry."
         )
     bounds: NDArray[np.float64] = as_compiled(values if values.ndim else np.full(size, values), np.float64)
     return bounds
@@ -218,7 +223,10 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
     point = check_point(out, point)
     thresholds = np.asarray(threshold, dtype=np.float64)
     if thresholds.ndim and thresholds.shape != point.shape:
-        raise DataError(f"threshold has shape {thresholds.shape}, but the point has {len(point)} entries.")
+        raise DataError(
+            f"threshold has shape {thresholds.shape}, but the point has {len(point)} entries. Give one "
+            "number, or one for each entry."
+        )
     if not np.all(thresholds >= 0):
         raise ConfigError(f"threshold = {thresholds.min():g}, but it takes numbers of at least 0.")
     shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
@@ -267,7 +275,10 @@ def project_ball_pair(
 
 
 def dual_norm(z: FloatArray, p: float) -> float:
-    """The norm ||z||_q, 1/p + 1/q = 1: the largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included."""
+    """Return the norm ||z||_q, 1/p + 1/q = 1.
+
+    The largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included.
+    """
     largest = _largest(z)
     if not largest:
         return 0.0
@@ -277,7 +288,7 @@ def dual_norm(z: FloatArray, p: float) -> float:
 
 
 def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
-    """The w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
+    """Return the w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
 
     Parameters
     ----------
@@ -311,9 +322,9 @@ def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
 
 
 def _conjugate(p: float) -> float:
-    """The q of 1/p + 1/q = 1."""
+    """Return the q of 1/p + 1/q = 1."""
     if not p >= 1:
-        raise ConfigError(f"p = {p!r}, but a norm takes a number from 1 to infinity.")
+        raise ConfigError(f"p = {p!r}, but it takes a number of at least 1, or infinity.")
     if p == 1:
         return math.inf
     return 1.0 if math.isinf(p) else p / (p - 1.0)
@@ -329,8 +340,8 @@ def _largest(point: FloatArray) -> float:
     if not math.isfinite(largest):
         bad = int(np.flatnonzero(~np.isfinite(point))[0])
         raise DataError(
-            f"A point to project takes finite numbers, but entry {bad} is {point[bad]}: the step before it has "
-            "diverged, take a shorter one."
+            f"A point to project must be finite, but entry {bad} is {point[bad]}. The step before the "
+            "projection diverged: reduce its length."
         )
     return largest
 
@@ -363,7 +374,10 @@ class Interval(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _sample_indices(size: int) -> NDArray[np.int32]:
-    """One entry of each of size^(2/3) stretches, at a random place of it: no sorted or periodic data can deceive."""
+    """Return one random entry from each of size^(2/3) chunks.
+
+    Random positions make sorted and periodic data harmless.
+    """
     # the sample costs its size, the window about size over its square root: their sum is least near this power
     n_stretches = int(size ** (2 / 3))
     edges = np.arange(n_stretches + 1) * size // n_stretches
@@ -390,7 +404,7 @@ class _Sample:
         self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
 
     def _sorted(self, same_width: bool) -> Bends:
-        """All bends: with them each root is two binary searches."""
+        """Sort all kinks; each root then takes two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
         left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
@@ -412,7 +426,7 @@ class _Sample:
         return terms
 
     def deviation(self, t: float, beside: OtherEntries | None) -> float:
-        """Standard deviation of the terms at a multiplier, or of their change from the one beside."""
+        """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""
         if beside:
             return float(np.std(self.terms(t) - self.terms(beside.t)))
         return float(deviation_of_terms(self.v, self.low, self.high, t))
@@ -432,7 +446,7 @@ class _Sample:
 def sampled_interval(
     entries: ProjectionEntries, group: HyperplaneGroup, beside: OtherEntries | None = None
 ) -> tuple[Interval, float, int]:
-    """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
+    """Return an interval that probably contains the multiplier, an estimate of it, and the number of terms read.
 
     beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
         that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
@@ -532,7 +546,7 @@ def find_multipliers(
 
 
 def _narrowed(search: _Search, entries: ProjectionEntries, last: bool) -> tuple[_Search, int]:
-    """The search with the interval to look at next, and how many terms were read."""
+    """Return the search with the next interval, and the number of terms read."""
     group, bracket = search.group, search.bracket
     if last or entries.point.shape[0] <= _LEAST_ENTRIES:
         return search._replace(interval=bracket), 0
@@ -556,7 +570,7 @@ def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) ->
 
 
 def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> BlockSums:
-    """One pass over all entries."""
+    """Run one pass over all entries."""
     size = entries.point.shape[0]
     n_blocks = -(-size // BLOCK)
     v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
@@ -571,7 +585,7 @@ def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> Blo
 
 
 def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) -> tuple[_Search, int]:
-    """The search after Newton's method among what was gathered, and how many terms were read."""
+    """Run Newton's method on the gathered entries; return the search and the number of terms read."""
     group, (start, stop) = search.group, search.interval
     size = int(gathered.counts.sum())
     v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
@@ -593,8 +607,10 @@ def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) ->
 
 def _what_is_not_finite(point: FloatArray) -> str:
     bad = np.flatnonzero(~np.isfinite(point))
-    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "its entries are so large that their sum overflows"
-    return f"A point to project takes finite numbers, but {where}: the step before it has diverged, take a shorter one."
+    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "the sum of its entries overflows"
+    return (
+        f"A point to project must be finite, but {where}. The step before the projection diverged: reduce its length."
+    )
 
 
 # Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
@@ -641,7 +657,7 @@ class PreparedSet:
     def multipliers(
         self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
     ) -> ProjectedPair:
-        """The multipliers alone, of a point as compiled code reads it; passes count the one that writes, too.
+        """Return the multipliers of a point in the format of compiled code; passes include the writing pass.
 
         guesses : from where a few steps of Newton's method are tried first, unless both are 0
         """
@@ -667,7 +683,7 @@ class PreparedSet:
 def hyperplane_set_of(
     point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float
 ) -> PreparedSet:
-    """The set of `project_box_hyperplane` for points like this one, or the errors that it raises."""
+    """Prepare the set of `project_box_hyperplane` for points like this one, with the same errors."""
     entries, sums = checked_entries(point, signs, lower, upper)
     check_signed_total(total, sums)
     return PreparedSet(entries, (HyperplaneGroup(0, len(point), total, 0.0),))
@@ -681,7 +697,7 @@ def pair_set_of(
     plus_total: float,
     minus_total: float,
 ) -> PreparedSet:
-    """The set of `project_truncated_simplex_pair` for points like this one, or the errors that it raises."""
+    """Prepare the set of `project_truncated_simplex_pair` for points like this one, with the same errors."""
     entries, sums = checked_entries(point, signs, lower, upper)
     check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
@@ -690,19 +706,19 @@ def pair_set_of(
 
 
 def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
-    """The same for float64 points, of bounds that may all be one number."""
+    """Prepare the set for float64 points; constant bounds are stored as one number."""
     return hyperplane_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), total)
 
 
 def pair_set(
     signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
 ) -> PreparedSet:
-    """The same for float64 points, of bounds that may all be one number."""
+    """Prepare the set for float64 points; constant bounds are stored as one number."""
     return pair_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), plus_total, minus_total)
 
 
 def _joined(bound: ArrayLike) -> ArrayLike:
-    """The one number that all bounds are, which need not be read then, or the bounds."""
+    """Return a single number if all bounds are equal, otherwise the bounds."""
     values = np.asarray(bound)
     return float(values[0]) if values.ndim == 1 and len(values) and (values == values[0]).all() else values
 
@@ -847,7 +863,7 @@ def project_box_hyperplane_by(
     if sums.n_minus:
         if not math.isfinite(lower + upper):
             raise ConfigError(
-                f"lower = {lower:g} and upper = {upper:g}, but {rival} takes finite bounds where a sign is -1. "
+                f"lower = {lower:g} and upper = {upper:g}, but {rival} requires finite bounds where a sign is -1. "
                 "Use project_box_hyperplane."
             )
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))

@@ -61,7 +61,7 @@ class LossPart:
         return np.array(found).reshape(*candidates.shape, 3)
 
     def value(self, margins: FloatArray, thresholds: FloatArray) -> float:
-        """The sum."""
+        """Return the sum."""
         return self.sum.value(margins, float(thresholds[0]) if len(thresholds) else 0.0)
 
 
@@ -77,7 +77,7 @@ class TailPart:
     thresholds: int
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> NDArray[np.float64]:
-        """Minus the weight of the margins below each candidate."""
+        """Return minus the weight of the margins below each candidate."""
         found = np.zeros((*candidates.shape, 3))
         for k, chosen in enumerate(self._groups()):
             order = np.argsort(margins[chosen], kind="stable")
@@ -87,7 +87,7 @@ class TailPart:
         return found
 
     def value(self, margins: FloatArray, thresholds: FloatArray) -> float:
-        """The sum over both classes."""
+        """Return the sum over both classes."""
         return sum(
             float(self.steepest[chosen] @ np.maximum(0.0, threshold - margins[chosen]))
             for chosen, threshold in zip(self._groups(), thresholds, strict=True)
@@ -110,7 +110,7 @@ class Thresholds:
     tail: bool
 
     def bias(self, found: FloatArray) -> float:
-        """The model's own bias."""
+        """Return the model's own bias."""
         if not len(found):
             return 0.0
         if self.tail:
@@ -118,7 +118,7 @@ class Thresholds:
         return float(found[0])
 
     def risk(self, summed: float, found: FloatArray) -> float:
-        """The risk, from the sum of the shards' values."""
+        """Return the risk, given the sum of the shards' values."""
         return summed - float(np.asarray(self.totals) @ found) if self.tail else summed
 
 
@@ -130,7 +130,7 @@ def thresholds_of(risk: Risk, intercept: bool) -> Thresholds:
 
 
 def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray, groups: IntArray) -> ShardRisk:
-    """A prototype's risk, spread over rows of these signs and groups."""
+    """Return a prototype's risk for rows of the given signs and groups."""
     if isinstance(risk, SumOfLosses):
         return LossPart(SumOfLosses(risk.loss, signs, spread(risk.weights, groups)))
     steepest = risk.steepest  # type: ignore[attr-defined]  # the tail mean of nu-SVM
@@ -166,7 +166,7 @@ def candidates_a_round(prototype: DualProblem) -> int:
 
 
 def candidates_of(searches: list[RootSearch]) -> FloatArray:
-    """The candidates of all searches, (n_multipliers, K)."""
+    """Return the candidates of all searches, (n_multipliers, K)."""
     return np.array([search.candidates for search in searches]) if searches else np.empty((0, 0))
 
 
@@ -260,7 +260,7 @@ class Measure:
     """The longest row's squared length, and the largest entry of the current point."""
 
     def run(self, vectors: DualVectors) -> tuple[float, float]:
-        """Both."""
+        """Return both."""
         return vectors.longest, float(vectors.current.max())
 
     def redo(self, vectors: DualVectors) -> None:
@@ -277,7 +277,7 @@ class BeginCommand:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> Sums:
-        """Sums at the candidates."""
+        """Return sums at the candidates."""
         self.redo(vectors)
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
@@ -300,7 +300,7 @@ class AimCommand:
     with_excess: bool
 
     def run(self, vectors: DualVectors) -> Sums | StepPart:
-        """Sums at the candidates, or the step."""
+        """Return sums at the candidates, or the step."""
         self._aim(vectors)
         if len(self.candidates):
             return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
@@ -332,7 +332,7 @@ class SeekCommand:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> Sums:
-        """The sums."""
+        """Return the sums."""
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
@@ -349,7 +349,7 @@ class TakeCommand:
     with_excess: bool
 
     def run(self, vectors: DualVectors) -> StepPart:
-        """Its image and sums."""
+        """Return the image of the new point and sums over the rows."""
         self.redo(vectors)
         new, there = vectors.new, vectors.there
         squared, turn = step_sums(new, there, vectors.gradient, vectors.current)
@@ -495,7 +495,7 @@ class LookCommand:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> LookPart:
-        """Sums over the rows."""
+        """Return sums over the rows."""
         self.redo(vectors)
         current = vectors.current
         return LookPart(

@@ -68,7 +68,7 @@ class PrimalVectors:
         self.current[:], self.previous[:] = saved
 
     def slopes_summed(self, margins: FloatArray) -> FloatArray:
-        """Gradient of the losses over w, (n_columns,)."""
+        """Return the gradient of the losses over w, (n_columns,)."""
         return self.rows.image(self.shard, self.signs, self.weights * self.loss.derivative(margins))
 
 
@@ -100,7 +100,7 @@ class GradientCommand:
     momentum: float
 
     def run(self, vectors: PrimalVectors) -> FloatArray:
-        """The gradient there."""
+        """Return the gradient at the extrapolated point."""
         self.redo(vectors)
         return vectors.slopes_summed(vectors.there)
 
@@ -152,7 +152,7 @@ class Conjugate:
     factor: float
 
     def run(self, vectors: PrimalVectors) -> float:
-        """Minus the dual objective."""
+        """Return minus the dual objective."""
         slopes = -self.factor * vectors.loss.derivative(vectors.current)
         return float(inner(vectors.weights, vectors.loss.conjugate(slopes)))
 
@@ -249,7 +249,7 @@ class ShardedPrimal:
 
 
 def begin_primal(prototype: SparseProblem, rounds: Rounds, n_columns: int) -> tuple[float, Iterate]:
-    """The first guess at the Lipschitz constant, below it, and w = 0."""
+    """Return a lower bound of the Lipschitz constant as the first estimate, and w = 0."""
     longest = prototype.curvature * max(rounds.ask(Lengths()))
     rounds.forget_pending()
     return max(longest, float(np.finfo(np.float32).tiny)), Iterate(np.zeros(n_columns), _NOTHING)

@@ -59,7 +59,7 @@ def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) ->
     """
     if n_groups == 2:
         return np.asarray(signs_of_class(targets, positive) < 0.0, dtype=np.intp)
-    assert positive is not None, "of two classes there are two groups"
+    assert positive is not None, "two classes have two groups"
     classes = targets.astype(np.intp)
     return np.where(classes == positive, 0, classes + (classes < positive))
 
@@ -86,7 +86,7 @@ class MappedRows:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the map."""
+        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     def blocks(self, shard: Shard) -> Iterator[tuple[slice, Rows]]:
@@ -106,7 +106,7 @@ class MappedRows:
             multiply_rows(out[cut], block.inputs, signs[cut], vector)
 
     def image(self, shard: Shard, signs: FloatArray, point: FloatArray) -> NDArray[np.float64]:
-        """Sum of s_i a_i z_i, (n_columns,), segment by segment: one read."""
+        """Return the sum of s_i a_i z_i, (n_columns,), segment by segment, in one read."""
         total, part = np.zeros(self.n_columns), np.empty(self.n_columns)
         for cut, block in self.blocks(shard):
             part[:] = 0.0
@@ -115,7 +115,7 @@ class MappedRows:
         return total
 
     def targets(self, shard: Shard) -> tuple[NDArray[np.float64], float]:
-        """Targets (m,), and the largest ||z_i||^2."""
+        """Return targets (m,), and the largest ||z_i||^2."""
         targets, longest = np.empty(shard.rows), 0.0
         for cut, block in self.blocks(shard):
             targets[cut] = block.targets
@@ -252,12 +252,12 @@ class ClassGroups:
 
     @property
     def one_each(self) -> DenseRows:
-        """A row of each group."""
+        """Return one row for each group."""
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
 
 def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparseProblem:
-    """The model's problem on one row of each group.
+    """Return the model's problem with one row for each group.
 
     Raises
     ------
@@ -276,14 +276,14 @@ def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparsePro
     problem = model.problem(each, weights)  # type: ignore[attr-defined]
     if not isinstance(problem, DualProblem | SparseProblem):
         raise ConfigError(
-            f"{type(model).__name__} makes a {type(problem).__name__}, but over shards a model is a DualProblem or a "
-            "SparseProblem. Solve it in memory, with its problem and okl.solvers.accelerated.method.Fapg."
+            f"{type(model).__name__} builds a {type(problem).__name__}, but shards require a DualProblem or a "
+            "SparseProblem. Train in memory with okl.solvers.accelerated.method.Fapg."
         )
     return problem
 
 
 def outer_at(prototype: DualProblem, level: int, first_length: float, longest_first: float) -> Outer:
-    """The function of ||A a|| of the whole data at a level of smoothing.
+    """Return the function of ||A a|| of all rows at a smoothing level.
 
     first_length : ||A a|| of the first point; longest_first : the longest row times the largest entry of that point
     """
@@ -343,7 +343,7 @@ class Clipped:
         return 0.0
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """Each normal's sum: entries with the sign +1 and -1 count by their number in it."""
+        """Return the sum for each normal, whose two numbers multiply the entries of sign +1 and -1."""
         found = np.zeros((len(self.normals), candidates.shape[1], 3))
         for k, normal in enumerate(self.normals):
             sums = np.zeros((2, candidates.shape[1], 2))
@@ -369,11 +369,11 @@ class EntropyPart:
     upper: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """The sum of entropies."""
+        """Return the sum of entropies."""
         return float(entropy_sum(point, self.upper))
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """The signed sum."""
+        """Return the signed sum."""
         tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
         return np.array(tried).reshape(*candidates.shape, 3)
 
@@ -406,11 +406,11 @@ class RootsPart:
     upper: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """The sum of roots."""
+        """Return the sum of roots."""
         return float(roots_sum(point, self.scales))
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """The signed sum."""
+        """Return the signed sum."""
         tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
         return np.array(tried).reshape(*candidates.shape, 3)
 
@@ -429,7 +429,7 @@ class RootsPart:
 
 
 def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
-    """A number, or one a group, as one a row (m,); groups (m,) are those of the rows."""
+    """Return one value for each row (m,), from a number or one for each group; groups (m,) of the rows."""
     given = np.ravel(np.asarray(values, dtype=np.float64))
     if len(given) == 1:
         return np.full(len(groups), given[0])
@@ -452,17 +452,17 @@ def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
         return np.array([[1.0, -1.0]]), np.zeros(1)
     if isinstance(region, Box | EntropyBarrier | RootsBarrier):
         return np.empty((0, 2)), np.empty(0)
-    raise ConfigError(f"Shards cannot project onto {type(region).__name__}; train this model in memory.")
+    raise ConfigError(f"Shards cannot project onto {type(region).__name__}. Train this model in memory.")
 
 
 def upper_of(region: Region) -> NDArray[np.float64]:
-    """The largest entry of a row of each group (n_groups,), or (1,), of a region that `normals_of` takes."""
+    """Return the upper bound of a row of each group (n_groups,), or (1,), for a region of `normals_of`."""
     assert isinstance(region, Box | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
     return np.ravel(np.asarray(region.upper, dtype=np.float64))
 
 
 def part_of(region: Region, signs: FloatArray, groups: IntArray) -> ShardRegion:
-    """A prototype's region, spread over rows of these signs and groups."""
+    """Return a prototype's region for rows of the given signs and groups."""
     upper = spread(upper_of(region), groups)
     if isinstance(region, EntropyBarrier):
         return EntropyPart(signs, upper)
@@ -504,7 +504,7 @@ def sharded_moments(
     positive: int | None,
     weights: tuple[float, ...] = (1.0, 1.0),
 ) -> ClassMoments:
-    """Moments of the rows of all shards, merged in their order: O(n_columns^2) numbers a shard, once.
+    """Return the moments of all shards' rows, merged in order; each shard sends O(n_columns^2) numbers once.
 
     Raises
     ------
@@ -514,7 +514,7 @@ def sharded_moments(
 
 
 def merged_moments(parts: list[_Pair]) -> _Pair:
-    """Moments of all shards' rows, merged in the order of the shards."""
+    """Merge the moments of all shards, in the order of the shards."""
     positive, negative = parts[0]
     for part in parts[1:]:
         positive, negative = positive.merged(part[0]), negative.merged(part[1])

@@ -104,13 +104,13 @@ class AimWarm:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> Sums:
-        """Sums of the set at the candidates."""
+        """Return sums of the set at the candidates."""
         self.redo(vectors)
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
         """Aim: one read."""
-        assert isinstance(vectors.risk, LossPart), "begin_warm asks for no other"
+        assert isinstance(vectors.risk, LossPart), "begin_warm selects no other command"
         losses, target = vectors.risk.sum, vectors.target
         vectors.rows.pull(target, vectors.shard, vectors.signs, self.warm.weights)
         margins = target - self.warm.bias * vectors.signs
@@ -127,7 +127,7 @@ class TakeWarm:
     multipliers: FloatArray
 
     def run(self, vectors: DualVectors) -> WarmPart:
-        """Its image and sums, beside those of the point that stands."""
+        """Return image and sums of the warm point, followed by those of the current point."""
         self.redo(vectors)
         region, separable, new = vectors.region, vectors.separable, vectors.new
         penalty, current = region.value(new), vectors.current
@@ -187,7 +187,7 @@ def begin_warm(
 
 
 def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
-    """The weights of an l1 model, or 0 where that is lower: two reads; the shards' margins are those of it."""
+    """Return the weights of an l1 model, or 0 where its objective is lower, and set the shards' margins: two reads."""
     values = []
     for tried in (np.zeros(n_columns), warm.weights):
         losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
@@ -229,11 +229,11 @@ class ModelTask:
         if self.value is not None:
             return "as given"
         if self.name == NuSVM.NAME:
-            return "half of the largest valid one, or more where that has no weights"
-        return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
+            return "half of the largest valid value, or more where that value gives weights of 0"
+        return "half of the largest valid value" if self.parameter != "C" and self.name != "dwd" else "the default"
 
     def model(self, highest: float) -> Classifier:
-        """The model; where no parameter is given, with half of the highest valid one, or its default.
+        """Build the model; without a given parameter, use half of the highest valid value, or the default.
 
         Raises
         ------
@@ -345,20 +345,20 @@ class OneClass:
             return replace(at, fapg=method.advance(at.fapg, at.minimax))
         prototype = prototype_of(self._model, self.classes)
         state, level = method.levelled(at.fapg)
-        assert at.work is not None, "shards hold the vectors"
+        assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
         rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
         if isinstance(prototype, SparseProblem):
             primal = ShardedPrimal(rounds, state.current, state.previous)
             return replace(at, fapg=method.run(state, primal, level), log=rounds.log)
-        assert at.carried is not None, "a dual problem carries on"
+        assert at.carried is not None, "a dual problem keeps its carried values"
         outer = _outer(prototype, level, at.carried)
         dual = ShardedDual(prototype, outer, rounds, state.current, state.previous, at.carried)
         fapg = method.run(state, dual, level)
         return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
 
     def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
-        """Weights of the columns (n_columns,), and the proof of the best point so far."""
+        """Return the weights (n_columns,) and the certificate of the best point so far."""
         best, record = at.fapg.best, at.fapg.best_record
         if at.minimax is not None or at.carried is None:
             return (best.point if at.minimax is None else best.image).copy(), record.certificate
@@ -368,11 +368,11 @@ class OneClass:
         return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
 
     def at(self, value: float) -> OneClass:
-        """The same with a parameter: the one that a run began with."""
+        """Return the same problem with the parameter of a running state."""
         return replace(self, task=replace(self.task, value=value))
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
-        """The problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
+        """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
         if self.task.name != NuSVM.NAME:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
@@ -387,8 +387,8 @@ class OneClass:
         assert isinstance(model, NuSVM)
         high = nu_max(self.classes.signs, self.classes.totals) if model.fit_intercept else 1.0
         raise ConfigError(
-            f"nu = {model.nu:g} is below the valid range for these rows, which ends at {high:.6g}: the best weights "
-            f"are all 0, and the optimum with them. Take a nu between {model.nu:g} and {high:.6g}."
+            f"nu = {model.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
+            f"Choose nu between {model.nu:g} and {high:.6g}."
         )
 
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
@@ -507,8 +507,8 @@ class AcceleratedSolver:
         """
         if schema.task == "regression":
             raise ConfigError(
-                f"The solver {self.task.name} tells classes apart, but {schema.target!r} makes this a regression. "
-                "Choose another solver, such as fogd, or ingest with --task binary."
+                f"The solver {self.task.name} is a classifier, but the target {schema.target!r} makes this a "
+                "regression. Choose another solver, such as fogd, or ingest with --task binary."
             )
         if not schema.class_counts:  # of a source that was not read yet
             self.task.model(np.inf)
@@ -532,7 +532,7 @@ class AcceleratedSolver:
             sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
             feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
         else:
-            feature_map, chosen = warm.feature_map, {"map": "kept", "map_reason": "that of the solution begun from"}
+            feature_map, chosen = warm.feature_map, {"map": "kept", "map_reason": "the map of the initial solution"}
         rows = MappedRows(data, feature_map, secrets.token_hex(8))
         state = AcceleratedState(rows, chosen, (), None, warm=_warm_classes(warm))
         return replace(state, current=self._begin(state, data, execution))
@@ -544,7 +544,7 @@ class AcceleratedSolver:
         ------
         ConfigError : a nu so small that the best weights are all 0
         """
-        assert state.current is not None, "there is a class in work"
+        assert state.current is not None, "a class is being trained"
         any_value = self._classes(data.schema)[len(state.solved)]
         one = any_value.at(state.current.value)
         current = one.advance(state.current, self.method, execution)
@@ -574,20 +574,23 @@ class AcceleratedSolver:
         return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
 
     def predictor(self, state: AcceleratedState) -> Predictor:
-        """The map with the weights and biases of all classes."""
+        """Return the map with the weights and biases of all classes."""
         weights = np.stack([one.weights for one in state.solved]).astype(self.precision)
         offsets = np.array([-one.bias for one in state.solved]).astype(self.precision)
         return LinearPredictor(state.rows.feature_map, weights, offsets)
 
     def chosen(self, state: AcceleratedState) -> dict[str, Any]:
-        """The map's choices, the parameter, and what the method made of it."""
+        """Return the automatic choices: of the map, and of the parameter."""
         values = [one.value for one in state.solved] or ([] if state.current is None else [state.current.value])
         parameter = self.task.parameter
         told: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
         return state.chosen | told | {f"{parameter}_reason": self.task.reason}
 
     def certificate(self, state: AcceleratedState) -> dict[str, Any]:
-        """The proof as JSON: of several classes gaps and objectives are added up, the relative gap is the largest."""
+        """Return the certificate as JSON.
+
+        For several classes, gaps and objectives are summed, and the relative gap is the largest.
+        """
         proofs = [one.certificate for one in state.solved]
         return {
             "kind": "duality gap",
@@ -601,7 +604,10 @@ class AcceleratedSolver:
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
-        """One problem for two classes, otherwise one for each against the rest; rows keep their class's weight."""
+        """Return one problem for two classes, otherwise one for each class against the rest.
+
+        Rows keep the weight of their class.
+        """
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
@@ -634,7 +640,7 @@ class AcceleratedSolver:
 
 
 def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> ClassGroups:
-    """A class against all others, each row with the weight of its own class."""
+    """Return a class against all others, each row with the weight of its own class."""
     rest_counts, rest_weights = (tuple(np.delete(given, index).tolist()) for given in (counts, weights))
     if len(set(rest_weights)) == 1:
         return ClassGroups((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))

@@ -82,7 +82,7 @@ class Bundle:
         self._set(place, intercept, 1.0 if self.n_cuts == 1 else 0.0)
 
     def master(self) -> Master:
-        """Weights of the best bound, and it."""
+        """Return the best lower bound and the weights that attain it."""
         n, most = self.n_cuts, _CHANGES_OF_CUT * self.n_cuts
         bound = solve_master(
             self.weights,
@@ -193,7 +193,7 @@ class Directions(Protocol):
         """Take in a cut at the point; the lower bound of the sampled problem that is now known."""
 
     def propose(self, point: Point, space: SampleSpace) -> Direction:
-        """A direction from the point."""
+        """Return the next direction from the point."""
 
 
 @stored("bundle-directions")
@@ -261,7 +261,7 @@ class ConjugateDirections:
         return max(single, height - 0.5 * inner_product(mean, mean) / self.lam)
 
     def propose(self, point: Point, space: SampleSpace) -> Direction:
-        """The conjugate direction; one read of the rows."""
+        """Return the conjugate direction; one read of the rows."""
         assert self._gradient is not None
         vector = self._gradient.scaled(self._share - 1.0)
         scores = (self._share - 1.0) * space.scores(self._gradient)
@@ -310,7 +310,7 @@ class Ray:
     squared_length: float
 
     def at(self, step: float, loss: PiecewiseLinear) -> tuple[float, float]:
-        """Value and right-hand derivative at a step."""
+        """Return the value and right-hand derivative at a step."""
         total, derivative = loss.line(self.scores, self.along, self.targets, step)
         n = len(self.scores)
         return (
@@ -336,7 +336,7 @@ class ExactSearch:
     _jumps: FloatArray = field(default_factory=lambda: np.empty(0), init=False, repr=False)
 
     def step(self, ray: Ray, loss: PiecewiseLinear, longest: float) -> float:
-        """The step of least objective, in [0, longest]."""
+        """Return the step with the least objective in [0, longest]."""
         n_outputs = 1 if ray.scores.ndim == 1 else ray.scores.shape[1]
         most = len(ray.scores) * loss.kinks_of_row(n_outputs)
         if len(self._positions) < most:
@@ -382,7 +382,7 @@ class BracketingSearch:
             )
 
     def step(self, ray: Ray, loss: PiecewiseLinear, longest: float) -> float:
-        """A step of L and R, or the last one of L below the longest; 0 if none is long enough."""
+        """Return a step that satisfies L and R, else the last that satisfies L; 0 if all are too short."""
         start, derivative = ray.at(0.0, loss)
         if derivative >= 0.0:
             return 0.0
@@ -424,7 +424,7 @@ class FreeBias:
         self._left = np.empty(len(targets))
 
     def best(self, scores: FloatArray) -> float:
-        """The b of least mean loss(y, scores + b), the one nearest to 0 if there are several."""
+        """Return the b of least mean loss(y, scores + b); of several, the closest to 0."""
         right = self._step(scores, self._ones)
         return right if right > 0.0 else -self._step(scores, -self._ones)
 

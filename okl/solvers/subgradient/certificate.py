@@ -55,17 +55,19 @@ class ReplicateWork:
     n_outputs: int
 
     def __call__(self, index: int) -> Replicate:
-        """The sample of an index."""
+        """Return the sample of an index."""
         design, share = self.rows.design.another(index), self.share
         for _ in range(_MOST_DRAWS):
             drawn, bytes_read = draw_rows(replace(self.rows, design=design), share)
             if len(drawn.targets):
                 return self.bracket(drawn, len(drawn.targets) / (share * self._all_rows), bytes_read)
             share = min(1.0, 2.0 * share)
-        raise DataError(f"{self.rows.data.folder}: a sample drew no row; is there any?")
+        raise DataError(
+            f"{self.rows.data.folder}: repeated samples held no row. Check that the data set has training rows."
+        )
 
     def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
-        """The optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
+        """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
         space = ExplicitRows(drawn.inputs, self.n_outputs)
         method = replace(self.method, lam=self.method.lam / total)
         start = space.vector(np.asarray(self.weights, dtype=np.float64))
@@ -79,7 +81,7 @@ class ReplicateWork:
 
 
 def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
-    """The mapped rows of a sample of all shards, in their order, and the bytes that were read."""
+    """Return the mapped rows of a sample of all shards, in order, and the bytes read."""
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
@@ -90,7 +92,7 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
 
 
 def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
-    """Rows of all parts, in their order."""
+    """Concatenate the rows of all parts, in order."""
     if not parts:
         return Rows(np.empty((0, n_columns)), np.empty(0))
     inputs = np.concatenate([part.inputs for part in parts])
@@ -98,7 +100,7 @@ def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
 
 
 def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
-    """Inputs of about so many rows, unmapped, and the bytes that were read: what a map is chosen by."""
+    """Return unmapped inputs of about n_rows rows, from which a map is chosen, and the bytes read."""
     share = min(1.0, n_rows / max(1, data.rows("train")))
     parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0
     while share <= 1.0 and not sum(map(len, parts)):
@@ -119,7 +121,7 @@ def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float =
 
 
 def fresh(rows: SampledRows, *seed: int) -> SampledRows:
-    """The same rows, drawn independently of the design that is there."""
+    """Return the rows with an independent sampling design."""
     return replace(rows, design=rows.design.another(*seed))
 
 
@@ -173,7 +175,7 @@ class FullBound:
 
 
 def exact_bound(objective: float, lower_bound: float) -> FullBound:
-    """All rows are in the sample: its gap is the gap."""
+    """Return the exact bound of a sample that holds all rows."""
     return FullBound(max(0.0, objective - lower_bound), objective, None)
 
 
@@ -213,11 +215,11 @@ def replicated_bound(
 
 
 def bound_by(work: ReplicateWork, confidence: float, execution: Execution, replicates: int) -> FullBound:
-    """The bound of so many samples of some work, as in `replicated_bound`; raises as it does."""
+    """Compute the bound of `replicated_bound` from any replicate work; the same errors."""
     if replicates < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(
-            f"confidence = {confidence:g} from {replicates} replicates, but it takes a confidence in (0, 1) and at "
-            "least 2 of them."
+            f"confidence = {confidence:g} and replicates = {replicates}, but confidence must be in (0, 1) and "
+            "replicates at least 2."
         )
     found = list(execution.map(work, range(replicates)))
     gaps = [max(0.0, one.objective - one.lower_bound) for one in found]
@@ -228,7 +230,7 @@ def bound_by(work: ReplicateWork, confidence: float, execution: Execution, repli
 def bound_of_gaps(
     gaps: Sequence[float], objectives: Sequence[float], confidence: float, rows: int, bytes_read: int = 0
 ) -> FullBound:
-    """The bound of independent samples' gaps and objectives at one point: mean + t deviation / R^(1/2)."""
+    """Return the bound of independent samples' gaps and objectives at one point: mean + t deviation / R^(1/2)."""
     replicates, mean, deviation = len(gaps), float(np.mean(gaps)), float(np.std(gaps, ddof=1))
     most = mean + float(stdtrit(replicates - 1, confidence)) * deviation / math.sqrt(replicates)
     objective = float(np.mean(objectives))

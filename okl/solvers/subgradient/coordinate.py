@@ -120,12 +120,12 @@ class CoordinateResult:
 
     @property
     def objective(self) -> float:
-        """The primal objective, lam / 2 |w|^2 + mean loss."""
+        """Return the primal objective lam / 2 |w|^2 + mean loss."""
         return self.history[-1].primal
 
     @property
     def bound(self) -> float:
-        """The dual objective: no weights have a lower primal one."""
+        """Return the dual objective, a lower bound of every primal objective."""
         return self.history[-1].dual
 
     @property
@@ -170,10 +170,12 @@ class DualDescent:
         check_positive("relative_gap", self.relative_gap)
         check_at_least("most_passes", self.most_passes, 1)
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0) or (self.loss == "hinge" and self.epsilon):
-            raise ConfigError(f"epsilon = {self.epsilon!r}, but it is a finite number from 0 on, and 0 for the hinge.")
+            raise ConfigError(
+                f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0, and 0 for the hinge loss."
+            )
 
     def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:
-        """The solution on explicit rows (m, n_columns), float32 or float64; sums are float64."""
+        """Solve on explicit rows (m, n_columns), float32 or float64; sums are float64."""
         rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
         squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         ones, weights = np.ones(len(rows)), np.zeros(rows.shape[1])
@@ -192,16 +194,19 @@ class DualDescent:
         return CoordinateResult(descent.coefficients, weights, scores, tuple(descent.history))
 
     def solve_matrix(self, matrix: FloatArray, targets: Doubles) -> CoordinateResult:
-        """The solution on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
+        """Solve on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
         matrix = as_compiled(matrix, matrix.dtype)
         unused = np.zeros((0, 0), dtype=matrix.dtype)
         kept = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
         return self._with_kernel(as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kept)
 
     def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
-        """The same for rows whose kernel matrix does not fit: a row of it is computed when its coefficient moves."""
+        """Solve for inputs whose kernel matrix does not fit in memory.
+
+        A row of the matrix is computed when its coefficient changes.
+        """
         if kernel.rule is None:
-            raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to solve_matrix.")
+            raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call solve_matrix.")
         supports, nothing = as_columns(inputs), np.zeros((0, 0), dtype=inputs.dtype)
         kept = (np.zeros(supports.shape[1], dtype=inputs.dtype), nothing, supports, kernel.rule)
         squares = np.concatenate([np.diagonal(kernel.matrix(part, part)) for part in _parts(inputs)])
@@ -241,7 +246,7 @@ class DualDescent:
 
 
 def as_columns(inputs: FloatArray) -> FloatArray:
-    """Inputs (m, n_inputs) as kernel rows are computed from: a column each, and zeros up to whole vectors."""
+    """Return inputs (m, n_inputs) transposed and padded with zeros, as the kernel rows require."""
     columns = np.zeros((inputs.shape[1], -(-len(inputs) // LANES) * LANES), dtype=inputs.dtype)
     columns[:, : len(inputs)] = inputs.T
     return columns

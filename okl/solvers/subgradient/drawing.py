@@ -72,7 +72,7 @@ class SampleDesign:
         return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
 
     def another(self, *seed: int) -> SampleDesign:
-        """The same with other numbers appended to the seed: independent of this one."""
+        """Return an independent design, with numbers appended to the seed."""
         return replace(self, seed=(*self.seed, *seed))
 
     def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
@@ -95,7 +95,7 @@ class SampleDesign:
         return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
 
     def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """All runs of a shard: group, first row and rows of each."""
+        """Return group, first row and row count of every run of a shard."""
         sizes = np.array(shard.row_groups, dtype=np.int64)
         counts = -(-sizes // self.run_rows)
         groups = np.repeat(np.arange(len(sizes)), counts)
@@ -127,12 +127,12 @@ class SampleDesign:
 
 
 def _touched(share: float, of: int, least: int) -> float:
-    """The share that is touched of so many shards or groups, for a share of their rows."""
+    """Return the share of shards or groups to open for a share of their rows."""
     return min(1.0, max(least / of, SPREAD * share))
 
 
 def _number(share: float, of: int, offset: float) -> int:
-    """Return the number drawn of so many rows, floor(share of + u), u the fraction of the offset."""
+    """Return how many of the items to draw: floor(share * count + u), u the fraction of the offset."""
     return min(of, math.floor(share * of + offset % 1.0))
 
 
@@ -148,7 +148,7 @@ def _joined(runs: RowRuns) -> RowRuns:
 
 
 def cut_runs(runs: RowRuns, most: int) -> RowRuns:
-    """The same rows in runs of at most so many."""
+    """Split runs to at most the given number of rows."""
     pieces = -(-runs.rows // most)
     if (pieces == 1).all():
         return runs
@@ -209,13 +209,13 @@ class SamplePlan:
         return 1.0 if FACTOR * share > LARGEST_PART else FACTOR * share
 
     def tolerance(self, share: float, n_rows: int) -> float:
-        """The gap to solve a sample to: what its rows are worth, and of all rows the gap that is asked for."""
+        """Return the gap to solve a sample to, from its size; for all rows, the target gap."""
         if share >= 1.0:
             return self.gap
         return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
 
     def replicate_rows(self, seen: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
-        """Rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
+        """Return the rows of each fresh sample for which the bound should reach the gap; None if none does.
 
         n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
         for more confidence

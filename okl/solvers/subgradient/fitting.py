@@ -140,7 +140,7 @@ class _Fresh:
 
 
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
-    """Rows of the first sample, twice as many as asked for until two labels are among them; and notes on that.
+    """Return the size of the first sample, doubled until it holds two labels, and notes about changes.
 
     Raises
     ------
@@ -148,25 +148,27 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
     """
     n_all, notes = len(targets), []
     if n_all < n_rows:
-        notes.append(f"the first sample takes {n_rows:,} rows, but there are {n_all:,}: it has them all")
+        notes.append(f"the first sample should have {n_rows:,} rows, but there are {n_all:,}: it has all of them")
     wanted = n_rows = min(n_rows, n_all)
     if method.loss.task != "regression":
         other = int(np.argmax(targets != targets[0]))
         if other == 0:
             raise DataError(
-                f"All {n_all:,} labels are equal: two classes are needed to learn from. Give rows of another class."
+                f"All {n_all:,} labels are equal, but training requires two classes. Add rows of another class."
             )
         while n_rows <= other:
             n_rows = min(2 * n_rows, n_all)
     if n_rows > wanted:
-        notes.append(f"the first {wanted:,} rows drawn had one label only, the sample was drawn on to {n_rows:,} rows")
+        notes.append(
+            f"the first {wanted:,} sampled rows had a single label, so the sample was enlarged to {n_rows:,} rows"
+        )
     return n_rows, tuple(notes)
 
 
 def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]) -> SubgradientFit:
     point = solved.point
     if solved.reason in ("rounding", "stalled"):
-        notes = (*notes, f"rounding leaves a gap of {solved.gap:.2g}: these rows cannot certify a smaller one")
+        notes = (*notes, f"rounding leaves a gap of {solved.gap:.2g}: a smaller gap cannot be certified on these rows")
     return SubgradientFit(
         vector=point.vector,
         bias=point.bias,

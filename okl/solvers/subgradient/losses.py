@@ -41,7 +41,7 @@ class PiecewiseLinear(Protocol):
     def task(self) -> Task: ...
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
         """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
@@ -52,7 +52,7 @@ class PiecewiseLinear(Protocol):
         """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
 
     def kinks_into(
         self,
@@ -89,7 +89,7 @@ class _Common:
         return ()
 
     def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
-        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        """Return a subgradient for each row, shaped like scores; at kinks, the right-hand one along."""
         out = np.empty_like(scores, dtype=np.float64)
         self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
         return out
@@ -102,7 +102,7 @@ class _Common:
         return sums
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
         sums: tuple[float, float] = self._compiled.line(scores, along, targets, *self._numbers, step)
         return sums
 
@@ -137,7 +137,7 @@ class Hinge(_Common):
     task: Task = "binary"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         return np.maximum(0.0, 1.0 - targets * scores)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
@@ -183,7 +183,7 @@ class Insensitive(_Common):
         return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
@@ -208,7 +208,7 @@ class ClassesHinge(_Common):
     task: Task = "multiclass"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         rows, true = np.arange(len(scores)), np.asarray(targets, dtype=np.int64)
         lines = 1.0 + scores - scores[rows, true][:, None]
         lines[rows, true] = 0.0
@@ -249,9 +249,14 @@ class ClassWeighted:
 
     def __post_init__(self) -> None:
         if self.loss.task == "regression":
-            raise ConfigError(f"The loss {self.loss.name!r} is of numbers: it has no classes to weigh. Leave them out.")
+            raise ConfigError(
+                f"The loss {self.loss.name!r} is for regression, which has no class weights. Leave them out."
+            )
         if len(self.weights) < 2 or (self.loss.task == "binary" and len(self.weights) > 2):
-            raise ConfigError(f"{len(self.weights)} class weights, but the loss {self.loss.name!r} takes one a class.")
+            raise ConfigError(
+                f"There are {len(self.weights)} class weights, but the loss {self.loss.name!r} requires one for "
+                "each class."
+            )
         for weight in self.weights:
             check_positive("class weight", weight)
 
@@ -266,7 +271,7 @@ class ClassWeighted:
         return self.loss.task
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         values: FloatArray = np.array(self.weights)[self._codes(targets)] * self.loss.value(scores, targets)
         return values
 
@@ -275,7 +280,7 @@ class ClassWeighted:
         return self.loss.intercepts(slopes, targets)
 
     def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
-        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        """Return a subgradient for each row, shaped like scores; at kinks, the right-hand one along."""
         out = np.empty_like(scores, dtype=np.float64)
         self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
         return out
@@ -293,7 +298,7 @@ class ClassWeighted:
         return losses, intercepts
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
         losses, derivative = 0.0, 0.0
         for weight, rows in self._classes(targets):
             found = self.loss.line(scores[rows], along[rows], targets[rows], step)
@@ -340,12 +345,12 @@ class ClassWeighted:
 
 
 def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
-    """The loss with these weights of classes; itself for None, and where all are 1."""
+    """Return the loss with class weights; the loss itself for None, and where all are 1."""
     return loss if weights is None or set(weights) == {1.0} else ClassWeighted(loss, weights)
 
 
 def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any]:
-    """Its name, and the weight of each label where classes are weighted, as JSON."""
+    """Return the loss name, and the weight of each label where classes are weighted, as JSON."""
     if not isinstance(loss, ClassWeighted):
         return {"loss": loss.name}
     named = zip(labels, loss.weights, strict=True)
@@ -364,7 +369,7 @@ DEFAULT_LOSS: dict[Task, str] = {
 
 
 def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
-    """The piecewise linear loss of a name.
+    """Return the piecewise linear loss of a name.
 
     Raises
     ------
@@ -373,5 +378,5 @@ def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     losses: dict[str, PiecewiseLinear] = {"hinge": Hinge(), "multiclass-hinge": ClassesHinge()}
     losses |= {"absolute": Insensitive(0.0), "epsilon-insensitive": Insensitive(epsilon)}
     if name not in losses:
-        raise ConfigError(f"loss = {name!r}, but cuts are made of a piecewise linear one: {', '.join(losses)}.")
+        raise ConfigError(f"loss = {name!r}, but it takes a piecewise linear one: {', '.join(losses)}.")
     return losses[name]

@@ -85,7 +85,7 @@ class SampleDescent:
 
     @property
     def floor(self) -> float:
-        """The gap that rounding alone may leave."""
+        """Return the gap that rounding alone may leave."""
         return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
 
     def record(self, begun: float) -> DescentRecord:
@@ -247,15 +247,15 @@ class Scs:
         check_at_least("bundle_size", self.bundle_size, 2)
         check_at_least("max_iterations", self.max_iterations, 1)
         if not 0.0 <= self.ahead < 1.0:
-            raise ConfigError(f"ahead = {self.ahead!r}, but it takes a number from 0 on, below 1.")
+            raise ConfigError(f"ahead = {self.ahead!r}, but it takes a number of at least 0 and below 1.")
         if self.line_search == "bracketing" and self.directions == "bundle":
             raise ConfigError(
-                'line_search = "bracketing" measures steps by the length of a subgradient: '
-                'use directions = "conjugate" or "subgradient" with it, or the exact search.'
+                'line_search = "bracketing" measures steps by the length of a subgradient. Set directions = '
+                '"conjugate" or "subgradient", or line_search = "exact".'
             )
         if self.bias == "free" and (self.directions != "bundle" or self.loss.task == "multiclass"):
             raise ConfigError(
-                'bias = "free" takes directions = "bundle" and one output: use bias = "regularised" or "none".'
+                'bias = "free" requires directions = "bundle" and one output. Use bias = "regularised" or "none".'
             )
 
     def new_directions(self) -> Directions:
@@ -265,12 +265,12 @@ class Scs:
         return ConjugateDirections(self.lam, self.directions == "conjugate")
 
     def new_search(self) -> LineSearch:
-        """The line search."""
+        """Return the line search."""
         return ExactSearch() if self.line_search == "exact" else BracketingSearch()
 
     @property
     def problem(self) -> str:
-        """The problem that is solved, in words."""
+        """Return a text that describes the problem."""
         scores = "<w, phi(x)>" if self.bias == "none" else "<w, phi(x)> + b"
         length = "||w||^2 + b^2" if self.bias == "regularised" else "||w||^2"
         return f"least {self.lam:g}/2 ({length}) + mean {self.loss.name} loss of {scores}"
@@ -338,7 +338,7 @@ class RestartedDirections(ConjugateDirections):
     _limit: float | None = field(default=None, init=False)
 
     def propose(self, point: Point, space: SampleSpace) -> Direction:
-        """The conjugate direction, or minus the subgradient; one read of the rows."""
+        """Return the conjugate direction, or minus the subgradient; one read of the rows."""
         direction = super().propose(point, space)
         length = inner_product(direction.vector, direction.vector) ** 0.5
         if self._limit is None:
@@ -374,7 +374,7 @@ class Wolfe(Scs):
         return RestartedDirections(self.lam, short=self.short)
 
     def solve(self, space: SampleSpace, targets: FloatArray, watch: Watch | None = None) -> Sampled:
-        """The solution on the rows of a space, with targets (n_rows,)."""
+        """Solve on the rows of a space, with targets (n_rows,)."""
         return solve_sample(space, targets, self, watch=watch)
 
 
@@ -407,7 +407,7 @@ class KernelDescent:
 
     @property
     def weights(self) -> FloatArray:
-        """The coefficients."""
+        """Return the coefficients."""
         return self.vector.coefficients
 
     @property
@@ -422,7 +422,7 @@ class KernelDescent:
 
     @cached_property
     def support(self) -> tuple[FloatArray, FloatArray]:
-        """Rows with coefficients, (n_supports, n_inputs), and these, (n_outputs, n_supports)."""
+        """Return the support vectors (n_supports, n_inputs) and their coefficients (n_outputs, n_supports)."""
         coefficients = self.vector.coefficients.reshape(self.n_rows, -1)
         supports = np.flatnonzero((coefficients != 0.0).any(axis=1))
         return self.sample.inputs[supports], np.ascontiguousarray(coefficients[supports].T)

@@ -130,7 +130,7 @@ class PaperRun:
         return fall > 0.0 and -(half + float(change[: self.judges].mean())) >= self.growth.eta_1 * fall
 
     def _slopes(self, along: FloatArray, part: slice) -> tuple[FloatArray, float]:
-        """Slopes of a part of the rows, 0 for the others; the sum of their intercepts."""
+        """Return the slopes of a part of the rows, 0 for the others, and the sum of the intercepts."""
         slopes = np.zeros_like(self.point.scores)
         _, intercepts = self.method.loss.slopes_into(
             slopes[part], self.point.scores[part], along[part], self.targets[part]
@@ -147,7 +147,7 @@ class PaperRun:
         self.history.append(DescentRecord(time.perf_counter() - self.begun, own, self.objective, self.lower_bound))
 
     def fitted(self, reason: Reason) -> SubgradientFit:
-        """The result; rows that still judge are no part of the sample, and nothing is known of all."""
+        """Return the result; while validation rows are outside the sample, there is no bound over all rows."""
         own = self.n_rows - self.judges
         full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
         return SubgradientFit(
@@ -229,12 +229,14 @@ class PaperGrowth:
         """
         if method.directions == "bundle":
             raise ConfigError(
-                'The paper\'s growth takes directions = "conjugate" or "subgradient": '
-                "cuts of a bundle hold on one sample only."
+                'growth = "paper" requires directions = "conjugate" or "subgradient": the cuts of a bundle are '
+                "valid on one sample only."
             )
         judges = min(self.judging_rows, source.n_rows // 4)
         if judges == 0:
-            raise DataError(f"{source.n_rows} rows are too few for a sample and others that judge it: give 4 at least.")
+            raise DataError(
+                f"{source.n_rows} rows are too few for a sample and separate validation rows. Give at least 4 rows."
+            )
         run = PaperRun(self, source, targets, method, judges)
         while (reason := run.finished()) is None:
             run.iterate()

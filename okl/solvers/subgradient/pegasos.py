@@ -72,25 +72,25 @@ class PegasosState:
     progress: Progress
 
     def last(self, lam: float) -> Doubles:
-        """Weights after the last step, (n_outputs, n_columns) float64."""
+        """Return weights after the last step, (n_outputs, n_columns) float64."""
         steps = self.numbers[STEPS]
         return self.points.astype(np.float64) * (self.numbers[SCALE] / (lam * steps) if steps else 0.0)
 
     def averaged(self, lam: float) -> Doubles:
-        """The average, or the last weights where there is none."""
+        """Return the average, or the last weights where there is none."""
         if self.numbers[TOTAL] == 0.0:
             return self.last(lam)
         mean: Doubles = (self.numbers[FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[TOTAL]
         return mean
 
     def carried(self) -> CarriedWeights:
-        """Copies of everything that steps write into."""
+        """Return copies of all arrays that steps change."""
         counts, _, class_counts = progress_arrays(self.progress)
         return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
 
 def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
-    """The value that what was carried, and is not written into any more, has become."""
+    """Return the arrays of a finished update as a state; they must not be changed afterwards."""
     progress = progress_from(task, carried.counts, np.zeros(6), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
 
@@ -134,7 +134,7 @@ class Pegasos:
         return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
-        """Nothing learnt; n_outputs : 1 for two classes, otherwise one a class."""
+        """Return the initial state; n_outputs : 1 for two classes, otherwise the number of classes."""
         shape = (n_outputs, n_columns)
         numbers = np.zeros(5)
         numbers[SCALE] = 1.0
@@ -142,11 +142,11 @@ class Pegasos:
         return PegasosState(np.zeros(shape, dtype=precision), np.zeros(shape), numbers, progress)  # type: ignore[call-overload]
 
     def weights(self, state: PegasosState) -> Doubles:
-        """The average, or the last ones, (n_outputs, n_columns) float64; with a kernel coefficients (1, m)."""
+        """Return the average or the last weights, (n_outputs, n_columns) float64; for a kernel, coefficients (1, m)."""
         return state.averaged(self.lam)
 
     def picks(self, drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
-        """The draws from number `drawn` on: the same rows however they are cut."""
+        """Return the draws from index `drawn` on; the rows do not depend on the chunks."""
         if self.in_turn:
             return np.arange(drawn, drawn + count) % n_rows
         generator = np.random.PCG64(self.seed)
@@ -155,7 +155,7 @@ class Pegasos:
         return chosen
 
     def run_rows(self, rows: FloatArray, targets: Doubles, n_outputs: int = 1) -> Iterator[PegasosState]:
-        """States after more and more steps on rows (m, n_columns), without end; each is a value.
+        """Yield states after more and more steps on rows (m, n_columns), without end; each is a value.
 
         targets : (m,), -1 and +1, or classes from 0 to n_outputs - 1
         """
@@ -169,7 +169,7 @@ class Pegasos:
         return self._run(state, learn, len(targets))
 
     def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
-        """The same with a kernel matrix (m, m) and two classes: points are coefficients of the rows.
+        """Yield states for a kernel matrix (m, m) and two classes; points are coefficients of the rows.
 
         stretch : rows drawn from one state to the next, at least a batch; None: ever more
         """
@@ -180,14 +180,16 @@ class Pegasos:
     def run_inputs(
         self, kernel: Kernel, inputs: FloatArray, targets: Doubles, stretch: int | None = None
     ) -> Iterator[PegasosState]:
-        """The same for inputs (m, n_inputs) whose kernel matrix does not fit: rows of it are computed after violations.
+        """Yield states for inputs (m, n_inputs) whose kernel matrix does not fit in memory.
+
+        Rows of the matrix are computed after margin violations.
 
         Raises
         ------
         ConfigError : the kernel is one of the user's own, which compiled code does not know
         """
         if kernel.rule is None:
-            raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to run_kernel.")
+            raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call run_kernel.")
         nothing = np.zeros((0, 0), dtype=inputs.dtype)
         return self._with_kernel(nothing, as_columns(inputs), kernel.rule, targets, stretch)
 
@@ -268,7 +270,7 @@ class PegasosLearner:
         return self.feature_map.precision
 
     def start(self) -> PegasosState:
-        """Nothing learnt."""
+        """Return the initial state."""
         return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
 
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
@@ -291,27 +293,27 @@ class PegasosLearner:
         after = state_from(carried, self.task)
         if not np.isfinite(after.points).all():
             raise DivergedError(
-                f"Rows {state.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
-                f"lam = {self.method.lam:g}. Use a larger one, or precision float64."
+                f"Rows {state.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite "
+                f"with lam = {self.method.lam:g}. Raise lam, or use precision float64."
             )
         return after
 
     def predictor(self, state: PegasosState) -> LinearPredictor:
-        """The map with the averaged weights, or the last ones."""
+        """Return the map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, self.method.weights(state).astype(self.precision))
 
     def chosen(self, state: PegasosState) -> dict[str, Any]:
-        """Nothing: all was settled before."""
+        """Return no choices: all parameters were given."""
         return {}
 
     def fork(self, state: PegasosState) -> PegasosState:
-        """The same weights and step, with an average that begins afresh."""
+        """Return the same weights and step with an empty average."""
         numbers = state.numbers.copy()
         numbers[[FACTORS, TOTAL]] = 0.0
         return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
 
     def join(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
-        """The average, by rows, of what shards learnt from fork(base); steps go on from all that were taken."""
+        """Return the row-weighted average of the shards' states from fork(base); step counts are added."""
         grown = [part.progress.since(base.progress) for part in parts]
         rows = sum(growth.rows for growth in grown)
         if rows == 0:
@@ -374,6 +376,10 @@ class PegasosFactory:
 def check_stream(loss: Loss, batch: int) -> None:
     """Raise ConfigError unless Pegasos can learn this loss from a stream in steps of so many rows."""
     if loss.name not in LOSSES:
-        raise ConfigError(f"The loss is {loss.name!r}, but pegasos takes {' or '.join(LOSSES)}. Leave it out.")
+        raise ConfigError(
+            f"loss = {loss.name!r} is not available for pegasos. Use {' or '.join(LOSSES)}, or leave it out."
+        )
     if MOST_ROWS % batch:
-        raise ConfigError(f"batch = {batch}, but in a stream it divides {MOST_ROWS}: use 1, 2, 4, .. or {MOST_ROWS}.")
+        raise ConfigError(
+            f"batch = {batch}, but it must divide {MOST_ROWS} in a stream. Use 1, 2, 4, .. or {MOST_ROWS}."
+        )

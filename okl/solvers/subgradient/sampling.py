@@ -56,7 +56,7 @@ class SubgradientState:
 
     @property
     def n_all(self) -> int:
-        """Rows to train with."""
+        """Return the number of training rows."""
         return self.rows.data.rows("train")
 
 
@@ -83,7 +83,7 @@ class Sampler:
         execution: Execution,
         weights: FloatArray | None = None,
     ) -> SubgradientState:
-        """The first sample, cut once, at 0 or at weights that are given. bytes_read : before that."""
+        """Return the first sample with one cut, at 0 or at given weights. bytes_read : before the sample."""
         n_outputs = rows.data.schema.n_outputs
         if weights is None:
             weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
@@ -106,7 +106,7 @@ class Sampler:
         placed: tuple[WorkerState, CommandLog],
         execution: Execution,
     ) -> tuple[SampleTotals, ShardedDescent, int]:
-        """The sample of the last share, or one with two classes, cut once; how many had one class."""
+        """Draw the sample of the last share, enlarged until it has two classes, and add one cut; count the redraws."""
         work, log = placed
         one_class, bytes_read, first = 0, 0, None
         while True:
@@ -125,7 +125,7 @@ class Sampler:
         return drawn, begin(self.method, shares, weights, drawn, iterations, (work, log), execution), one_class
 
     def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
-        """A larger sample, from the point that the last one left."""
+        """Return a larger sample that starts from the last point."""
         at = placed_descent(state)
         shares = (*at.shares, share)
         drawn, descent, one_class = self.placed(
@@ -142,7 +142,7 @@ class Sampler:
         )
 
     def arrived(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """The same point before a sample of more shards, as large as the one that there was.
+        """Return the same point on a sample of the same size that includes new shards.
 
         Raises
         ------
@@ -183,8 +183,8 @@ def check_arrived(before: Dataset, data: Dataset) -> None:
     same = new[: len(old)] == old and data.schema.features == before.schema.features
     if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):
         raise DataError(
-            f"{data.folder} does not begin with the shards of {before.folder}, scaled as they were: a run goes on "
-            "with the data that it has begun with and shards that come after them. Train afresh."
+            f"{data.folder} does not start with the shards of {before.folder} in the same scaling. A run "
+            "resumes only with its data and appended shards. Train afresh."
         )
 
 
@@ -216,19 +216,19 @@ class KernelSampler:
     def begun(
         self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
     ) -> SubgradientState:
-        """The first sample, solved. bytes_read : before that."""
+        """Return the first sample, solved. bytes_read : before the sample."""
         descent, read, one_class = self._solved(rows, (share,), None, execution)
         sampled = descent.n_rows
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, bytes_read + read, one_class)
 
     def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
-        """A larger sample, from the point that the last one left."""
+        """Return a larger sample that starts from the last point."""
         at = kernel_descent(state)
         descent, read, one_class = self._solved(state.rows, (*at.shares, share), at, execution)
         return self._followed(state, descent, descent.n_rows - at.n_rows, read, one_class)
 
     def arrived(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """A sample of more shards, as large as the one that there was, begun at 0: its rows are others.
+        """Return a sample of the same size that includes new shards, solved from 0, as its rows differ.
 
         Raises
         ------
@@ -257,7 +257,10 @@ class KernelSampler:
     def _solved(
         self, rows: SampledRows, shares: tuple[float, ...], before: KernelDescent | None, execution: Execution
     ) -> tuple[KernelDescent, int, int]:
-        """The sample of the last share, or one with two classes; the bytes that were read; how many had one class."""
+        """Solve the sample of the last share, enlarged until it has two classes.
+
+        Also return the bytes read, and the number of samples with one class.
+        """
         parts, shards = [] if before is None else [before.sample], rows.data.split("train")
         beyond, bytes_read, one_class = 0.0 if before is None else before.shares[-1], 0, 0
         while True:
@@ -295,7 +298,7 @@ class ShardDraw:
     beyond: float
 
     def __call__(self, index: int) -> tuple[Rows, int]:
-        """The rows, and the bytes that were read."""
+        """Return the rows and the bytes read."""
         shard = self.rows.data.split("train")[index]
         parts, read = draw_of_shard(self.rows, shard, self.share, self.beyond)
         return joined(parts, self.rows.n_columns), read
@@ -312,7 +315,7 @@ class KernelReplicateWork(ReplicateWork):
     squared_length: float
 
     def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
-        """The optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
+        """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
         space, lam = kernel_space(self.rows, drawn.inputs), self.method.lam
         losses = self.method.loss.value(self._scores(drawn.inputs), drawn.targets)
         here = total * float(losses.mean()) + 0.5 * lam * self.squared_length
@@ -335,7 +338,7 @@ def most_rows() -> int:
 
 
 def kernel_of(rows: SampledRows) -> KnownKernel:
-    """The kernel in the place of a map."""
+    """Return the kernel that replaces a feature map."""
     assert isinstance(rows.feature_map, KernelInputs)
     return rows.feature_map.kernel
 
@@ -347,6 +350,6 @@ def kernel_descent(state: SubgradientState) -> KernelDescent:
 
 
 def kernel_space(rows: SampledRows, inputs: FloatArray) -> KernelRows:
-    """The space of a sample's rows, (n, n_inputs)."""
+    """Return the space of a sample's rows, (n, n_inputs)."""
     values = KernelValues(kernel_of(rows), inputs, 0.0, 2 * MEMORY_BYTES)  # a sample may be larger than its share
     return KernelRows(values, len(inputs), rows.data.schema.n_outputs)

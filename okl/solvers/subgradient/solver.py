@@ -67,7 +67,7 @@ class SampleValidation:
         return self._read(replace(state, seen=seen), found)
 
     def proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
-        """A bound from fresh samples; each attempt spends half of the chance to fail that is left."""
+        """Return a bound from fresh samples; each attempt uses half of the remaining error probability."""
         at, attempt = state.descent, state.attempts + 1
         confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
         proof = self._bound(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
@@ -140,7 +140,7 @@ class Prover:
         check_positive("solved_to", self.solved_to)
 
     def bound(self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution) -> FullBound:
-        """The bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
+        """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
 
         Raises
         ------
@@ -185,9 +185,11 @@ def outcome_of(
     if at.iterations >= max_iterations:
         return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
     if proof.confidence is None:
-        return Outcome("out of budget", f"{where}: with these rows float64 tells no smaller one")
+        return Outcome("out of budget", f"{where}: float64 cannot resolve a smaller gap on these rows")
     if full:
-        return Outcome("out of budget", f"{where}: kernel values of a larger sample do not fit; a map would do")
+        return Outcome(
+            "out of budget", f"{where}: the kernel values of a larger sample do not fit in memory; use a feature map"
+        )
     return None
 
 
@@ -201,7 +203,10 @@ def standing_of(state: SubgradientState) -> Convergence:
 
 
 def predictor_of(state: SubgradientState, constant: bool, precision: Precision) -> Predictor:
-    """The map with the weights, the last of which is a bias if there is a constant; or a sum over support vectors."""
+    """Return the map with the weights, the last a bias if there is a constant column,
+
+    or a kernel expansion over support vectors.
+    """
     at = state.descent
     if isinstance(at, KernelDescent):
         supports, coefficients = at.support
@@ -217,22 +222,22 @@ def predictor_of(state: SubgradientState, constant: bool, precision: Precision) 
 def sample_of(state: SubgradientState) -> dict[str, Any]:
     """Return the final size of the sample, and the reason."""
     at, run = state.descent, state.rows.design.run_rows
-    why = f"{at.n_rows / state.n_all:.2%} of the rows, {'one by one' if run == 1 else f'in runs of {run}'}"
+    why = f"{at.n_rows / state.n_all:.2%} of the rows, {'drawn singly' if run == 1 else f'in runs of {run}'}"
     told: dict[str, Any] = {
         "sample_rows": at.n_rows,
-        "sample_rows_reason": "all of them" if state.share >= 1.0 else why,
+        "sample_rows_reason": "all rows" if state.share >= 1.0 else why,
     }
     if isinstance(at, KernelDescent):
         told["support_vectors"] = len(at.support[0])
-        told["support_vectors_reason"] = "rows of the sample that a cut leans on"
+        told["support_vectors_reason"] = "rows of the sample with coefficients other than 0"
     if state.one_class:
         told["one_class_samples"] = state.one_class
-        told["one_class_samples_reason"] = "all rows of these had one label, so that more were drawn at once"
+        told["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
     return told
 
 
 def certificate_of(state: SubgradientState, confidence: float, outcome: str) -> dict[str, Any]:
-    """The proof, or of a sample what is known of it. confidence : of all proofs that were tried together"""
+    """Return the certificate over all rows, or of the sample. confidence : of all attempted proofs together"""
     at = state.descent
     proof = state.proof or exact_bound(at.objective, at.lower_bound)
     return {
@@ -306,13 +311,16 @@ class SubgradientSolver:
         if self.first_sample is not None:
             check_at_least("first_sample", self.first_sample, 2)
         if not 0.0 < self.confidence < 1.0:
-            raise ConfigError(f"confidence = {self.confidence:g}, but it takes a probability between 0 and 1: .95.")
+            raise ConfigError(f"confidence = {self.confidence:g}, but it takes a number between 0 and 1, such as 0.95.")
         if isinstance(self.maps, ExactChoice) and (self.constant or self.conjugate):
-            raise ConfigError("The exact kernel is for bundles of cuts without a bias: leave both out, or take a map.")
+            raise ConfigError(
+                "The exact kernel requires bundle directions without a bias. Leave constant and conjugate out, "
+                "or use a feature map."
+            )
         if isinstance(self.maps, ExactChoice) and not self._sampler.room(self.first_sample or 0):
             raise ConfigError(
-                f"first_sample = {self.first_sample:,}, but kernel values of so many rows do not fit: {most_rows():,} "
-                "do. Take fewer, or a map."
+                f"first_sample = {self.first_sample:,}, but memory holds the kernel values of {most_rows():,} "
+                "rows. Reduce it, or use a feature map."
             )
 
     def check(self, schema: Schema, rows: int | None) -> None:
@@ -325,14 +333,14 @@ class SubgradientSolver:
         """
         if self.loss.task != schema.task:
             raise ConfigError(
-                f"The loss {self.loss.name!r} is for a {self.loss.task} task, but {schema.target!r} makes this a "
-                f"{schema.task} task. Leave the loss to auto, or ingest with --task {self.loss.task}."
+                f"The loss {self.loss.name!r} is for {self.loss.task} tasks, but the target {schema.target!r} "
+                f"makes this a {schema.task} task. Use --loss auto, or ingest with --task {self.loss.task}."
             )
         schema.refuse_empty_classes()
         if rows is not None and self.first_sample is not None and self.first_sample > rows:
             raise ConfigError(
-                f"first_sample = {self.first_sample:,}, but there are {rows:,} training rows. Leave it out, or take "
-                "fewer."
+                f"first_sample = {self.first_sample:,}, but there are {rows:,} training rows. Leave it out, or "
+                "reduce it."
             )
 
     @one_blas_thread()  # bits depend on the number of threads
@@ -365,13 +373,13 @@ class SubgradientSolver:
         if self.constant:
             offsets = np.zeros(len(weights)) if warm.offsets is None else warm.offsets.astype(np.float64)
             weights = np.concatenate([weights, offsets[:, np.newaxis]], axis=1)
-        chosen = {"map": "kept", "map_reason": "that of the solution begun from"}
+        chosen = {"map": "kept", "map_reason": "the map of the initial solution"}
         sampler = self._sampler
         assert isinstance(sampler, Sampler), "exact kernels have no map"
         return sampler.begun(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """One iteration on the sample; once it is solved a proof over all rows, or a larger sample.
+        """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
 
         Data with more shards than before are gone on with: the point stays, and a sample of all shards is drawn.
 
@@ -391,7 +399,7 @@ class SubgradientSolver:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
             return self._witness.looked(state, execution)
-        assert state.seen is not None, "the first sample was looked at"
+        assert state.seen is not None, "the first sample has been validated"
         rows = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
         if ended:
             return self._witness.proved(state, rows or at.n_rows, execution)
@@ -416,22 +424,22 @@ class SubgradientSolver:
         return standing_of(state)
 
     def predictor(self, state: SubgradientState) -> Predictor:
-        """The map with the weights, and a bias where there is one; without a map a sum over support vectors."""
+        """Return the map with weights and bias; for an exact kernel, the expansion over support vectors."""
         return predictor_of(state, self.constant, self.precision)
 
     def chosen(self, state: SubgradientState) -> dict[str, Any]:
-        """The map's choices, the problem in words, and how large the sample came to be."""
+        """Return the map's choices, a description of the problem, and the final sample size."""
         cost = 1.0 / (self.lam * state.n_all)
         problem = {
             "lam": self.lam,
-            "lam_reason": f"weight of half the squared norm beside mean losses: C = {cost:.4g}",
+            "lam_reason": f"weight of half the squared norm against the mean loss: C = {cost:.4g}",
             **describe_loss(self.loss, state.rows.data.schema.labels),
             "bias": "regularised like a weight" if self.constant else "none",
         }
         return state.chosen | problem | sample_of(state)
 
     def certificate(self, state: SubgradientState) -> dict[str, Any]:
-        """The proof as JSON."""
+        """Return the certificate as JSON."""
         outcome = self.finished(state)
         return certificate_of(state, self.confidence, "" if outcome is None else outcome.reason)
 

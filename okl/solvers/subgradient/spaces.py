@@ -28,7 +28,7 @@ _WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begu
 
 
 def rows_of_segment(n_rows: int) -> int:
-    """Rows summed in one go: by how many there are only."""
+    """Return the number of rows in a segment, which depends on the row count only."""
     return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
@@ -46,7 +46,7 @@ def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None],
 
 
 def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
-    """Sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
+    """Return the sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
 
     n_columns : of the rows' first ones, which are those that are read
     """
@@ -118,10 +118,10 @@ class SampleSpace(Protocol):
     def n_outputs(self) -> int: ...
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients."""
+        """Return the vector with the given coefficients."""
 
     def gather(self, slopes: FloatArray) -> Vector:
         """mean_i slope_i (x) phi(x_i)."""
@@ -130,10 +130,10 @@ class SampleSpace(Protocol):
         """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of a space of the first of these rows as one of this."""
+        """Lift a vector from a space of the first rows into this space."""
 
     def first(self, n_rows: int) -> SampleSpace:
-        """The first rows alone."""
+        """Return the first rows alone."""
 
 
 # Explicit rows.
@@ -160,13 +160,16 @@ class ExplicitRows:
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or 0 in self.rows.shape:
-            raise DataError(f"Rows of shape {self.rows.shape}, but a matrix (rows, columns) with both is needed.")
+            raise DataError(
+                f"Rows have shape {self.rows.shape}. Give a matrix (rows, columns) with at least one row and one "
+                "column."
+            )
         kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
         object.__setattr__(self, "rows", as_compiled(self.rows, kept))
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return int(self.rows.shape[0])
 
     @property
@@ -176,11 +179,11 @@ class ExplicitRows:
         return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
         return self.vector(np.zeros(self.shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
+        """Return the vector with the given coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
@@ -193,11 +196,11 @@ class ExplicitRows:
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of fewer rows among these: the same."""
+        """Return the vector unchanged: columns do not depend on the rows."""
         return vector
 
     def first(self, n_rows: int) -> ExplicitRows:
-        """The first rows alone, not copied."""
+        """Return the first rows alone, not copied."""
         return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
 
 
@@ -236,7 +239,7 @@ class KernelValues:
         self._held = np.zeros((0, 0))
 
     def among(self, n_rows: int) -> FloatArray:
-        """Values of the first rows with each other, in the first columns of (n_rows, n_rows or more)."""
+        """Return kernel values among the first rows, in the first columns of (n_rows, n_rows or more)."""
         if n_rows > self.n_known:
             self._reserve(n_rows)
             for first in range(self.n_known, n_rows, _BLOCK):
@@ -248,8 +251,8 @@ class KernelValues:
     def _reserve(self, n_rows: int) -> None:
         if n_rows**2 * 8 > self.budget_bytes:
             raise ConfigError(
-                f"Kernel values of {n_rows} rows take {n_rows**2 / 2**17:.0f} MiB, but their budget is "
-                f"{self.budget_bytes / 2**20:.0f} MiB: raise memory_budget, take a larger gap, or a feature map."
+                f"The kernel values of {n_rows} rows take {n_rows**2 / 2**17:.0f} MiB, above the budget of "
+                f"{self.budget_bytes / 2**20:.0f} MiB. Raise memory_budget or gap, or use a feature map."
             )
         if n_rows > len(self._held):
             doubled = min(2 * n_rows, len(self.inputs))
@@ -261,7 +264,7 @@ class KernelValues:
     def _compute(self, first: int, last: int) -> None:
         values = self.kernel.matrix(self.inputs[first:last], self.inputs[:last]) + self.constant
         if not np.isfinite(values.sum()):
-            raise DataError("Kernel values are NaN or infinite: drop or fill such inputs, or scale them.")
+            raise DataError("The kernel values are NaN or infinite. Drop or fill such inputs, or scale them.")
         self._held[first:last, :last] = values
         self._held[:first, first:last] = values[:, :first].T
 
@@ -274,10 +277,10 @@ class KernelValues:
 
 
 def indefinite(kernel: Kernel, sign: str) -> ConfigError:
-    """The error of a kernel whose squared lengths may be negative."""
+    """Return the error of a kernel whose squared lengths may be negative."""
     return ConfigError(
-        f"The kernel {kernel.name!r} is indefinite, it has {sign}: the problem is not convex then. "
-        "Use a positive semidefinite one."
+        f"The kernel {kernel.name!r} is indefinite: it has {sign}, so the problem is not convex. Use a "
+        "positive semidefinite kernel."
     )
 
 
@@ -302,12 +305,12 @@ class KernelRows:
     n_threads: int = 1
 
     def zero(self) -> Vector:
-        """The point 0."""
+        """Return the point 0."""
         shape = (self.n_rows,) if self.n_outputs == 1 else (self.n_rows, self.n_outputs)
         return Vector(np.zeros(shape), np.zeros(shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """The vector of these coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
+        """Return the vector with the given coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
         matrix = self.values.among(self.n_rows)
         # the matrix is symmetric: rows of coefficient 0 need not be read
         sums = sum_sloped_rows(matrix, coefficients, self.n_rows, self.n_threads)
@@ -326,7 +329,7 @@ class KernelRows:
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
-        """A vector of the first of these rows, with coefficients 0 on the others."""
+        """Lift a vector of the first rows, with coefficients 0 on the others."""
         have = len(vector.coefficients)
         if have == self.n_rows:
             return vector
@@ -341,7 +344,7 @@ class KernelRows:
         return lifted
 
     def first(self, n_rows: int) -> KernelRows:
-        """The first rows alone, of the same values."""
+        """Return the first rows alone, of the same values."""
         return KernelRows(self.values, n_rows, self.n_outputs, self.n_threads)
 
 
@@ -362,11 +365,11 @@ class KernelInputs:
 
     @property
     def n_columns(self) -> int:
-        """Those of the inputs."""
+        """Return the number of columns of the inputs."""
         return self.n_inputs
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """The inputs, copied.
+        """Return the inputs, copied.
 
         Raises
         ------
@@ -409,7 +412,7 @@ class ExactChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The inputs beside the kernel, and the bandwidth with its reason."""
+        """Return the kernel with its inputs, and the chosen bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
@@ -432,10 +435,10 @@ class RowSource(Protocol):
     def n_rows(self) -> int: ...
 
     def space(self, n_rows: int) -> SampleSpace:
-        """The first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
+        """Return the space of the first rows; a larger space lifts the vectors of a smaller one."""
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last as a space of their own, with what a vector of the first rows is there."""
+        """Return rows first to last as a separate space, with scores and start of a vector of the first rows."""
 
 
 @dataclass(eq=False)
@@ -468,16 +471,16 @@ class ColumnSource:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there are to draw."""
+        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> ExplicitRows:
-        """The first rows."""
+        """Return the first rows."""
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last, and their scores."""
+        """Return rows first to last as a space, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
         return SeparateRows(space, space.scores(vector), vector)
@@ -519,16 +522,16 @@ class KernelSource:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there are to draw."""
+        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> KernelRows:
-        """The first rows."""
+        """Return the first rows."""
         self._values.among(n_rows)
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Rows from first to last in a space of their own, and their scores by the kernel across."""
+        """Return rows first to last as a separate space, and their scores from the cross kernel."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients

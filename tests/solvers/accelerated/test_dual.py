@@ -87,7 +87,7 @@ def test_constraints_that_mean_nothing_are_refused() -> None:
             NormConstrained(CSVM(), power)
     with pytest.raises(ConfigError, match="radius"):
         NormConstrained(CSVM(), 2.0, 0.0)
-    with pytest.raises(ConfigError, match="no loss of margins"):
+    with pytest.raises(ConfigError, match="cannot be combined with a bound on a norm"):
         NormConstrained(MMFDA())
     rows = two_classes(0)
     with pytest.raises(ConfigError, match="explicit rows"):

@@ -69,11 +69,11 @@ def test_sparse_rows_and_repeated_rows_make_no_difference(progress: tuple[Double
 
 def test_useless_numbers_are_refused(progress: tuple[Doubles, Doubles]) -> None:
     inputs, targets = progress
-    with pytest.raises(ConfigError, match="no regularisation"):
+    with pytest.raises(ConfigError, match="removes the regularisation"):
         RidgeRegression(np.inf)
     with pytest.raises(ConfigError, match="width"):
         InsensitiveRegression(width=-0.1)
-    with pytest.raises(DataError, match="one finite number a row"):
+    with pytest.raises(DataError, match="one finite number for each row"):
         target_rows(inputs, np.where(targets > 1, np.nan, targets))
     with pytest.raises(DataError, match="sample_weight"):
         fit_one(RidgeRegression(), target_rows(inputs, targets), METHOD, np.zeros(len(targets)))

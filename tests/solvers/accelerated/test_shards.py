@@ -201,7 +201,7 @@ def test_a_parameter_out_of_its_range_is_refused_with_the_range(data: Dataset, h
         solver("nu-svm", 1e-3, value=0.99).check(data.schema)
     with pytest.raises(ConfigError, match=r"kappa = 50 is outside \(0, [\d.]+\), the valid range"):
         solver("mm-mpm", 1e-3, value=50).start(data, here)
-    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0, .* between 0.2 and 0\.\d+"):
+    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0. .* between 0.2 and 0\.\d+"):
         last_state(solver("nu-svm", 1e-3, kernel=False, value=0.2), data, here)
     free = solver("nu-svm", 1e-3, value=None)
     state = free.start(data, here)

@@ -38,7 +38,7 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "scs", "mode": "mix"}, "mode = 'mix', but scs .* its mode is sum"),
         ({"solver": "wolfe", "bias": "errors"}, "bias = 'errors', but wolfe has none, or one that is regularised"),
         ({"solver": "scs", "loss": "absolute"}, "loss 'absolute' is for a regression task, but 'y' makes this a bin"),
-        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but cuts are made of a piecewise linear one"),
+        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but it takes a piecewise linear one"),
         ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' has no Fourier map: set map = 'exact'"),
         ({"solver": "scs", "bias": "free"}, "bias = 'free', but over shards scs has none, .* c-svm, whose own bias is"),
         ({"solver": "nu-svm", "bias": "free"}, "bias = 'free', but the bias of nu-svm is its own"),
@@ -46,7 +46,7 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "scs", "map": "exact", "frequencies": 9}, "frequencies = 9 .* with map = 'exact' there are none"),
         ({"solver": "wolfe", "map": "exact"}, "map = 'exact' was given, but wolfe does not sum over sampled rows: scs"),
         ({"solver": "fogd", "map": "exact"}, "map = 'exact' was given, but fogd does not sum over sampled rows: scs"),
-        ({"solver": "pegasos", "batch": 3}, "batch = 3, but in a stream it divides 256"),
+        ({"solver": "pegasos", "batch": 3}, "batch = 3, but it must divide 256 in a stream"),
         ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
         ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),
         (

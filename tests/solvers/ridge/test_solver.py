@@ -304,5 +304,5 @@ def _few() -> tuple[Any, NDArray[np.int64]]:
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
 def test_class_weights_that_are_no_weights_are_named(weight: float) -> None:
     rows, targets = sparse_rows()
-    with pytest.raises(ConfigError, match="weight of a class is a finite number above 0"):
+    with pytest.raises(ConfigError, match="each weight must be a finite number above 0"):
         KernelRidgeClassifier(kernel="linear", class_weight={0: weight, 1: 1.0}).fit(rows, (targets > 0).astype(int))

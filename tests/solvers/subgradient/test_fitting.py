@@ -103,7 +103,7 @@ def test_sample_of_one_label_is_drawn_on_and_says_so() -> None:
     rows, targets = problem(3000)
     targets = np.sort(targets)
     fitted = GeometricGrowth(first_sample=50).fit(in_order(rows), targets, Scs(lam=0.1, gap=1e-3))
-    assert any("one label only" in note for note in fitted.notes)
+    assert any("a single label, so the sample was enlarged" in note for note in fitted.notes)
     assert fitted.history[0].n_rows > (targets < 0).sum()
     with pytest.raises(DataError, match="labels are equal"):
         GeometricGrowth().fit(in_order(rows), np.ones(3000), Scs())
@@ -115,13 +115,13 @@ def test_fewer_rows_than_the_first_sample_are_all_taken() -> None:
     rows, targets = problem(80)
     fitted = GeometricGrowth(first_sample=1000).fit(in_order(rows), targets, Scs(lam=0.1, gap=1e-6))
     assert fitted.n_rows == 80
-    assert any("has them all" in note for note in fitted.notes)
+    assert any("it has all of them" in note for note in fitted.notes)
 
 
 def test_gap_that_rows_cannot_certify_is_noted() -> None:
     rows, targets = problem(80)
     fitted = GeometricGrowth().fit(in_order(rows), targets, Scs(lam=0.1, gap=1e-18))
-    assert any("cannot certify" in note for note in fitted.notes)
+    assert any("cannot be certified" in note for note in fitted.notes)
 
 
 @pytest.mark.parametrize("exact_kernel", [True, False])
@@ -163,7 +163,7 @@ def test_bounds_of_a_growing_sample_hold_on_each_of_its_sizes() -> None:
 
 def test_growth_of_the_paper_refuses_a_bundle_and_wrong_numbers() -> None:
     rows, targets = problem(100)
-    with pytest.raises(ConfigError, match="cuts of a bundle"):
+    with pytest.raises(ConfigError, match="the cuts of a bundle are valid on one sample only"):
         PaperGrowth().fit(in_order(rows), targets, Scs())
     for wrong in ({"eta_1": 1.0}, {"gamma": 1.0}, {"delta_parts": (0.1, 0.2, 1.0)}, {"step_rows": 0}, {"eta_2": 0.0}):
         with pytest.raises(ConfigError):

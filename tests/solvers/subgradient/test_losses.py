@@ -95,8 +95,8 @@ def test_shards_reach_the_weighted_optimum(task: Any, weights: tuple[float, ...]
 def test_weights_of_one_leave_the_loss_alone_and_wrong_ones_are_refused() -> None:
     assert weigh(Hinge(), (1.0, 1.0)) == Hinge() == weigh(Hinge(), None)
     wrong: tuple[tuple[PiecewiseLinear, tuple[float, ...], str], ...] = (
-        (Insensitive(), (1.0, 2.0), "of numbers"),
-        (Hinge(), (1.0, 2.0, 3.0), "one a class"),
+        (Insensitive(), (1.0, 2.0), "is for regression, which has no class weights"),
+        (Hinge(), (1.0, 2.0, 3.0), "requires one for each class"),
         (Hinge(), (1.0, 0.0), "above 0"),
     )
     for loss, weights, words in wrong:

@@ -188,7 +188,7 @@ def test_shards_that_arrive_are_gone_on_with(data: dict[Task, Dataset], here: Ex
     assert learning.certificate(state)["gap"] <= 1e-3
     assert learning.certificate(state)["objective"] == pytest.approx(learning.certificate(fresh)["objective"], abs=1e-3)
     assert state.descent.iterations - first < fresh.descent.iterations
-    with pytest.raises(DataError, match=r"does not begin with the shards"):
+    with pytest.raises(DataError, match=r"does not start with the shards"):
         learning.advance(state, replace(whole, shards=train[1:], sha256="others"), here)
 
 
@@ -196,7 +196,7 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
     data = sharded(tmp_path)
     learners = (solver(first_sample=2, seed=seed, gap=0.05) for seed in range(20))
     learning, state = next(pair for one in learners if (pair := (one, one.start(data, here)))[1].one_class)
-    assert "one label" in learning.chosen(state)["one_class_samples_reason"]
+    assert "a single label" in learning.chosen(state)["one_class_samples_reason"]
     assert state.samples[0] == state.descent.n_rows > 2
     assert learning.finished(last_state(learning, data, here)) is not None
 
@@ -206,7 +206,7 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
     [
         ({"lam": 0.0}, "lam = 0.0, but it takes a finite number above 0"),
         ({"gap": -1.0}, "gap = -1.0, but it takes"),
-        ({"confidence": 1.0}, "confidence = 1, but it takes a probability"),
+        ({"confidence": 1.0}, "confidence = 1, but it takes a number between 0 and 1"),
         ({"first_sample": 5000}, "first_sample = 5,000, but there are 2,600 training rows"),
         ({"loss": make_piecewise("absolute")}, "'absolute' is for a regression task, but 'y' makes this a binary"),
     ],
@@ -225,7 +225,7 @@ def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
     outcome = learning.finished(last_state(learning, data["binary"], here))
     assert outcome is not None
     assert outcome.kind == "out of budget"
-    assert "float64 tells no smaller one" in outcome.reason
+    assert "float64 cannot resolve a smaller gap" in outcome.reason
     brief = solver(gap=1e-3, max_iterations=5)
     outcome = brief.finished(last_state(brief, data["binary"], here))
     assert outcome is not None

@@ -60,7 +60,7 @@ def is_model(name: str) -> bool:
 
 
 def model_class(name: str) -> type[Classifier]:
-    """The class of a model, or ConfigError for a name that is none."""
+    """Return the class of a model; raise ConfigError for an unknown name."""
     if name in _MODELS:
         return _MODELS[name]
     declared = plugins.find("solver", name)
@@ -72,7 +72,7 @@ def model_class(name: str) -> type[Classifier]:
 
 
 def parameter_of(name: str) -> ParameterName:
-    """Name of the one parameter that a model takes: "C", "nu" or "kappa"."""
+    """Return the name of the one parameter that a model takes: "C", "nu" or "kappa"."""
     return model_class(name).PARAMETER
 
 
@@ -94,7 +94,7 @@ def make_model(
     kappa: float | None = None,
     fit_intercept: bool = True,
 ) -> Classifier:
-    """The model of a name.
+    """Return the model of a name.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def make_model(
     for parameter, value in given.items():
         if parameter != own and value is not None:
             raise ConfigError(
-                f"{parameter} = {value!r} came for the model {name!r}, which takes {own}: give that instead."
+                f"{parameter} = {value!r} was given, but the model {name!r} takes {own}. Set {own} instead."
             )
     return model_class(name).of(given[own], fit_intercept)
 
@@ -119,7 +119,7 @@ def make_model(
 def valid_range(
     name: str, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
 ) -> tuple[float, float]:
-    """The valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
+    """Return the valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
 
     Parameters
     ----------

@@ -84,11 +84,11 @@ class DWD(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Any nu above 0."""
+        """Return any nu above 0."""
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = weights_of(rows, sample_weight)
         steepest = 1.0 / (float(weights.sum()) * self.nu)
         separable, region = self._parts(rows, weights, steepest * weights)

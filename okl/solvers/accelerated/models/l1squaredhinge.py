@@ -68,9 +68,9 @@ class L1SquaredHinge(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Any C above 0."""
+        """Return any C above 0."""
         return 0.0, math.inf
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
-        """The problem on rows, each weighing sample_weight (m,) or 1."""
+        """Return the problem on rows with sample_weight (m,), or 1."""
         return SparseProblem(rows, _SquaredHinge(), self.C * weights_of(rows, sample_weight), curvature=2.0)

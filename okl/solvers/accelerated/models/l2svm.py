@@ -62,11 +62,11 @@ class L2SVM(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Any C above 0."""
+        """Return any C above 0."""
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = self.C * weights_of(rows, sample_weight)
         counted = weights > 0.0
         curvatures = np.divide(0.5, weights, out=np.zeros(rows.n_points), where=counted)

@@ -80,11 +80,11 @@ class LogisticRegression(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Any C above 0."""
+        """Return any C above 0."""
         return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         upper = self.C * weights_of(rows, sample_weight)
         separable, region, first = self._parts(rows, upper)
         return DualProblem(

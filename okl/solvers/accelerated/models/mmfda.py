@@ -54,11 +54,14 @@ class MMFDA(Classifier):
         return 0.0, fda_kappa_max(class_moments(rows, sample_weight))
 
     def problem(self, rows: DenseRows, sample_weight: FloatArray | None = None) -> MinimaxProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1; ConfigError where kappa is not below kappa_max."""
+        """Return the dual on rows with sample_weight (m,), or 1.
+
+        ConfigError where kappa is not below kappa_max.
+        """
         return self.problem_of(class_moments(rows, sample_weight))
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
-        """The same of the classes' moments."""
+        """Return the same problem from the moments of the classes."""
         moments = moments.mended()
         largest = fda_kappa_max(moments)
         if self.kappa >= largest:

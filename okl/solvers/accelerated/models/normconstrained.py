@@ -59,15 +59,15 @@ class NormConstrained:
             raise ConfigError(f"power = {self.power!r}, but it takes a finite number above 1.")
         if not (self.model.TAKES_KERNEL and self.model.HAS_OWN_BIAS):
             raise ConfigError(
-                f"The model {self.model.NAME!r} has no loss of margins to constrain: take c-svm, l2-svm, logistic, "
-                "nu-svm or dwd."
+                f"The model {self.model.NAME!r} cannot be combined with a bound on a norm. Use c-svm, l2-svm, "
+                "logistic, nu-svm or dwd."
             )
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> NormBallProblem:
-        """The dual on rows, explicit, each weighing sample_weight (m,) or 1."""
+        """Return the dual on explicit rows with sample_weight (m,), or 1."""
         if not isinstance(rows, (DenseRows, SparseRows)):
             raise ConfigError(
-                "A bound on a norm of the weights takes explicit rows: map the inputs, or drop the kernel."
+                "A bound on a norm of the weights requires explicit rows. Use a feature map, or the linear kernel."
             )
         own = self.model.problem(rows, sample_weight)
         assert isinstance(own, DualProblem)

@@ -27,7 +27,7 @@ from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, Linear, R
 
 
 def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_intercept: bool = True) -> float:
-    """The nu at and below which the reduced convex hulls of the classes meet, so that w = 0 is best.
+    """Return the largest nu at which the reduced convex hulls of the classes intersect, so that w = 0 is optimal.
 
     With t_i = weight_i / sum of weights, (14) has a dual point with A a = 0 if and only if nu is not above
 
@@ -65,12 +65,12 @@ def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_inter
         -np.ones(rows.n_points), A_eq=equations, b_eq=np.zeros(equations.shape[0]), bounds=bounds, method="highs"
     )
     if found.status != 0:
-        raise ConfigError(f"nu_min was not found: {found.message} Scale the columns, or choose a nu by trial.")
+        raise ConfigError(f"nu_min could not be computed: {found.message} Scale the columns, or set nu by trial.")
     return min(1.0, max(0.0, -float(found.fun) * scale))
 
 
 def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_array:
-    """A, and the signs below it with a bias; no entry of a row is larger than 1."""
+    """Return the matrix of the equality constraints, scaled to entries of at most 1."""
     signed = sparse.csr_array(rows.rows, dtype=np.float64).multiply(rows.signs[:, np.newaxis])
     columns = sparse.csc_array(signed)
     largest: NDArray[np.float64] = np.asarray(np.abs(columns).max(axis=0).todense(), dtype=np.float64).ravel()
@@ -106,7 +106,7 @@ class _TailMean:
 
 
 def _quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
-    """The smallest value at which the weights of the values up to it reach the total."""
+    """Return the smallest value at which the weights of the values up to it reach the total."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     # a total that the weights reach but for rounding is the last value's
@@ -161,12 +161,12 @@ class NuSVM(Classifier):
         low, high = self.valid_range(rows, sample_weight, self.fit_intercept)
         if self.nu <= low:
             raise ConfigError(
-                f"nu = {self.nu} is outside ({low:.6g}, {high:.6g}], the valid range for these rows: at {low:.6g} and "
-                "below, the best weights are all 0."
+                f"nu = {self.nu} is outside ({low:.6g}, {high:.6g}], the valid range for these rows: at {low:.6g} "
+                "and below, the optimal weights are all 0."
             )
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1, or ConfigError where nu is above nu_max."""
+        """Return the dual on rows with sample_weight (m,), or 1; raise ConfigError where nu is above nu_max."""
         weights = weights_of(rows, sample_weight)
         share = weights / weights.sum()
         largest = nu_max(rows.signs, weights) if self.fit_intercept else 1.0

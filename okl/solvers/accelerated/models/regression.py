@@ -50,7 +50,7 @@ class InsensitiveRegression:
             raise ConfigError(f"width = {self.width!r}, but it takes a finite number of at least 0.")
 
     def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = self.C * residual_weights(rows, sample_weight)
         return DualProblem(
             rows=rows,
@@ -88,7 +88,7 @@ class RidgeRegression:
         check_cost(self.C)
 
     def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
-        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = self.C * residual_weights(rows, sample_weight)
         counted = weights > 0.0
         curvatures = np.divide(0.5, weights, out=np.zeros(rows.n_points), where=counted)
