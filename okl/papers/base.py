@@ -8,11 +8,10 @@ import json
 import math
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, lru_cache, partial
 from importlib import resources
 from itertools import cycle
 from pathlib import Path
@@ -161,14 +160,18 @@ Record = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class PrintedCell:
-    """Number of a table as printed; mean and sd as fractions or in the unit of the metric, sd None if not printed."""
+class Quantity:
+    """Reported metric of a case, with the printed numbers.
 
-    dataset: str
-    algorithm: str
+    tolerance : None to report without a verdict; more : further printed numbers by name
+    """
+
     metric: str
-    mean: float
-    sd: float | None
+    paper_mean: float | None = None
+    paper_sd: float | None = None
+    paper_seconds: float | None = None
+    tolerance: Tolerance | None = None
+    more: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @cache
@@ -183,22 +186,20 @@ def printed_number(record: Record, name: str) -> float | None:
     return float(record[name]) if record.get(name) else None
 
 
-def read_printed(package: str, file: str) -> tuple[PrintedCell, ...]:
-    """Return the cells of a file with the columns dataset, algorithm, metric, mean and std that have a mean."""
-    return tuple(
-        PrintedCell(r["dataset"], r["algorithm"], r["metric"], float(r["mean"]), printed_number(r, "std"))
+def read_printed(package: str, file: str) -> dict[tuple[str, str, str], Quantity]:
+    """Return the printed numbers of a file by its columns dataset, algorithm and metric; without a mean: left out."""
+    return {
+        (r["dataset"], r["algorithm"], r["metric"]): Quantity(r["metric"], float(r["mean"]), printed_number(r, "std"))
         for r in read_records(package, file)
         if r["mean"]
-    )
+    }
 
 
 # Data folders.
 
 OrderSource = Literal["authors", "seeded"]
 NOT_INPUTS = ("y", "split")
-CACHED_SELECTIONS = 2
-_cached: OrderedDict[tuple[str, int, Selection, str], Rows] = OrderedDict()
-_cache_lock = Lock()
+_read_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,8 @@ class DataFolder:
     """A folder of NAME.parquet (float columns, label y, optional text column split) and perms/NAME_perms.parquet."""
 
     path: str
+    _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
         return Path(self.path) / f"{name}.parquet"
@@ -278,14 +281,8 @@ class DataFolder:
         path = self.file(selection.name)
         if not path.is_file():
             raise DataError(f"{path} does not exist. Add the data set, or leave it out of --datasets.")
-        key = (str(path), path.stat().st_mtime_ns, selection, precision)
-        with _cache_lock:  # two threads that need the same rows read them once
-            if key not in _cached:
-                _cached[key] = _read(path, selection, precision)
-            _cached.move_to_end(key)
-            while len(_cached) > CACHED_SELECTIONS:
-                _cached.popitem(last=False)
-            return _cached[key]
+        with _read_lock:  # two threads that need the same rows read them once
+            return _read(path, path.stat().st_mtime_ns, selection, precision)
 
     def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
         """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
@@ -310,14 +307,6 @@ class DataFolder:
             raise DataError(f"{path}, column {column}: not an order of the {n_rows:,} rows. Use --orders seeded.")
         return order
 
-    @cached_property
-    def _digests(self) -> dict[str, str]:
-        return {}
-
-    @cached_property
-    def _counts(self) -> dict[tuple[str, str], int]:
-        return {}
-
 
 @contextmanager
 def _readable(path: Path) -> Iterator[Path]:
@@ -330,7 +319,8 @@ def _readable(path: Path) -> Iterator[Path]:
         raise DataError(f"{path} cannot be read as a data set ({error}). Create it again.") from None
 
 
-def _read(path: Path, selection: Selection, precision: Precision) -> Rows:
+@lru_cache(maxsize=2)
+def _read(path: Path, _modified: int, selection: Selection, precision: Precision) -> Rows:
     with _readable(path):
         table = pq.read_table(path)
         names = [name for name in table.column_names if name not in NOT_INPUTS]
@@ -491,26 +481,11 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """Reported metric of a case, with the printed numbers.
-
-    tolerance : None to report without a verdict; more : further printed numbers by name
-    """
-
-    metric: str
-    paper_mean: float | None = None
-    paper_sd: float | None = None
-    paper_seconds: float | None = None
-    tolerance: Tolerance | None = None
-    more: Mapping[str, float | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Case:
     """One algorithm on one data set, at one point of a study.
 
     dataset, algorithm : names as printed; quantities : what is reported, a cell each
-    file : NAME of NAME.parquet, "" if no file is read
+    file : NAME of NAME.parquet, "" if no file is read; paper_rows : rows of the data set in the paper
     parameters : of the experiment; point : position in a study
     """
 
@@ -518,6 +493,7 @@ class Case:
     algorithm: str
     quantities: tuple[Quantity, ...]
     file: str = ""
+    paper_rows: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     point: Mapping[str, float] = field(default_factory=dict)
 
@@ -532,6 +508,8 @@ class Case:
 
 class Experiment:
     """How the cases of a table are run; one subclass for each kind of experiment."""
+
+    picture_title: str = "{}"  # format of the titles of pictures
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         """Return status and note of a case that cannot be run, else None."""
@@ -555,8 +533,8 @@ class Experiment:
         """Return the cell of a quantity from the outcomes."""
         raise NotImplementedError
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        """Return a flat row on the data set of a case: rows, stand-in, constant predictor, linear model."""
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return facts on the data set of a case that can be run: rows, stand-in, constant predictor, linear model."""
         raise NotImplementedError
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
@@ -566,9 +544,6 @@ class Experiment:
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         """Return the panels of a picture; none to draw nothing."""
         return []
-
-    def picture_title(self, title: str) -> str:
-        return title
 
 
 @dataclass(frozen=True)
@@ -634,9 +609,12 @@ class Table:
 
     def dataset_rows(self, request: Request) -> list[dict[str, Any]]:
         """Return a flat row for each requested data set."""
-        first = {case.dataset: case for case in reversed(self.requested(request))}
-        names = [name for name in request.datasets if name in first]
-        return [{"dataset": name} | self.experiment.dataset_row(request, first[name]) for name in names]
+        rows = {
+            case.dataset: {"dataset": case.dataset, "paper_rows": case.paper_rows} for case in self.requested(request)
+        }
+        for case in {case.dataset: case for case in reversed(self.runnable(request))}.values():
+            rows[case.dataset] |= {"read": case.dataset} | self.experiment.dataset_facts(request, case)
+        return list(rows.values())
 
     def curves(self, request: Request) -> dict[str, Any]:
         """Return the data of the pictures as JSON."""
@@ -644,8 +622,8 @@ class Table:
 
     def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
         drawn = {title: self.experiment.panels(title, lines) for title, lines in curves.items()}
-        title_of = self.experiment.picture_title
-        return [Picture(title_of(title), partial(draw_panels, panels)) for title, panels in drawn.items() if panels]
+        form = self.experiment.picture_title
+        return [Picture(form.format(name), partial(draw_panels, panels)) for name, panels in drawn.items() if panels]
 
 
 def _unique(items: Iterable[WorkItem]) -> list[WorkItem]:
@@ -711,6 +689,23 @@ def draw_panels(panels: Sequence[Panel], theme: Theme) -> bytes:
     return png(figure)
 
 
+def as_points(lines: Lines) -> dict[str, Points]:
+    """Return lines as arrays."""
+    return {name: np.array(values, dtype=np.float64) for name, values in lines.items()}
+
+
+def study_curves(cells: Iterable[TableCell], names: Callable[[TableCell], tuple[str, str]]) -> dict[str, Any]:
+    """Return for each picture and line the points [size, mean, seconds]; names : picture and line of a cell."""
+    curves: dict[str, Any] = {}
+    for cell in cells:
+        if cell.mean is not None:
+            picture, line = names(cell)
+            for size, value in cell.point.items():
+                lines = curves.setdefault(f"{picture}, {size}", {})
+                lines.setdefault(line, []).append([value, cell.mean, cell.seconds])
+    return curves
+
+
 def error_panels(title: str, x: str, metric: str, lines: Lines) -> list[Panel]:
     """Return panels of error and training seconds against x.
 
@@ -718,7 +713,7 @@ def error_panels(title: str, x: str, metric: str, lines: Lines) -> list[Panel]:
     ----------
     lines : for each name points [x, error, seconds] and, optionally, the constant predictor's error
     """
-    points = {name: np.array(values, dtype=np.float64) for name, values in lines.items()}
+    points = as_points(lines)
     errors = {name: values[:, :2] for name, values in points.items()}
     for values in points.values():
         if values.shape[1] > 3:

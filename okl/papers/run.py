@@ -199,7 +199,7 @@ class ReproductionRun:
         self._running()
         files = self.table.files
         missing = [name for name in self.request.datasets if files[name] and not data.has(files[name])]
-        return {"run": str(self._folder.folder), "data_sets_not_there": missing}
+        return {"run": str(self._folder.folder), "missing_datasets": missing}
 
     def choose(self) -> dict[str, Any]:
         """Try the candidates of every setting that has several."""

@@ -29,8 +29,7 @@ class ReproduceSettings(BaseModel):
         "yi2021-olp or -oqp"
     )
     data: str = Field(
-        "",
-        description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021",
+        "", description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021"
     )
     datasets: Names = Field((), description="data sets, comma-separated; default: all of the table")
     algorithms: Names = Field((), description="algorithms, comma-separated; default: all of the table")

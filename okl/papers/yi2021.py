@@ -27,6 +27,7 @@ from okl.papers.base import (
     Table,
     TableCell,
     WorkItem,
+    as_points,
 )
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
@@ -229,16 +230,16 @@ SHORT_EXPERIMENTS = 100  # at these horizons, at most
 REFERENCE = "Algorithm 1"
 
 
+@dataclass(frozen=True)
 class SimulationExperiment(Experiment):
     """Cumulative loss and violation for each first point and algorithm; the verdict is that of the paper's claims.
 
     quadratic : section 4.2 or 4.1; claims : statements of the paper on the means
     """
 
-    def __init__(self, title: str, quadratic: bool, claims: tuple[Claim, ...]) -> None:
-        self.title = title
-        self.quadratic = quadratic
-        self.claims = claims
+    quadratic: bool
+    claims: tuple[Claim, ...]
+    picture_title: str
 
     def items(self, request: Request, case: Case) -> list[WorkItem]:
         return [item for horizon in (*HORIZONS, ROUNDS) for item in self._blocks(request, case.dataset, horizon)]
@@ -258,13 +259,13 @@ class SimulationExperiment(Experiment):
         claims = [c.holds(means) for c in self._claims(metric, means) if name in c.names]
         return replace(cell, verdict=("within" if all(claims) else "worse") if claims else None)
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         claims = []
         for claim in self.claims:
             means = self._means(request, case.dataset, claim.metric)
             if claim in self._claims(claim.metric, means):
                 claims.append({**asdict(claim), "holds": claim.holds(means)})
-        return {"read": case.dataset, "rows": ROUNDS * request.repeats, "orders_of_means": claims}
+        return {"rows": ROUNDS * request.repeats, "claims": claims}
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
         """Return for each first point and algorithm the points [round, mean loss, its error, mean violation, error]."""
@@ -273,11 +274,8 @@ class SimulationExperiment(Experiment):
             for start in request.datasets
         }
 
-    def picture_title(self, title: str) -> str:
-        return f"{self.title}, {title}"
-
     def panels(self, title: str, lines: Lines) -> list[Panel]:
-        points = {name: np.array(values, dtype=np.float64) for name, values in lines.items()}
+        points = as_points(lines)
         bands = [  # of two standard errors about the means
             {name: values[:, [0, column, column + 1]] * (1.0, 1.0, 2.0) for name, values in points.items()}
             for column in (1, 3)
@@ -344,7 +342,7 @@ def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], re
     )
     rule = "the paper's statements on which mean is smaller hold for the means of all experiments"
     code = ("compiled", "solvers.oco", "papers.yi2021")
-    experiment = SimulationExperiment(title, quadratic, claims)
+    experiment = SimulationExperiment(quadratic, claims, f"{title}, {{}}")
     return Table(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)
 
 

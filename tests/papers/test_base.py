@@ -178,7 +178,7 @@ def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
 
 # Outcomes are files: whole or not there, and never taken for those of anything else.
 
-TRAINING = Training(Selection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320, "seeded")
+TRAINING = Training(Selection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320)
 ITEM = TRAINING.item("german")
 
 

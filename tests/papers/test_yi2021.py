@@ -47,7 +47,7 @@ def test_quadratic_programming_separates_violations_and_shows_the_reading(tmp_pa
     loss, violation = means_of(result, "cumulative_loss"), means_of(result, "cumulative_violation")
     assert loss["Algorithm 1"] < loss["Jenatton"]
     assert 10.0 * violation["Algorithm 1"] < violation["Yuan & Lamperski"] < violation["Jenatton"]
-    claims = result["datasets"][0]["orders_of_means"]
+    claims = result["datasets"][0]["claims"]
     assert {claim["lower"] for claim in claims} == {"Algorithm 1", "Yuan & Lamperski"}
     assert "theta_t = 2 eta_t" in " ".join(result["remarks"])
 

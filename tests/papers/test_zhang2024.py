@@ -115,7 +115,7 @@ def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: P
     )
     run = ReproductionRun(settings)
     try:
-        assert run.plan()["data_sets_not_there"] == ["skin-nonskin"]
+        assert run.plan()["missing_datasets"] == ["skin-nonskin"]
     finally:
         run.close()
 

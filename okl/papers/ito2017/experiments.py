@@ -6,8 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial, reduce
 from itertools import pairwise
 from statistics import fmean
@@ -32,13 +31,7 @@ from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
 from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
-from okl.solvers.accelerated.problem import (
-    ClassMoments,
-    Moments,
-    class_moments,
-    error_minimising_bias,
-    moments_of,
-)
+from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_truncated_simplex_pair
 
 # Data sets.
@@ -207,43 +200,36 @@ def compile_parts(problem: CompositeProblem) -> None:
     METHOD.advance(METHOD.start(problem), problem)
 
 
-@dataclass(eq=False)
+# method of a problem: its part, and whether it counts as an evaluation; as in the paper's breakdown, an image is part
+# of a function value and a pull part of a gradient
+MEASURED_PARTS = {
+    "pull": ("gradient", 0), "gradient": ("gradient", 1), "image": ("function", 0), "smooth": ("function", 1),
+    "prox": ("projection", 1),
+}  # fmt: skip
+
+
 class Stopwatch:
-    """A problem that counts and times its evaluations: gradients, function values, projections.
+    """A problem that counts and times its evaluations: gradients, function values, projections."""
 
-    An image is part of a function value, a pull part of a gradient, as in the paper's breakdown.
-    """
-
-    problem: CompositeProblem
-    seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(("gradient", "function", "projection"), 0.0)
-    )
-    evaluations: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("gradient", "function", "projection"), 0)
-    )
+    def __init__(self, problem: CompositeProblem) -> None:
+        self.problem = problem
+        self.seconds = {part: 0.0 for part, _ in MEASURED_PARTS.values()}
+        self.evaluations = {part: 0 for part, _ in MEASURED_PARTS.values()}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.problem, name)
+        method = getattr(self.problem, name)
+        if name not in MEASURED_PARTS:
+            return method
+        part, count = MEASURED_PARTS[name]
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        with self._timed("gradient", 0):
-            self.problem.pull(out, image)
+        def timed(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            value = method(*arguments)
+            self.seconds[part] += time.perf_counter() - started
+            self.evaluations[part] += count
+            return value
 
-    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        with self._timed("gradient"):
-            self.problem.gradient(out, point, image, pulled)
-
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        with self._timed("function", 0):
-            self.problem.image(out, point)
-
-    def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        with self._timed("function"):
-            return self.problem.smooth(point, image)
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        with self._timed("projection"):
-            self.problem.prox(out, point, lipschitz)
+        return timed
 
     def sweep(self, *_: object) -> None:
         """Return None: a step in a single read of the data cannot be split into its parts."""
@@ -251,13 +237,6 @@ class Stopwatch:
     def at_level(self, level: int) -> CompositeProblem:
         """Return self: the measured problems are not smoothed."""
         return cast(CompositeProblem, self)
-
-    @contextmanager
-    def _timed(self, part: str, count: int = 1) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds[part] += time.perf_counter() - started
-        self.evaluations[part] += count
 
 
 def fit_liblinear(model: str, rows: Rows, C: float) -> tuple[NDArray[np.float64], float]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from okl.papers.base import (
     NOT_MEASURED,
@@ -23,8 +21,10 @@ from okl.papers.base import (
     TableCell,
     Tolerance,
     WorkItem,
+    as_points,
     printed_number,
     read_records,
+    study_curves,
 )
 from okl.papers.ito2017.experiments import (
     FOLD_ROWS,
@@ -36,7 +36,6 @@ from okl.papers.ito2017.experiments import (
     PACKAGE,
     RESIDUAL,
     SEARCHES,
-    ItoDataset,
     dataset_item,
     ito_datasets,
     synthetic_item,
@@ -54,6 +53,7 @@ DATA_REMARK = "Artificial data are drawn as in section 5, with our own seeds: th
 DIGITS_RULE = "equal to the paper's in the three digits that it prints; only properties of the data are compared"
 
 
+@dataclass(frozen=True)
 class MeasuredExperiment(Experiment):
     """Means of measured quantities over the repeats of a work item.
 
@@ -62,9 +62,8 @@ class MeasuredExperiment(Experiment):
     curve : metric of the pictures of a study, "" for none; more : further metrics of each cell
     """
 
-    def __init__(self, curve: str = "", more: tuple[str, ...] = ()) -> None:
-        self.curve = curve
-        self.more = more
+    curve: str = ""
+    more: tuple[str, ...] = ()
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         missing = super().unavailable(request, case)
@@ -93,28 +92,16 @@ class MeasuredExperiment(Experiment):
         seconds = [outcome["seconds"] for outcome in outcomes]
         return replace(cell, more=more).measured([float(value) for value in values], seconds, quantity.tolerance)
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        dataset = ito_datasets().get(case.dataset)
-        if dataset is None:
-            return {"paper_rows": None, "read": case.dataset}
-        row: dict[str, Any] = {"paper_rows": dataset.paper_rows}
-        return row | (
-            {"read": case.dataset, "rows": dataset.n_rows(request.data)} if request.data.has(case.file) else {}
-        )
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        return {"rows": ito_datasets()[case.dataset].n_rows(request.data)} if case.file else {}
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
-        """Return for each data set and size the points [size, value, seconds] of each algorithm."""
-        curves: dict[str, Any] = {}
-        for cell in table.cells(request) if self.curve else ():
-            if cell.metric == self.curve and cell.mean is not None:
-                for size, value in cell.point.items():
-                    lines = curves.setdefault(f"{cell.dataset}, {size}", {})
-                    lines.setdefault(cell.algorithm, []).append([value, cell.mean, cell.seconds])
-        return curves
+        cells = [cell for cell in table.cells(request) if cell.metric == self.curve] if self.curve else []
+        return study_curves(cells, lambda cell: (cell.dataset, cell.algorithm))
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         dataset, _, size = title.rpartition(", ")
-        points = {name: np.array(values, dtype=np.float64) for name, values in lines.items()}
+        points = as_points(lines)
         return [
             Panel(name, size, {line: values[:, [0, column]] for line, values in points.items()}, "log", "log")
             for column, name in ((1, f"{dataset}: {metric_name(self.curve)}"), (2, "seconds"))
@@ -155,8 +142,10 @@ def _case(
     record: Record, algorithm: str, quantities: tuple[Quantity, ...], point: Mapping[str, float], **parameters: Any
 ) -> Case:
     name = record["data"]
-    dataset: ItoDataset | None = ito_datasets().get(name)
-    return Case(name, algorithm, quantities, dataset.file if dataset else "", parameters, point)
+    file, paper_rows = (
+        (ito_datasets()[name].file, ito_datasets()[name].paper_rows) if name != ARTIFICIAL else ("", None)
+    )
+    return Case(name, algorithm, quantities, file, paper_rows, parameters, point)
 
 
 def _fapg_records(number: int) -> list[Record]:
@@ -346,13 +335,9 @@ class AccuracyExperiment(Experiment):
         cell = cell.with_baselines(outcomes[0]["constant"], None)
         return replace(cell, verdict=None) if case.dataset in DOUBTFUL else cell
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        dataset = ito_datasets()[case.dataset]
-        row: dict[str, Any] = {"paper_rows": dataset.paper_rows}
-        if request.data.has(case.file):
-            outcome = request.outcomes_of(self.items(request, case))[0]
-            row |= {"read": case.dataset, "rows": dataset.n_rows(request.data), "constant": outcome["constant"]}
-        return row
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        outcome = request.outcomes_of(self.items(request, case))[0]
+        return {"rows": ito_datasets()[case.dataset].n_rows(request.data), "constant": outcome["constant"]}
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
         """Return for each data set, model and bias the mean accuracy over the grid."""
@@ -387,8 +372,7 @@ def _accuracy_table() -> Table:
             r = printed[name, model]
             more = {f"paper_{r['parameter_name']}": printed_number(r, "parameter")}
             quantity = Quantity("accuracy", printed_number(r, "accuracy"), tolerance=tolerance, more=more)
-            parameter = {"name": r["parameter_name"]}
-            cases.append(Case(name, model, (quantity,), ito_datasets()[name].file, parameter))
+            cases.append(_case(r, model, (quantity,), {}, name=r["parameter_name"]))
     grids = "; ".join(f"{name} {grid.describe()}" for name, grid in GRIDS.items())
     remarks = (
         f"Mean and standard deviation over seeds of {FOLDS} folds; as in the paper, the value of the grid is that of "

@@ -39,6 +39,7 @@ from okl.papers.base import (
     error_panels,
     read_printed,
     read_records,
+    study_curves,
 )
 from okl.papers.lu2016.algorithms import (
     ALGORITHMS,
@@ -65,15 +66,16 @@ EXTRA_ORDER = 1000  # seed of the order on which settings are chosen; reported o
 # Online learning: an algorithm learns every row once, in one order.
 
 WARM_UP_ROWS = 1024
+NO_POINT: Mapping[str, float] = {}
 _warm: set[tuple[object, ...]] = set()
 _warm_lock = Lock()
 
 
 @dataclass(frozen=True)
-class Training:
-    """One pass of an algorithm over the first n_rows rows of an order; the work of an item.
+class LuWork:
+    """Training of an algorithm; the work of an item.
 
-    order : number of the order and seed of all that the learner draws; source : of the order
+    order : number of the order and seed of all that the learner draws; n_rows : training rows
     """
 
     selection: Selection
@@ -82,8 +84,28 @@ class Training:
     sizes: Sizes
     order: int
     n_rows: int
-    source: OrderSource = "seeded"
     precision: Precision = "float32"
+
+    def _item(self, names: Sequence[str], point: Mapping[str, float], cost: float, **described: Any) -> WorkItem:
+        """Return the item; names and numbers make its name, cost is that of one row."""
+        numbers = [*point.items(), *sorted(self.setting.items())]
+        sizes = [self.sizes.budget, self.sizes.n_frequencies, self.sizes.rank]
+        described |= {"algorithm": self.algorithm, "setting": dict(self.setting), "sizes": sizes}
+        return WorkItem(
+            "--".join([names[0], self.algorithm, *names[1:], *(f"{name}={value:g}" for name, value in numbers)]),
+            self.selection.name,
+            self.n_rows,
+            self.n_rows * cost,
+            {**described, "precision": self.precision},
+            self,  # type: ignore[arg-type]  # subclasses are callable
+        )
+
+
+@dataclass(frozen=True)
+class Training(LuWork):
+    """One pass of an algorithm over the first n_rows rows of an order; source : of the order."""
+
+    source: OrderSource = "seeded"
 
     def __call__(self, folder: DataFolder, check: Check) -> Outcome:
         """Train; "error" is None where the learner diverged."""
@@ -95,25 +117,15 @@ class Training:
         except DivergedError as error:
             return {"error": None, "diverged": str(error)}
 
-    def item(self, dataset: str, point: Mapping[str, float] | None = None) -> WorkItem:
+    def item(self, dataset: str, point: Mapping[str, float] = NO_POINT) -> WorkItem:
         """Return the item, with the name of the data set in the paper and the position in a study."""
-        order = "extra" if self.order == EXTRA_ORDER else f"order{self.order}"
-        numbers = [*(point or {}).items(), *sorted(self.setting.items())]
         chosen = self.selection
-        return WorkItem(
-            "--".join([dataset, self.algorithm, order, *(f"{name}={value:g}" for name, value in numbers)]),
-            chosen.name,
-            self.n_rows,
-            self.n_rows * ALGORITHMS[self.algorithm].cost(self.sizes, self.n_rows),
-            {
-                "selection": [chosen.name, chosen.task, chosen.split, chosen.minmax],
-                "algorithm": self.algorithm,
-                "setting": dict(self.setting),
-                "sizes": [self.sizes.budget, self.sizes.n_frequencies, self.sizes.rank],
-                "order": [self.order, self.n_rows, self.source],
-                "precision": self.precision,
-            },
-            self,
+        return self._item(
+            [dataset, "extra" if self.order == EXTRA_ORDER else f"order{self.order}"],
+            point,
+            ALGORITHMS[self.algorithm].cost(self.sizes, self.n_rows),
+            selection=[chosen.name, chosen.task, chosen.split, chosen.minmax],
+            order=[self.order, self.n_rows, self.source],
         )
 
     def ordered(self, folder: DataFolder) -> Rows:
@@ -180,9 +192,7 @@ def order_source(request: Request, name: str) -> OrderSource:
 class LuExperiment(Experiment):
     """Orders of the rows under the stated setting, or the best of several candidates."""
 
-    metric = "error"
     default_setting: ClassVar[Setting] = {}
-    choice = "least error on an order that is not reported"
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:
         raise NotImplementedError
@@ -195,9 +205,9 @@ class LuExperiment(Experiment):
         """Return the criterion by which candidates are chosen; larger is better."""
         raise NotImplementedError
 
-    def choice_of(self, request: Request, case: Case) -> str:
+    def choice(self, request: Request, case: Case) -> str:
         """Return how the setting of a case was chosen."""
-        return self.choice
+        return "least error on an order that is not reported"
 
     def trials(self, request: Request, case: Case) -> list[WorkItem]:
         settings = self.candidates(request, case)
@@ -220,7 +230,7 @@ class LuExperiment(Experiment):
             )
             if not diverged and self.score(errors) > highest:
                 best, highest = setting, self.score(errors)
-        return best, {"choice": self.choice_of(request, case), "tried": tried}
+        return best, {"choice": self.choice(request, case), "tried": tried}
 
     def outcomes(self, request: Request, case: Case) -> list[Outcome]:
         return request.outcomes_of(self.items(request, case))
@@ -247,13 +257,13 @@ class LuExperiment(Experiment):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class OnlineExperiment(LuExperiment):
     """Error while learning, tables 5, 7 and 9, with a linear model as a baseline of each data set."""
 
     default_setting: ClassVar[Setting] = {"bandwidth": BANDWIDTH}
-
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
+    metric: str
+    picture_title: str = "{}: during training"
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         if _dataset(case).selection(request.data) is None:
@@ -280,7 +290,7 @@ class OnlineExperiment(LuExperiment):
         selection, rows = self._selection(request, case)
         source: OrderSource = "seeded" if order == EXTRA_ORDER else order_source(request, selection.name)
         training = Training(
-            selection, case.algorithm, setting, case.parameters["sizes"], order, rows, source, request.precision
+            selection, case.algorithm, setting, case.parameters["sizes"], order, rows, request.precision, source
         )
         return training.item(case.dataset, case.point)
 
@@ -304,15 +314,12 @@ class OnlineExperiment(LuExperiment):
             return None, None
         return fmean(o["constant_error"] for o in outcomes), fmean(o["error"] for o in outcomes)
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        row: dict[str, Any] = {"paper_rows": _dataset(case).paper_rows}
-        if _dataset(case).selection(request.data) is None:
-            return row
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         selection, rows = self._selection(request, case)
         constant, linear = self._baseline_errors(request, case)
-        row |= {"read": selection.name, "rows": rows, "orders": self.orders(request, case)}
-        row |= {"constant": constant, "linear": linear}
-        return row | {"linear_setting": dict(self.chosen(request, _linear(case))[0])}
+        facts = {"read": selection.name, "rows": rows, "orders": self.orders(request, case)}
+        facts |= {"constant": constant, "linear": linear}
+        return facts | {"linear_setting": dict(self.chosen(request, _linear(case))[0])}
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
         """Return for each data set and algorithm the mean curve: rows, error, seconds, constant predictor's error."""
@@ -323,39 +330,29 @@ class OnlineExperiment(LuExperiment):
                 curves.setdefault(case.dataset, {})[case.algorithm] = mean_curve(outcomes)
         return curves
 
-    def picture_title(self, title: str) -> str:
-        return f"{title}: during training"
-
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         return error_panels(title, "training rows", self.metric, lines)
 
 
+@dataclass(frozen=True)
 class StudyExperiment(OnlineExperiment):
     """The same learners at several sizes; mean error and seconds of each are points of a curve.
 
     by_dataset : draw one picture for each data set with a line for each algorithm, or the reverse
     """
 
-    def __init__(self, metric: str, by_dataset: bool) -> None:
-        super().__init__(metric)
-        self.by_dataset = by_dataset
+    picture_title: str = "{}"
+    by_dataset: bool = True
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
-        """Return for each picture and line the points [size, error, seconds]."""
-        curves: dict[str, Any] = {}
-        cases = {case.dataset: case for case in table.requested(request)}
-        for cell in table.cells(request):
-            if cell.mean is not None and cell.seconds is not None:
-                read = self._selection(request, cases[cell.dataset])[0].name
-                shown = cell.dataset if read == cell.dataset else f"{read} for {cell.dataset}"
-                for size, value in cell.point.items():
-                    picture, line = (shown, cell.algorithm) if self.by_dataset else (cell.algorithm, shown)
-                    lines = curves.setdefault(f"{picture}, {size}", {})
-                    lines.setdefault(line, []).append([value, cell.mean, cell.seconds])
-        return curves
+        read = {case.dataset: self._selection(request, case)[0].name for case in table.runnable(request)}
 
-    def picture_title(self, title: str) -> str:
-        return title
+        def names(cell: TableCell) -> tuple[str, str]:
+            name = cell.dataset
+            shown = name if read[name] == name else f"{read[name]} for {name}"
+            return (shown, cell.algorithm) if self.by_dataset else (cell.algorithm, shown)
+
+        return study_curves(table.cells(request), names)
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         picture, size = title.split(", ")
@@ -369,7 +366,7 @@ def _dataset(case: Case) -> LuDataset:
 
 def _linear(case: Case) -> Case:
     """Return the linear model on the data set of a case."""
-    return Case(case.dataset, LINEAR, (), case.file, {**case.parameters, "sizes": Sizes(1, 1, 1)})
+    return Case(case.dataset, LINEAR, (), case.file, parameters={**case.parameters, "sizes": Sizes(1, 1, 1)})
 
 
 # Batch learning, table 3: settings by cross validation, one pass over the training rows, accuracy on the test rows.
@@ -378,41 +375,21 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class BatchTraining:
-    """Training on the training rows and testing on the others; the work of an item.
+class BatchTraining(LuWork):
+    """Training on the training rows and testing on the others.
 
-    order : of the training rows
     fold : None to test on the test rows, else the part to test on of a seeded sample of n_sampled training rows, while
         the other four parts are the training rows
     """
 
-    selection: Selection
-    algorithm: str
-    setting: Setting
-    sizes: Sizes
-    order: int
-    n_rows: int
     fold: int | None = None
     n_sampled: int | None = None
-    precision: Precision = "float32"
 
     def item(self) -> WorkItem:
         part = f"order{self.order}" if self.fold is None else f"fold{self.fold}-order{self.order}"
-        numbers = (f"{name}={value:g}" for name, value in sorted(self.setting.items()))
-        return WorkItem(
-            "--".join([self.selection.name, self.algorithm, part, *numbers]),
-            self.selection.name,
-            self.n_rows,
-            self.n_rows * self.sizes.budget * BATCH[self.algorithm].cost,
-            {
-                "algorithm": self.algorithm,
-                "setting": dict(self.setting),
-                "sizes": [self.sizes.budget, self.sizes.n_frequencies, self.sizes.rank],
-                "rows": [self.order, self.n_rows, self.fold, self.n_sampled],
-                "precision": self.precision,
-            },
-            self,
-        )
+        cost = self.sizes.budget * BATCH[self.algorithm].cost
+        rows = [self.order, self.n_rows, self.fold, self.n_sampled]
+        return self._item([self.selection.name, part], NO_POINT, cost, rows=rows)
 
     def __call__(self, folder: DataFolder, check: Check) -> Outcome:
         """Train and test; "error" is the accuracy, None where the learner diverged."""
@@ -475,7 +452,7 @@ class BatchExperiment(LuExperiment):
         # the last iterate of removal fails in some orders, which a mean of few orders does not show
         return fmean(errors) - pstdev(errors)
 
-    def choice_of(self, request: Request, case: Case) -> str:
+    def choice(self, request: Request, case: Case) -> str:
         rows = self._validation_rows(request, case)
         return f"mean less standard deviation, {FOLDS}-fold cross validation on {rows:,} rows"
 
@@ -496,7 +473,7 @@ class BatchExperiment(LuExperiment):
 
     def _training(self, request: Request, case: Case, setting: Setting, n_rows: int) -> BatchTraining:
         sizes = case.parameters["sizes"]
-        return BatchTraining(_train(case), case.algorithm, setting, sizes, 0, n_rows, precision=request.precision)
+        return BatchTraining(_train(case), case.algorithm, setting, sizes, 0, n_rows, request.precision)
 
     def _validation_rows(self, request: Request, case: Case) -> int:
         rows = request.data.count(_train(case))
@@ -506,13 +483,10 @@ class BatchExperiment(LuExperiment):
         more = {**cell.more, "test_seconds": fmean(outcome["test_seconds"] for outcome in outcomes)}
         return replace(cell, more=more).with_baselines(outcomes[0]["constant_error"], None)
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        row: dict[str, Any] = {"paper_rows": case.parameters["paper_rows"]}
-        if self.unavailable(request, case) is not None:
-            return row
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         constant = self.outcomes(request, case)[0].get("constant_error")
-        row |= {"read": case.dataset, "rows": request.data.count(_train(case)), "orders": "seeded"}
-        return row | {"constant": constant, "linear": None}
+        rows = request.data.count(_train(case))
+        return {"rows": rows, "orders": "seeded", "constant": constant, "linear": None}
 
 
 def _train(case: Case) -> Selection:
@@ -527,14 +501,14 @@ def _online_table(
 ) -> Table:
     """Return a table with a case for each printed cell; sizes : by data set, "" for all others."""
     datasets = datasets_of(experiment)
-    printed = {(p.dataset, p.algorithm, p.metric): p for p in read_printed(PACKAGE, f"table{number}.csv")}
+    printed = read_printed(PACKAGE, f"table{number}.csv")
     cases = []
-    for (name, algorithm, measured), p in printed.items():
+    for (name, algorithm, measured), number_printed in printed.items():
         if measured == metric:
-            seconds = printed.get((name, algorithm, "time_seconds"))
-            quantity = Quantity(metric, p.mean, p.sd, seconds.mean if seconds else None, tolerance)
+            seconds = printed.get((name, algorithm, "time_seconds"), Quantity("time_seconds")).paper_mean
+            quantity = replace(number_printed, paper_seconds=seconds, tolerance=tolerance)
             parameters = {"dataset": datasets[name], "sizes": sizes.get(name, sizes[""])}
-            cases.append(Case(name, algorithm, (quantity,), name, parameters))
+            cases.append(Case(name, algorithm, (quantity,), name, datasets[name].paper_rows, parameters))
     cases.sort(key=lambda case: list(datasets).index(case.dataset))
     online = OnlineExperiment(metric)
     return Table(f"lu2016-table{number}", title, tuple(cases), online, CODE, 20, tolerance.rule, remarks=(REMARK,))
@@ -542,7 +516,7 @@ def _online_table(
 
 def _batch_table() -> Table:
     tolerance = Tolerance(absolute=0.003)
-    printed = {(p.dataset, p.algorithm, p.metric): p for p in read_printed(PACKAGE, "table3.csv")}
+    printed = read_printed(PACKAGE, "table3.csv")
     counts = {r["dataset"]: int(r["train_instances"] or 0) for r in read_records(PACKAGE, "datasets.csv")
               if r["task"] == "binary_batch"}  # fmt: skip
     sizes = {r["dataset"]: Sizes(int(r["B"]), int(r["D"]), round(0.2 * int(r["B"])))
@@ -550,10 +524,11 @@ def _batch_table() -> Table:
     cases = []
     for name in counts:
         for algorithm in dict.fromkeys(algorithm for _, algorithm, _ in printed):
-            p, train, test = (printed[name, algorithm, m] for m in ("accuracy", "train_seconds", "test_seconds"))
-            quantity = Quantity("accuracy", p.mean, p.sd, train.mean, tolerance, {"paper_test_seconds": test.mean})
-            parameters = {"sizes": sizes[name], "paper_rows": counts[name]}
-            cases.append(Case(name, algorithm, (quantity,), name, parameters))
+            train, test = (printed[name, algorithm, f"{part}_seconds"].paper_mean for part in ("train", "test"))
+            accuracy = printed[name, algorithm, "accuracy"]
+            more = {"paper_test_seconds": test}
+            quantity = replace(accuracy, paper_seconds=train, tolerance=tolerance, more=more)
+            cases.append(Case(name, algorithm, (quantity,), name, counts[name], {"sizes": sizes[name]}))
     title = "Batch learning of two classes: accuracy on the test rows after one pass"
     return Table("lu2016-table3", title, tuple(cases), BatchExperiment(), CODE, 5, tolerance.rule, (REMARK,))
 
@@ -575,8 +550,9 @@ def _study(number: int, title: str, points: Sequence[tuple[str, str, Sizes, dict
     datasets = datasets_of("binary_online", True) | datasets_of("multiclass_online", True)
     quantities = (Quantity("mistake_rate"),)
     cases = (
-        Case(name, algorithm, quantities, name, {"dataset": datasets[name], "sizes": sizes}, point)
+        Case(name, algorithm, quantities, name, data.paper_rows, {"dataset": data, "sizes": sizes}, point)
         for name, algorithm, sizes, point in points
+        for data in [datasets[name]]
     )
     experiment = StudyExperiment("mistake_rate", by_dataset=number == 4)
     return Table(f"lu2016-figure{number}", title, tuple(cases), experiment, CODE, 5, remarks=(REMARK,))

@@ -33,6 +33,7 @@ from okl.papers.base import (
     TableCell,
     Tolerance,
     WorkItem,
+    as_points,
     printed_number,
     read_records,
 )
@@ -354,7 +355,7 @@ def run_race(dataset: ZhangDataset, seed: int, record_curves: bool, folder: Data
     positive = float((split.test_targets > 0).mean())
     outcome: Outcome = {"runs": runs, "optimum": optimum, "bound": bound, "seconds": race.kernel_seconds}
     outcome |= {"constant": max(positive, 1.0 - positive)}
-    outcome |= {"learnt": len(split.inputs), "tested": len(split.test_inputs)}
+    outcome |= {"train_rows": len(split.inputs), "test_rows": len(split.test_inputs)}
     if record_curves:
         outcome["curves"] = {name: _curve(race, track) for name, track in tracks.items()}
     return outcome
@@ -390,14 +391,15 @@ REMARKS = (
 )
 
 
+@dataclass(frozen=True)
 class RaceExperiment(Experiment):
     """Accuracies over seeds, or objectives at the end of the first or the last iterations.
 
     part : "" for the table, otherwise the iterations that a figure shows, "first" or "last"
     """
 
-    def __init__(self, part: str = "") -> None:
-        self.part = part
+    part: str = ""
+    picture_title: str = "{}"
 
     def items(self, request: Request, case: Case) -> list[WorkItem]:
         return [race_item(_dataset(case), seed, bool(self.part)) for seed in range(request.repeats)]
@@ -421,14 +423,10 @@ class RaceExperiment(Experiment):
         cell = cell.measured([run["accuracy"] for run in runs], seconds, quantity.tolerance)
         return cell.with_baselines(fmean(outcome["constant"] for outcome in outcomes), None)
 
-    def dataset_row(self, request: Request, case: Case) -> dict[str, Any]:
-        row: dict[str, Any] = {"paper_rows": _dataset(case).paper_rows}
-        if request.data.has(case.file):
-            outcomes = request.outcomes_of(self.items(request, case))
-            row |= {"read": case.dataset, "file": case.file, "rows": outcomes[0]["learnt"]}
-            if not self.part:
-                row["constant"] = fmean(outcome["constant"] for outcome in outcomes)
-        return row
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        outcomes = request.outcomes_of(self.items(request, case))
+        facts = {"file": case.file, "rows": outcomes[0]["train_rows"]}
+        return facts | ({} if self.part else {"constant": fmean(outcome["constant"] for outcome in outcomes)})
 
     def curves(self, request: Request, table: Table) -> dict[str, Any]:
         """Return for each data set and method the points [iteration, rows drawn, seconds, objective]."""
@@ -440,12 +438,9 @@ class RaceExperiment(Experiment):
                 lines[case.algorithm] = outcome["curves"][case.algorithm][self.part]
         return curves
 
-    def picture_title(self, title: str) -> str:
-        return f"{title}, {self.part}"
-
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         optimum = lines[OPTIMUM][0][3]
-        points = {name: np.array(values, dtype=np.float64) for name, values in lines.items() if name != OPTIMUM}
+        points = as_points({name: values for name, values in lines.items() if name != OPTIMUM})
         panels = []
         for column, x in enumerate(("iterations", "rows drawn", "seconds")):
             excess = {
@@ -478,11 +473,13 @@ def _table(name: str, title: str, part: str = "") -> Table:
                 key = (dataset.printed, SCS if algorithm == PRINTED_GROWTH else algorithm)
                 accuracy, seconds = (printed.get((*key, metric)) for metric in ("accuracy", "time_seconds"))
                 quantity = Quantity("accuracy", accuracy, None, seconds, TOLERANCE)
-            cases.append(Case(dataset.printed, algorithm, (quantity,), dataset.file, {"dataset": dataset}))
+            parameters = {"dataset": dataset}
+            cases.append(Case(dataset.printed, algorithm, (quantity,), dataset.file, dataset.paper_rows, parameters))
     if part:
         cases = [case for shown in FIGURE_DATASETS for case in cases if case.dataset == shown]
     repeats, rule = (1, "") if part else (len(SEEDS), TOLERANCE.rule)
-    return Table(f"zhang2024-{name}", title, tuple(cases), RaceExperiment(part), CODE, repeats, rule, REMARKS)
+    experiment = RaceExperiment(part, f"{{}}, {part}")
+    return Table(f"zhang2024-{name}", title, tuple(cases), experiment, CODE, repeats, rule, REMARKS)
 
 
 TABLES = (
