@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from flows.progress import run_observer
 from flows.server import PRIVACY, TemporaryServer, no_answer_message, prefect_home, temporary_server
 from flows.service import ATTENDED_SERVICE
-from flows.stack.finding import StackServer, stack_server
+from flows.stack.state import StackServer, stack_server
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import Observer

@@ -32,7 +32,7 @@ from prefect.task_engine import TaskRunTimeoutError
 from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
 from flows.progress import TeeObserver, run_observer
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
-from flows.stack.finding import workers_offered
+from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_pass, okl_home
 from okl.foundation.telemetry import Observer

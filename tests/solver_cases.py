@@ -12,8 +12,9 @@ from okl.data.executor import Execution
 from okl.foundation.types import Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
+from okl.solvers.online.base import LearnerFactory, Mode
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import LearnerFactory, LinearFactory, Mode
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import OnlineSolver

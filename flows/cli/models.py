@@ -219,7 +219,7 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
     `before` is the champion just before the call. The new champion is read from the log entry, because another process
     may have changed it in between.
     """
-    from flows.stack.finding import rescoring
+    from flows.stack.state import rescoring
     from okl.lifecycle.describe import moved_text
     from okl.models.registry import describe_entry
 

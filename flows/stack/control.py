@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # no stubs
 
 from flows.stack.processes import ROOT, end, marked, wait_for
-from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
+from flows.stack.state import StackState, live_state, read_state, role_folder, stack_folder, supervisor_of
 from flows.stack.status import health
-from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, role_folder
+from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions
 from okl.foundation.errors import ConfigError, ExecutionError
 
 READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on a busy machine

@@ -1,7 +1,4 @@
-"""The state file of a stack, and the lock that its supervisor holds.
-
-Both lie in the folder `stack` of okl's home folder, which only this user may enter.
-"""
+"""State file of a local stack, the lock of its supervisor, and discovery of a running stack."""
 
 from __future__ import annotations
 
@@ -9,10 +6,16 @@ import fcntl
 import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
+
+from flows.stack.processes import code_on_disk, get_json, server_answers
+from okl.distributed.processes import VARIABLE, RunningWorkers
+from okl.foundation.errors import ExecutionError
+from okl.foundation.locations import okl_home
 
 Phase = Literal["starting", "up", "stopping"]
 LOCK_PATIENCE_SECONDS = 1.0
@@ -69,6 +72,11 @@ class StackState:
 def stack_folder(home: Path) -> Path:
     """The folder of the stack in okl's home folder, whether there is one or not."""
     return home / "stack"
+
+
+def role_folder(folder: Path, role: str) -> Path:
+    """Certificates of a role: in the folder of its name, as infra/tls/make.py makes it, or in the folder itself."""
+    return folder / role if (folder / role).is_dir() else folder
 
 
 def read_state(folder: Path) -> StackState | None:
@@ -132,3 +140,106 @@ def live_state(folder: Path) -> StackState | None:
     pid = supervisor_of(folder)
     state = read_state(folder) if pid is not None else None
     return state if state is not None and state.pid == pid else None
+
+
+# Discovery of a running stack by commands and runs
+
+# How commands and runs find the local stack of their home folder: a stack that is dead, or busy dying, is none.
+
+PATIENCE_SECONDS = 30.0  # overdue runs on a busy machine keep a server from answering for several seconds
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class StackServer:
+    """The Prefect server of the stack."""
+
+    url: str
+
+
+def live_stack(home: Path) -> StackState | None:
+    """The stack of a home folder if it is up; None if there is none, if it is starting, or if it is being ended."""
+    state = live_state(stack_folder(home))
+    return state if state is not None and state.phase == "up" else None
+
+
+def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> StackServer | None:
+    """The Prefect server of the stack, as soon as it answers; None if there is no stack.
+
+    A stack whose supervisor lives is there, however busy: whoever took its silence for absence would start a second
+    server beside it, or say that there is none.
+
+    Raises
+    ------
+    ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
+    """
+    deadline = time.monotonic() + patience_seconds
+    while (state := live_stack(home)) is not None:
+        # all that is left for one question: asked anew, a busy server would have it at the end of its queue again
+        if server_answers(state.url, max(POLL_SECONDS, deadline - time.monotonic())):
+            return StackServer(state.url)
+        if time.monotonic() > deadline:
+            raise ExecutionError(
+                f"The stack of `okl up` at {state.url} runs, but did not answer in {patience_seconds:.0f} s. See `okl "
+                "status` and try again, or start it anew: `okl down`, then `okl up`."
+            )
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+@contextmanager
+def workers_offered(home: Path) -> Iterator[None]:
+    """Let runs that ask for workers of this machine use those of the stack, if it has the same code of okl as we have.
+
+    It is only an offer: see `okl.distributed.processes`. The model is the same whoever works, and however many do.
+    """
+    state = live_stack(home)
+    if state is None or not state.workers or state.code != code_on_disk():
+        yield
+        return
+    tls = None if state.tls is None else str(role_folder(Path(state.tls), "client"))
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = RunningWorkers(state.scheduler, state.workers, tls).text()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+# Rows that are scored with each new champion, seen by whoever moves a champion by hand; nothing heavy is imported.
+#
+# The event that such scoring waits for comes from the retraining, at its end, whoever has moved the champion before
+# it.
+
+
+def rescoring(model: str, registry: str | None) -> str:
+    """Return when rows are scored with the new champion, and how to score them now; "" without such a deployment.
+
+    Parameters
+    ----------
+    model : its name; registry : as given to the command, None for the usual one
+    """
+    from okl.models.registry import registry_location
+
+    place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
+    if configured:
+        return rescoring_at(configured, model, place)
+    stack = live_stack(okl_home())  # no server is waited for here: what was asked for is done, and this only a hint
+    return rescoring_at(stack.url, model, place, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
+
+
+def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:
+    """The same of one server; registry : where the model lies; prefect : how to call Prefect's command."""
+    found = get_json(f"{url}/deployments/name/okl-score/{model}")
+    if not isinstance(found, dict):
+        return ""
+    settings = (found.get("parameters") or {}).get("settings") or {}
+    if settings.get("model") != f"{model}@champion" or settings.get("registry") != registry:
+        return ""
+    return (
+        f"{settings.get('source')} is scored with it when okl-retrain/{model} runs next; at once: "
+        f"{prefect} deployment run okl-score/{model}"
+    )

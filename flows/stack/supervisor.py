@@ -21,7 +21,7 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 
 from flows.server import LOOPBACK, PRIVACY, prefect_home, server_environment
 from flows.stack.processes import MARK, ROOT, code_on_disk, end, heed_signals, marked, memory_of, wait_for
-from flows.stack.state import ChildState, Phase, StackState, read_state, stack_folder, take_lock
+from flows.stack.state import ChildState, Phase, StackState, read_state, role_folder, stack_folder, take_lock
 
 # Which processes a stack is made of: their commands, environments and addresses.
 
@@ -143,11 +143,6 @@ class Plan:
             "PREFECT_WORKER_QUERY_SECONDS": QUERY_SECONDS,
             "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": HEARTBEAT_SECONDS,
         }
-
-
-def role_folder(folder: Path, role: str) -> Path:
-    """Certificates of a role: in the folder of its name, as infra/tls/make.py makes it, or in the folder itself."""
-    return folder / role if (folder / role).is_dir() else folder
 
 
 def choose_ports(wanted: int, last: int | None = None) -> Ports:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,13 +18,15 @@ from okl.data.executor import Execution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.solvers.base import SolverProgress
-from okl.solvers.factory import Certified
 from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
-from okl.solvers.subgradient.catalogue import make_piecewise
+from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover
+
+if TYPE_CHECKING:
+    from okl.solvers.factory import Certified
 
 
 @dataclass(frozen=True)

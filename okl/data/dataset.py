@@ -32,7 +32,7 @@ class Encoding:
     missing : whether the last input is 1 where the column holds no value
     fills : of numbers and dates under missing = mean: what takes the place of a missing value, one for each input but
         that of `missing`; empty: the policy of the schema decides
-    time_zone : of "timestamp": where the parts of an instant are told, "" for times that name no zone
+    time_zone : of "timestamp": zone of the parts of an instant, "" for times without a zone
     """
 
     column: str
@@ -47,10 +47,10 @@ class Encoding:
 
 @dataclass(frozen=True)
 class SvmlightColumns:
-    """Columns that the indices of svmlight text stand for.
+    """Meaning of the indices of svmlight text as columns.
 
     first_index : 0 or 1, that of the first column
-    hashed : columns that all indices are folded into, see `okl.data.ingest.svmlight.fold`; 0: each has its own
+    hashed : columns that all indices are folded into, see `okl.data.ingest.sources.fold`; 0: each has its own
     """
 
     first_index: Literal[0, 1]
@@ -58,12 +58,12 @@ class SvmlightColumns:
 
 
 def source_columns(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple[str, ...]:
-    """Source columns that inputs are made of, each once, in the order of the inputs."""
+    """Return the source columns of inputs, each once, in the order of the inputs."""
     return tuple(dict.fromkeys(origins(features, encodings)))
 
 
 def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple[str, ...]:
-    """The source column of each input; an input that no encoding makes is a column of numbers of the same name."""
+    """Return the source column of each input; an input without an encoding is a numeric column of the same name."""
     made = {name: encoding.column for encoding in encodings for name in encoding.inputs}
     return tuple(made.get(name, name) for name in features)
 
@@ -95,7 +95,7 @@ class Shard:
 
     @property
     def rows(self) -> int:
-        """Rows in the shard."""
+        """Return the number of rows."""
         return sum(self.row_groups)
 
 
@@ -124,9 +124,9 @@ class Schema:
     features : names of the input columns, in the order the model knows them
     target, task : name of the target column, what is predicted
     labels : the classes in order (class index 0 first), the second of two is the positive one; none for regression
-    stored_labels : the values that stand for the labels in the Parquet files (they differ for text labels only)
+    stored_labels : the values of the labels in the Parquet files (they differ for text labels only)
     class_counts : TRAIN rows of each class, in the order of labels
-    keys : columns that are carried along and never learnt
+    keys : columns that are stored and never used as inputs
     scale, scale_target, missing : how values are prepared on reading; stored values are raw
     feature_statistics, target_statistics : over TRAIN rows
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
@@ -150,11 +150,11 @@ class Schema:
 
     @cached_property
     def source_columns(self) -> tuple[str, ...]:
-        """Columns of raw rows that the inputs are made of, in order: those that prediction takes."""
+        """Return the source columns of the inputs, in order: those that prediction takes."""
         return source_columns(self.features, self.encodings)
 
     def as_json(self) -> dict[str, Any]:
-        """All fields, to be stored; those of encodings only where there are any, so that other files stay the same."""
+        """Return all fields for storage; omit empty encodings, so that manifests without them do not change."""
         values = asdict(self)
         values["encodings"] = [
             {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
@@ -167,41 +167,41 @@ class Schema:
 
     @property
     def format_version(self) -> int:
-        """The oldest format that can say all this: an earlier okl then asks for an upgrade, and does not guess."""
+        """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
         return FORMAT_VERSION if self.encodings or self.svmlight or self.missing == "mean" else 1
 
     @property
     def n_features(self) -> int:
-        """Number of input columns."""
+        """Return the number of inputs."""
         return len(self.features)
 
     @property
     def n_outputs(self) -> int:
-        """Scores a row: K for K > 2 classes, otherwise one."""
+        """Return the scores a row: K for K > 2 classes, otherwise one."""
         return len(self.labels) if self.task == "multiclass" else 1
 
     @cached_property
     def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
-        """Shift and factor a column, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
+        """Return shift and factor, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
         pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
         return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
 
     def refuse_empty_classes(self) -> None:
-        """Refuse, with a DataError, a class without a training row; nothing where nobody has counted yet."""
+        """Raise DataError for a class without a training row; accept classes that are not counted yet."""
         for label, count in zip(self.labels, self.class_counts, strict=False):
             if count == 0:
                 raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
 
     @property
     def target_shift_and_factor(self) -> tuple[float, float]:
-        """Shift and factor of the target: what is learnt is (value - shift) * factor; (0, 1) unless scale_target."""
+        """Return shift and factor of the target: (value - shift) * factor; (0, 1) unless scale_target."""
         if not self.scale_target or self.target_statistics is None:
             return 0.0, 1.0
         return scaling_of(self.scale, self.target_statistics)
 
 
 def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
-    """Shift and factor of one column under a scaling; a constant column gets the factor 0 under standard and minmax."""
+    """Return shift and factor of a column under a scaling; the factor of a constant column is 0 if it is scaled."""
     if scale == "none":
         return 0.0, 1.0
     if scale == "standard":
@@ -229,20 +229,20 @@ class Dataset:
 
     @cached_property
     def read_sha256(self) -> str:
-        """Digest of all that decides its rows as they are read, hexadecimal: shards, columns, scaling, stored labels.
+        """Return the hexadecimal digest of all that decides rows: shards, columns, scaling, stored labels.
 
         The manifest's does not tell of a schema that takes the place of its own: rescaled, or that of a model.
         """
         return hashlib.sha256(f"{self.sha256} {self.schema!r}".encode()).hexdigest()
 
     def split(self, name: Split) -> tuple[Shard, ...]:
-        """The shards of one split, in order."""
+        """Return the shards of one split, in order."""
         return tuple(shard for shard in self.shards if shard.split == name)
 
     def rows(self, name: Split) -> int:
-        """Rows of one split."""
+        """Return the rows of one split."""
         return sum(shard.rows for shard in self.split(name))
 
     def path(self, shard: Shard) -> Place:
-        """Absolute path of a shard, or its URL."""
+        """Return the absolute path or the URL of a shard."""
         return self.folder / shard.path

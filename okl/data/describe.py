@@ -11,7 +11,7 @@ SHOWN_COLUMNS = 60
 
 
 def describe(data: Dataset) -> dict[str, Any]:
-    """Everything the manifest tells about a data set, as JSON: counts in rows, sizes in bytes, statistics by column."""
+    """Return the content of the manifest as JSON: counts in rows, sizes in bytes, statistics by column."""
     schema = data.schema
     splits = {}
     for name in ("train", "test"):
@@ -45,7 +45,7 @@ def describe(data: Dataset) -> dict[str, Any]:
 
 
 def describe_text(data: Dataset) -> str:
-    """The same as lines to read; of many columns the first 60."""
+    """Return the same description as text, with at most 60 columns."""
     content, schema = describe(data), data.schema
     target = f" (scaled: {schema.scale})" if schema.scale_target else ""
     lines = [
@@ -74,16 +74,16 @@ def _origins(schema: Schema) -> list[str]:
     if schema.svmlight is not None:
         fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
         lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
-    told = [(encoding.column, _told(encoding)) for encoding in schema.encodings]
-    told = [(column, words) for column, words in told if words]
-    if told:
-        width = max(len(column) for column, _ in told)
+    encoded = [(encoding.column, _shown_encoding(encoding)) for encoding in schema.encodings]
+    encoded = [(column, words) for column, words in encoded if words]
+    if encoded:
+        width = max(len(column) for column, _ in encoded)
         lines.append(f"{len(schema.source_columns)} source columns make {schema.n_features} inputs")
-        lines += [f"  {column:{width}}  {words}" for column, words in told[:SHOWN_COLUMNS]]
+        lines += [f"  {column:{width}}  {words}" for column, words in encoded[:SHOWN_COLUMNS]]
     return lines
 
 
-def _told(encoding: Encoding) -> str:
+def _shown_encoding(encoding: Encoding) -> str:
     """Describe the inputs made from a column; "" for numbers without missing values."""
     missing = ["missing"] if encoding.missing else []
     if encoding.kind == "category":

@@ -12,8 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.data.dataset import Encoding, Missing, Schema, origins, source_columns
-from okl.data.ingest.csv import MISSING_WORDS
-from okl.data.values import Codes, codes_of, date_parts, is_date, is_number, is_text, numbers, value_type, zone_of
+from okl.data.values import (
+    MISSING_WORDS,
+    Codes,
+    codes_of,
+    date_parts,
+    is_date,
+    is_number,
+    is_text,
+    numbers,
+    value_type,
+    zone_of,
+)
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
 
@@ -25,19 +35,19 @@ _EXACT = Context(prec=100, traps=[])  # Arrow's widest decimals have 76 digits
 
 
 def plain_number(value: float | None) -> str | None:
-    """A number as text, a whole one without a point; None for none."""
+    """Return a number as text, a whole one without a decimal point; None for None or NaN."""
     if value is None or value != value:
         return None
     return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
 
 
 def number_of_word(word: str) -> float | None:
-    """The value of a number in digits, None for any other word."""
+    """Return the value of a number in digits; None for any other word."""
     return float(word) if _NUMBER.fullmatch(word) else None
 
 
-def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
-    """Values of a column as text, in the spelling of the categories: 7 becomes '007' where that was learnt.
+def in_stored_spelling(words: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
+    """Return values as text, in the spelling of the categories: 7 becomes '007' if that is a category.
 
     words : (k,) text of the different values, whole numbers without a point; kind : of the column, whose text and dates
         stay as they are, as does every value that is a category already
@@ -53,13 +63,13 @@ def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str,
     return pc.coalesce(pa.array([*other.values()], pa.string()).take(place), words)
 
 
-def of_one_value(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:
-    """Categories, such as '007' and '7', that a column of a type cannot tell apart; () where there are none."""
+def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:
+    """Return categories, such as '007' and '7', that are equal in a column of a type; () if there are none."""
     return next((found for found in _spellings(categories, value_type(kind)).values() if len(found) > 1), ())
 
 
-def word_for_missing(categories: tuple[str, ...], kind: pa.DataType) -> str:
-    """A category, such as 'NA', that a column of numbers can only hold as a missing value; "" where there is none."""
+def missing_word_among(categories: tuple[str, ...], kind: pa.DataType) -> str:
+    """Return a category, such as 'NA', that means a missing value in a numeric column; "" if there is none."""
     if not _spellings(categories, value_type(kind)):
         return ""
     return next((word for word in categories if word in MISSING_WORDS), "")
@@ -67,7 +77,7 @@ def word_for_missing(categories: tuple[str, ...], kind: pa.DataType) -> str:
 
 @lru_cache(maxsize=256)
 def _spellings(categories: tuple[str, ...], kind: pa.DataType) -> dict[str, tuple[str, ...]]:
-    """Categories by the text of their value in a column of a type; none for text and dates."""
+    """Return categories by the text of their value in a column of a type; none for text and dates."""
     found: dict[str, tuple[str, ...]] = {}
     if not is_number(kind) or pa.types.is_null(kind):
         return found
@@ -78,7 +88,7 @@ def _spellings(categories: tuple[str, ...], kind: pa.DataType) -> dict[str, tupl
 
 
 def _plain(word: str, kind: pa.DataType) -> str | None:
-    """The text that a column of such numbers has for the value of a word; None for words that are no such number."""
+    """Return the text of the value of a word in a numeric column; None for words that are no such number."""
     if pa.types.is_boolean(kind):
         lower = word.strip().lower()
         return lower if lower in ("true", "false") else None
@@ -93,7 +103,7 @@ def _plain(word: str, kind: pa.DataType) -> str | None:
 
 
 def _plain_decimal(word: str) -> str | None:
-    """A decimal number as text, of all its digits and without zeros at the end; None for one beyond all exponents."""
+    """Return a decimal number as text, without zeros at the end; None for one beyond all exponents."""
     value = _EXACT.create_decimal(word.strip()).normalize(_EXACT)
     if not value.is_finite():
         return None
@@ -149,12 +159,12 @@ class Encoder:
 
 @lru_cache(maxsize=16)
 def encoder_by(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> Encoder:
-    """The encoder of some inputs, made once."""
+    """Return the cached encoder of some inputs."""
     return Encoder(features, encodings)
 
 
 def encoder_of(schema: Schema) -> Encoder:
-    """The encoder of a schema."""
+    """Return the encoder of a schema."""
     return encoder_by(schema.features, schema.encodings)
 
 
@@ -167,7 +177,7 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     """
     if encoding.kind == "category":
         words, index = words_and_index(column)
-        words = with_stored_names(words, column.type, encoding.categories)
+        words = in_stored_spelling(words, column.type, encoding.categories)
         _check_missing(encoding, column.type, _absent(words)[index])
         codes = _codes(encoding, words)[index]
         out[:] = 0.0
@@ -189,7 +199,7 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
 
 
 def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
-    """Values of a column as text, each once or more, and which of them each row has: -1, the last one, for none.
+    """Return values of a column as text, and the index of the value of each row: -1, the last one, for none.
 
     Returns
     -------
@@ -208,13 +218,13 @@ def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
 
 
 def _as_text(values: pa.Array) -> pa.Array:
-    """Different values as text: whole numbers without a point, whatever their type."""
+    """Return different values as text: whole numbers without a decimal point, whatever their type."""
     if pa.types.is_floating(values.type):
         texts = [plain_number(value) for value in values.to_pylist()]
         return pa.array(texts, pa.string())
     try:
         words = values.cast(pa.string())
-    except pa.ArrowException as error:  # a time zone that nobody knows
+    except pa.ArrowException as error:  # an unknown time zone
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
             f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "
@@ -234,7 +244,7 @@ def _codes(encoding: Encoding, words: pa.Array) -> Codes:
 
 
 def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bool_]) -> None:
-    word = word_for_missing(encoding.categories, kind)
+    word = missing_word_among(encoding.categories, kind)
     if word and missing.any():
         raise DataError(
             f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
@@ -248,7 +258,7 @@ def _as_words(column: str, keep: bool = False) -> str:
 
 
 def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
-    """Rows of a source column without a value, (rows,), whatever stands for it."""
+    """Return which rows of a source column have no value, (rows,)."""
     if encoding.kind == "category":
         words, index = words_and_index(column)
         return _absent(words)[index]
@@ -270,7 +280,7 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
         kind = columns.field(name).type
         if fault := _unfit(encoding := kinds.get(name), kind):
             hint = ""
-            if encoding is not None and of_one_value(encoding.categories, kind):
+            if encoding is not None and equal_categories(encoding.categories, kind):
                 hint = f" {_as_words(name)}"
             elif is_text(kind) and "number" in fault:
                 hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
@@ -288,7 +298,7 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
     if encoding is None or encoding.kind == "number":
         return "" if is_number(kind) else "a number"
     if encoding.kind == "category":
-        if alike := of_one_value(encoding.categories, kind):
+        if alike := equal_categories(encoding.categories, kind):
             return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number,"
         return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
     if pa.types.is_null(value_type(kind)):

@@ -1,7 +1,7 @@
 """The interface that data and solvers use to run work: stream, mix, sum and map.
 
 The model depends on the data, the configuration and the seed, never on the number of workers: partial results come in
-shard order, whoever computed them, and randomness is drawn from (seed, shard, round) by the work itself.
+shard order, from any worker, and randomness is drawn from (seed, shard, round) by the work itself.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Shard
-from okl.data.order import Window
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Dataset, Shard
+    from okl.data.order import Window
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -57,12 +59,12 @@ class Execution(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """Worker processes; 0 in this process."""
+        """Return the number of worker processes; 0 in this process."""
         ...
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process that `stream` and compiled learners may use."""
+        """Return the threads of this process that `stream` and compiled learners may use."""
         ...
 
     @property
@@ -76,18 +78,18 @@ class Execution(Protocol):
 
     @property
     def traffic(self) -> Traffic:
-        """Rounds and bytes so far."""
+        """Return the rounds and bytes so far."""
         ...
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """Kinds of processors that take part, by which BLAS and compiled code differ in the last bits."""
+        """Return the kinds of processors that take part: results differ between them in the last bits."""
         ...
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
-        """Rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
+        """Yield rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
 
         What is yielded is valid until the next one is asked for: buffers are used again.
         """
@@ -96,7 +98,7 @@ class Execution(Protocol):
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
-        """Learn every shard from one value; merge (average by rows) the results, given in shard order."""
+        """Train on every shard from one value; merge (average by rows) the results in shard order."""
         ...
 
     def sum(

@@ -76,7 +76,7 @@ def write_manifest(
 
 
 def _to_text(content: Mapping[str, Any]) -> str:
-    """JSON with a line for each key, and for each feature and shard one of its own."""
+    """Return JSON with one line for each key, feature and shard."""
     lines = []
     for key, value in content.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -150,7 +150,9 @@ def _shards_from(content: Mapping[str, Any], path: Place) -> tuple[Shard, ...]:
         check_keys(entry, SHARD_KEYS, where)
         shard = _validated(Shard, dict(entry) | {"index": index}, where)
         if Path(shard.path).name != shard.path:
-            raise DataError(f"{where}: {shard.path!r} is no plain file name; shards lie beside their manifest.")
+            raise DataError(
+                f"{where}: {shard.path!r} is no plain file name; shards are in the folder of their manifest."
+            )
         shards.append(shard)
     return tuple(shards)
 
@@ -191,7 +193,7 @@ def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
 
 
 def _sizes(folder: Place, shards: tuple[Shard, ...]) -> dict[str, int]:
-    """Bytes of the shards that are there, by path."""
+    """Return the bytes of existing shards, by path."""
     if isinstance(folder, Path):
         paths = [folder / shard.path for shard in shards]
         return {path.name: path.stat().st_size for path in paths if path.is_file()}
@@ -218,7 +220,7 @@ LONGEST_WORD = 60  # characters of one
 def find_warnings(
     schema: Schema, rows_read: int, rows_dropped: int, no_test_rows: bool, task_guessed: bool
 ) -> list[str]:
-    """Sentences about a new data set.
+    """Return the warnings about a new data set.
 
     no_test_rows : a split or holdout was asked for, and left none; task_guessed : from whole numbers in the target
     """
@@ -250,7 +252,7 @@ def _words(labels: Iterable[object]) -> list[str]:
 
 
 def _spelling(what: str, words: Iterable[str], apart: str) -> list[str]:
-    """A sentence if some words are alike but for case and spaces; apart : what each of them makes all the same."""
+    """Return a warning if words differ in case and spaces only; apart : what each of them becomes."""
     alike: dict[str, list[str]] = defaultdict(list)
     for word in words:
         alike[" ".join(word.split()).casefold()].append(word)
@@ -288,7 +290,7 @@ def provenance(data: Dataset, seed: int) -> dict[str, Any]:
 
 @cache
 def processor() -> str:
-    """The processor's model, by which BLAS and numba pick their code."""
+    """Return the model of the processor, by which BLAS and numba choose their code."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -298,7 +300,7 @@ def processor() -> str:
 
 
 def peak_memory_bytes() -> int:
-    """Largest resident memory of this process so far."""
+    """Return the largest resident memory of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

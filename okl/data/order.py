@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.dataset import Shard
 from okl.foundation.stored import stored
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Shard
 
 # Integer hash, equal on every machine.
 
@@ -53,7 +55,7 @@ class Window:
 def plan_windows(
     shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
 ) -> tuple[Window, ...]:
-    """Lay one pass over some shards out as windows.
+    """Return the windows of one pass over some shards.
 
     In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and
     their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row

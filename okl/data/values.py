@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow.csv import ConvertOptions
 
-from okl.data.dataset import Missing
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Missing
 
 # Numbers from raw columns: valid types, missing values and infinities.
 
@@ -21,9 +24,13 @@ Codes = NDArray[np.int64]
 
 MOST_NAMED = 8  # columns that a message lists
 
+_ABSENT = ("?", "None", "none", "<NA>", *ConvertOptions().null_values)
+MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
+"""Words of a CSV file that mean a missing number or date, such as NA; in a text column they are ordinary values."""
+
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: of a dictionary its entries, otherwise the type itself."""
+    """Return the type of the values: the entries of a dictionary, otherwise the type itself."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -41,7 +48,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def numbers(column: pa.Array) -> NDArray[Any]:
-    """Values of a numeric column (rows,) in their own precision; null becomes NaN, and then whole numbers float64."""
+    """Return values of a numeric column (rows,) as they are; whole numbers with nulls become float64 with NaN."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
@@ -64,7 +71,9 @@ def codes_of(column: pa.DictionaryArray) -> Codes:
     return codes
 
 
-def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:
+def apply_missing_policy(
+    inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int
+) -> Mask | None:
     """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
 
     Returns
@@ -82,7 +91,7 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
         column, row = _first(infinite)
         raise DataError(
             f"{file}: column {names[column]!r} is infinite or beyond float32 (3.4e38) in row {first_row + row} "
-            "(counted from 0); inputs must be finite. Mend the value or leave the row out."
+            "(counted from 0); inputs must be finite. Correct the value or leave the row out."
         )
     absent = np.isnan(inputs)
     if missing == "error":
@@ -103,11 +112,11 @@ def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: in
     column, row = _first(absent)
     places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
     shares = {names[place]: float(absent[place].mean()) for place in places}
-    told = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
-    more = ", ..." if len(told) > MOST_NAMED else ""
+    listed = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
+    more = ", ..." if len(listed) > MOST_NAMED else ""
     return (
         f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
-        f"{absent.shape[1]:,} rows read, {', '.join(told[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
+        f"{absent.shape[1]:,} rows read, {', '.join(listed[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
         "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
         "(leave such rows out)."
     )
@@ -130,7 +139,7 @@ def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
 
 
 def _first(found: Mask) -> tuple[int, int]:
-    """Column and row of the first hit, row by row."""
+    """Return column and row of the first True, row by row."""
     row = int(found.any(axis=0).argmax())
     return int(found[:, row].argmax()), row
 
@@ -155,12 +164,12 @@ def has_time(kind: pa.DataType) -> bool:
 
 
 def zone_of(kind: pa.DataType) -> str:
-    """The time zone of a type, "" for none."""
+    """Return the time zone of a type; "" without one."""
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
 def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDArray[np.float64]:
-    """Parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN where there is none.
+    """Return parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
@@ -169,7 +178,7 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDAr
     ----------
     column : dates or timestamps
     time_of_day : whether the time of day counts; without, timestamps are taken as their dates
-    time_zone : where instants are told, "" for times that name no zone, which are taken as they are
+    time_zone : of the parts, "" for times without a zone, which are used as they are
 
     Raises
     ------
@@ -194,7 +203,7 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDAr
 
 
 def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
-    """Microseconds since 1970-01-01 by the clock of a time zone, (rows,) int64."""
+    """Return microseconds since 1970-01-01 in local time of a time zone, (rows,) int64."""
     if pa.types.is_null(column.type):
         return column.cast(pa.int64())
     try:
@@ -204,6 +213,6 @@ def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
     except pa.ArrowException as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
-            f"Times of the zone {time_zone!r} cannot be told on this machine: {why}. Install tzdata, or store times in "
-            "UTC."
+            f"Times of the zone {time_zone!r} cannot be converted on this machine: {why}. Install tzdata, or store "
+            "times in UTC."
         ) from None

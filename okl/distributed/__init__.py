@@ -35,7 +35,7 @@ class WorkLocation(Protocol):
 
 
 def open_for(where: WorkLocation, run: str = "") -> Execution:
-    """Open the place where work runs as settings say; see `open_execution`."""
+    """Open the execution of some settings; see `open_execution`."""
     return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls, run)
 
 
@@ -47,7 +47,7 @@ def open_execution(
     tls: str | None = None,
     run: str = "",
 ) -> Execution:
-    """Open the place where work runs; a context manager.
+    """Open an execution, a context manager.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def open_execution(
     if workers and scheduler:
         raise ConfigError(f"workers = {workers} and scheduler = {scheduler!r}: give one of them, not both.")
     if cluster and (workers or scheduler):
-        raise ConfigError(f"cluster = {cluster!r} beside workers or scheduler: give one of them.")
+        raise ConfigError(f"cluster = {cluster!r} excludes workers and scheduler: give one of them.")
     if not workers and not scheduler and not cluster:
         from okl.distributed.local import LocalExecution
 

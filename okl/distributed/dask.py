@@ -76,13 +76,14 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class BatchMessage:
-    """Message to a worker: see `run_batch`."""
+    """Message to a worker: see `run_batch`. inline : whether the handler runs it in the event loop of the worker"""
 
     digest: str
     content: bytes | None
     items: bytes
     value: bytes | None
-    label: str = ""
+    label: str
+    inline: bool
 
     @property
     def size_bytes(self) -> int:
@@ -151,6 +152,7 @@ async def by_handler(client: Any, address: str, message: BatchMessage, installed
                 items=message.items,
                 value=message.value,
                 label=message.label,
+                inline=message.inline,
             )
         except (OSError, TimeoutError) as error:
             raise WorkerLostError from error
@@ -172,13 +174,14 @@ async def _install(worker: Any) -> None:
 
 
 def install_handler(dask_worker: Any) -> None:
-    """Install the handler on a worker: it runs batches in the worker's own threads, and answers on the connection."""
+    """Install the handler on a worker; it runs batches in a thread or in the event loop."""
 
     async def answer(
-        digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str
+        digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str, inline: bool
     ) -> tuple[bool, str, bytes, bytes, float, Mapping[str, float], LogRecords]:
         work = partial(run_batch, digest, content, items, value, dask_worker.address, label)
-        reply = await asyncio.get_running_loop().run_in_executor(dask_worker.executor, work)
+        # inline: a change of threads takes longer than short work
+        reply = work() if inline else await asyncio.get_running_loop().run_in_executor(dask_worker.executor, work)
         failure = b"" if reply.error is None else pickle.dumps(reply.error)
         return reply.known, reply.worker, reply.results, failure, reply.seconds, reply.phases, reply.records
 
@@ -266,7 +269,7 @@ class Membership:
         self._wanted, self._opened = 1, True
 
     def _check_patience(self, waited_seconds: float) -> None:
-        """Warn once that workers are missing, and raise ExecutionError after a while."""
+        """Warn once that workers are missing; raise ExecutionError after a while."""
         if waited_seconds > self._patience_seconds:
             raise self.no_workers_error()
         if waited_seconds > 2 * REFRESH_SECONDS and not self._warned:
@@ -644,7 +647,9 @@ class Transport:
         digest, items = call.packed.digest, call.content(batch)
         has_work = (address, digest) in self._holders
         for content in (None, call.packed.content)[has_work is False :]:
-            message = BatchMessage(digest, content, items, call.value, call.label)
+            # rounds only: batches of `map` overlap
+            inline = call.value is not None and self._times_of(digest).are_short()
+            message = BatchMessage(digest, content, items, call.value, call.label, inline)
             self.traffic = counted(self.traffic, sent=message.size_bytes)
             reply = await self._by_either(address, message)
             self.traffic = counted(self.traffic, received=len(reply.results))

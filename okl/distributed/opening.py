@@ -48,14 +48,14 @@ class ClusterFile:
     options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def withheld(self, text: str) -> str:
-        """A text in which no option stands that is a secret by its name, such as password, token or an environment."""
+        """Return a text without options that are secrets by name, such as password, token or an environment."""
         for secret in sorted(_secrets(self.options, False), key=len, reverse=True):
             text = text.replace(secret, "...")
         return text
 
 
 def _secrets(value: Any, secret: bool) -> list[str]:
-    """Texts in a value that are secrets: all of them, or those under a telling name."""
+    """Return the secret texts in a value: all of them, or those under a key that names a secret."""
     if isinstance(value, dict):
         return [text for name, part in value.items() for text in _secrets(part, secret or bool(TELLING.search(name)))]
     if isinstance(value, list):
@@ -105,7 +105,7 @@ class RunExecution:
         self._execution: Execution | None = None
 
     def __call__(self) -> Execution:
-        """The execution, open."""
+        """Return the execution, opened at the first call."""
         if self._execution is None:
             self._execution = self._opening()
         return self._execution

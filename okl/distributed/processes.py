@@ -108,12 +108,12 @@ class RunningWorkers:
     tls: str | None = None
 
     def text(self) -> str:
-        """For the environment."""
+        """Return the value of the environment variable."""
         return json.dumps(asdict(self))
 
 
 def standing_workers(wanted: int) -> RunningWorkers | None:
-    """The workers that are offered, if they are as many as are wanted; None if there are none, or too few.
+    """Return the offered workers if there are at least this many, otherwise None.
 
     >>> os.environ[VARIABLE] = RunningWorkers("tcp://127.0.0.1:8786", 2).text()
     >>> standing_workers(2), standing_workers(3)

@@ -21,8 +21,8 @@ from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
 from okl.estimators.base import whole_number
 from okl.features.bandwidth import suit_kernel
-from okl.features.base import FeatureMap
-from okl.features.predictors import KernelExpansion, transform_rows
+from okl.features.base import FeatureMap, transform_rows
+from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.foundation.validation import check_choice

@@ -23,7 +23,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.losses import Loss, ThresholdedHalfSquared, make_loss
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
-from okl.solvers.online.factory import BuildContext, LearnerFactory
+from okl.solvers.online.base import BuildContext, LearnerFactory
 
 # Parameter checks.
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
 from okl.features.bandwidth import median_distance
+from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.predictors import transform_rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 

@@ -16,6 +16,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.losses import Loss
+from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.constrained import ConstrainedLearner, MemoryFactory
 from okl.solvers.online.constraints import (
     Columns,
@@ -29,7 +30,7 @@ from okl.solvers.online.constraints import (
 )
 from okl.solvers.online.drift import TrackingFactory
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import LearnerFactory, LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice, NystromChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory

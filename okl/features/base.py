@@ -1,11 +1,14 @@
-"""The interface of feature maps."""
+"""The interface of feature maps, and the transform of rows in threads."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.jit import as_compiled, one_blas_thread
+from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 
@@ -60,3 +63,25 @@ def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
             f"The feature map takes inputs of shape (rows, {feature_map.n_inputs}), but {inputs.shape} came. "
             "Give it the columns it was drawn for."
         )
+
+
+def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+    """Features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
+
+    Raises
+    ------
+    DataError : the inputs do not have the map's columns
+    """
+    inputs = as_compiled(inputs, feature_map.precision)
+    check_inputs(feature_map, inputs)
+    features = np.empty((len(inputs), feature_map.n_columns), dtype=feature_map.precision)
+    n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
+    edges = np.linspace(0, len(inputs), n_threads + 1).astype(int)
+
+    def transform(thread: int) -> None:
+        part = slice(edges[thread], edges[thread + 1])
+        features[part] = feature_map.transform(inputs[part])
+
+    with one_blas_thread():
+        run_threads(n_threads, transform)
+    return features

@@ -89,28 +89,6 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
     return scores
 
 
-def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
-
-    Raises
-    ------
-    DataError : the inputs do not have the map's columns
-    """
-    inputs = as_compiled(inputs, feature_map.precision)
-    check_inputs(feature_map, inputs)
-    features = np.empty((len(inputs), feature_map.n_columns), dtype=feature_map.precision)
-    n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
-    edges = np.linspace(0, len(inputs), n_threads + 1).astype(int)
-
-    def transform(thread: int) -> None:
-        part = slice(edges[thread], edges[thread + 1])
-        features[part] = feature_map.transform(inputs[part])
-
-    with one_blas_thread():
-        run_threads(n_threads, transform)
-    return features
-
-
 def _score_fourier(
     fourier: FourierFeatures, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
 ) -> None:

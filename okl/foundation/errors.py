@@ -10,13 +10,13 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
 class OklError(Exception):
-    """Root of all errors that a user of okl can cause or mend."""
+    """Base of all errors that a user of okl can cause or correct."""
 
     exit_code = 2
-    passing = False  # whether it may be gone by itself the next time
+    passing = False  # whether a retry may succeed
 
     def __str__(self) -> str:
-        """The sentence on one line: names and values that it quotes may hold line ends, or what moves a cursor."""
+        """Return the message on one line: quoted names and values may contain line ends or control characters."""
         return CONTROLS.sub(lambda found: repr(found[0])[1:-1], super().__str__())
 
 
@@ -29,11 +29,11 @@ class DataError(OklError, ValueError):
 
 
 class PlaceError(DataError):
-    """A file, folder or store that cannot be read or written now, whatever the rows are that it is about."""
+    """A file, folder or store that cannot be read or written now, independent of its content."""
 
 
 class PlaceTakenError(ConfigError):
-    """A place where another process is writing, or a result is already."""
+    """A location where another process is writing, or where a result exists."""
 
 
 class ModelError(OklError, ValueError):
@@ -49,7 +49,7 @@ class RegistryError(OklError, ValueError):
 
 
 class ConflictError(RegistryError):
-    """Somebody else changed what a change was based on, so it was not made; looking again may help."""
+    """A change whose basis another process has changed, so that it was not made; a retry may help."""
 
     exit_code = 1
     passing = True

@@ -22,9 +22,9 @@ from okl.foundation.locations import Place, RemotePath, okl_home
 
 # Local folders, published by renaming.
 #
-# While it is written, its process holds the system's lock on it, which ends with the process, however it ends. So
-# what a killed run left can be told from what is being written, and the next run in the same parent folder removes
-# it, unless it holds a checkpoint: then it stays for a week, for whoever goes on with it.
+# While a folder is written, its process holds a file lock on it, which ends with the process in any case. An unlocked
+# unfinished folder is therefore left by a killed run: the next run in the same parent folder removes it, unless it
+# contains a checkpoint: then it remains for a week, to be resumed.
 
 UNFINISHED_RUN = re.compile(r"\.(.+)\.unfinished-[0-9a-f]{8}")
 CHECKPOINT = "checkpoint"
@@ -32,13 +32,13 @@ KEPT_SECONDS = 7 * 86400
 
 
 class RunFolder:
-    """A folder to be: `open` it, write into `beside`, then `complete` it; `close` removes it if that did not happen.
+    """A new folder: `open` it, write into `beside`, then `complete` it; `close` removes an incomplete one.
 
-    One that holds a checkpoint is not removed, so that another process can `reopen` it and go on.
+    A folder with a checkpoint is not removed, so that another process can `reopen` it and resume.
 
     Parameters
     ----------
-    folder : the place that it takes when it is complete
+    folder : its final path
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,47 +48,47 @@ class RunFolder:
         self._made: list[Path] = []
 
     def open(self) -> None:
-        """Make the folder beside its place, and remove what killed runs left there.
+        """Make the folder next to its final path, and remove the folders of killed runs there.
 
         Raises
         ------
-        ConfigError : the place is taken, or cannot be written to
+        ConfigError : the path exists, or cannot be written to
         """
         check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
         try:
-            self.beside, self._lock = make_beside(self.folder)
+            self.beside, self._lock = make_unfinished(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
 
     def reopen(self, beside: Path) -> None:
-        """Go on with the folder that another process left; its name says which place it is to take.
+        """Resume the folder of another process; its name contains its final path.
 
         Raises
         ------
-        CheckpointError : it is not there, or another process is at it; ConfigError : its place is taken
+        CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
             self._lock = _lock(beside)
         except BlockingIOError:
             raise CheckpointError(f"{beside} is being written by another process. Wait for its end.") from None
         except OSError as error:
-            raise CheckpointError(f"{beside} cannot be gone on with: {error.strerror}.") from None
+            raise CheckpointError(f"{beside} cannot be resumed: {error.strerror}.") from None
         self.beside, self.folder = beside, beside.with_name(name_of(beside))
         check_run_folder(self.folder)
 
     @property
     def resumable(self) -> bool:
-        """Return whether it holds a checkpoint, and so stays."""
+        """Return whether the folder has a checkpoint and is not removed."""
         return resumable(self.beside)
 
     def discard(self) -> None:
-        """Have nothing stay: no other process can do better."""
+        """Discard the checkpoint: another process would fail, too."""
         shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
 
     def complete(self) -> None:
-        """Give the folder its name; from here on it stays, and needs no checkpoint."""
+        """Rename the folder to its final path and remove its checkpoint."""
         try:
             self.beside.rename(self.folder)
         except OSError as error:
@@ -97,7 +97,7 @@ class RunFolder:
         self._made = []
 
     def close(self) -> None:
-        """Remove the folder and the parents made for it, unless it is complete or resumable; twice is as once."""
+        """Remove the folder and the parents made for it, unless it is complete or resumable; idempotent."""
         if not self.resumable:
             shutil.rmtree(self.beside, ignore_errors=True)
         if self._lock is not None:
@@ -106,32 +106,32 @@ class RunFolder:
         for parent in self._made:
             try:
                 parent.rmdir()
-            except OSError:  # somebody else put something there, or took it away
+            except OSError:  # another process has used or removed it
                 break
         self._made = []
 
 
-def make_beside(folder: Path) -> tuple[Path, int | None]:
-    """Make a folder beside a place, with the parents it needs, and lock it; None where a file system has no locks.
+def make_unfinished(folder: Path) -> tuple[Path, int | None]:
+    """Make an unfinished folder next to its final path and lock it; None if the file system has no locks.
 
-    Close the lock when the folder has its name, or is gone: until then no other process takes it for a leftover.
+    Close the lock when the folder is renamed or removed: until then no other process removes it.
     """
     while True:
         beside = _unfinished(folder)
         beside.mkdir(parents=True)
         try:
             lock = _lock(beside)
-        except (BlockingIOError, FileNotFoundError):  # another run took it for a leftover before it was locked
+        except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
             continue
-        except OSError:  # no locks: nobody will take it away, nor what a killed run leaves
+        except OSError:  # no locks: no process removes unfinished folders
             return beside, None
-        if beside.exists():  # its name is used once only, so it is the one that is locked
+        if beside.exists():  # names are unique, so the lock is of this folder
             return beside, lock
         os.close(lock)
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise ConfigError if a folder is there already, or if it can be known now that it cannot be made."""
+    """Raise ConfigError if a folder exists, or certainly cannot be made."""
     if os.path.lexists(folder):
         raise ConfigError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
@@ -142,15 +142,12 @@ def check_run_folder(folder: Path) -> None:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the unfinished folders of processes that are gone; one that is being written is locked, and stays.
-
-    So does one with a checkpoint, for KEPT_SECONDS.
-    """
+    """Remove the unfinished folders of ended processes; keep locked ones, and those with a checkpoint for a week."""
     for folder in parent.iterdir():
         if UNFINISHED_RUN.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
             try:
                 lock = _lock(folder)
-            except OSError:  # it is being written, it has just gone, or the file system has no locks to tell by
+            except OSError:  # locked, just removed, or a file system without locks
                 continue
             if not any(time.time() - kept.stat().st_mtime < KEPT_SECONDS for kept in checkpoints_in(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -158,7 +155,7 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def resumable_in(parent: Path) -> list[Path]:
-    """Unfinished folders that another process can go on with: they hold a checkpoint, and nobody writes them."""
+    """Return unfinished folders that can be resumed: with a checkpoint, and locked by no process."""
     found = []
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
@@ -173,17 +170,17 @@ def resumable_in(parent: Path) -> list[Path]:
 
 
 def resumable(folder: Path) -> bool:
-    """Return whether a folder is an unfinished one that holds a checkpoint."""
+    """Return whether a folder is unfinished and has a checkpoint."""
     return UNFINISHED_RUN.fullmatch(folder.name) is not None and bool(checkpoints_in(folder))
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """The complete checkpoints in an unfinished folder."""
+    """Return the complete checkpoints in an unfinished folder."""
     return list((folder / CHECKPOINT).glob("[!.]*"))
 
 
 def sync(path: Path) -> None:
-    """Have the system write down a file, or the names in a folder, so that they outlast a loss of power."""
+    """Flush a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -192,7 +189,7 @@ def sync(path: Path) -> None:
 
 
 def name_of(beside: Path) -> str:
-    """The name that an unfinished folder is to take."""
+    """Return the final name of an unfinished folder."""
     match = UNFINISHED_RUN.fullmatch(beside.name)
     return match[1] if match else beside.name
 
@@ -218,26 +215,26 @@ def _unwritable(folder: Path, why: str) -> ConfigError:
 
 # Remote folders, published by uploading the manifest last.
 #
-# An object store has no rename. So a folder is written on this machine, in okl's home, and sent when it is complete:
-# first an object `_unfinished`, which says whose the place is, then everything else, then the files that readers ask
-# for first (a manifest, a model's description, a result), and then `_unfinished` goes. What a killed process left can
-# be told by that object, and the next one who wants the place clears it.
+# An object store has no rename. So a folder is written in okl's home and uploaded when it is complete: first an object
+# `_unfinished` with the token of its writer, then all files, last those that readers open first (a manifest, a model's
+# description, a result); then `_unfinished` is removed. The upload of a killed process still has that object, and the
+# next writer clears it.
 
 COUNTING = ("manifest.json", "model.json", "result.json", "_scores.json")
 UNFINISHED = "_unfinished"
 LEFT_OUT = "checkpoint"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a limit of files is told as a disk that is full
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # EFBIG: a limit of file sizes
 PLACE_FAULTS = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
 UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 
 
 class PublishedFolder:
-    """A remote folder to be, with the face of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
+    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
 
     Parameters
     ----------
-    folder : the place that it takes when it is complete
-    replaces : whether what is there goes, which otherwise is an error; until `complete` it stays as it is
+    folder : its URL
+    replaces : whether to replace existing files, which is an error otherwise; they remain until `complete`
     """
 
     def __init__(self, folder: RemotePath, replaces: bool = False) -> None:
@@ -254,15 +251,15 @@ class PublishedFolder:
 
     @property
     def resumable(self) -> bool:
-        """Return whether what is on this machine holds a checkpoint, and so stays there."""
+        """Return whether the local folder has a checkpoint and is not removed."""
         return not self._complete and self._local.resumable
 
     def open(self) -> None:
-        """Claim the place, which shows that it can be written to, and make the folder on this machine.
+        """Claim the URL, which checks that it can be written to, and make the local folder.
 
         Raises
         ------
-        ConfigError : the place is taken; DataError : the store refuses
+        ConfigError : the URL is in use; DataError : the store rejects the request
         """
         if not self._replaces:
             check_free(self.folder)
@@ -270,17 +267,17 @@ class PublishedFolder:
         self._local.open()
 
     def reopen(self, beside: Path) -> None:
-        """Go on with what another process left on this machine; see `RunFolder.reopen`."""
+        """Resume the local folder of another process; see `RunFolder.reopen`."""
         check_free(self.folder)
         self._local.reopen(beside)
         self._claim()
 
     def discard(self) -> None:
-        """Have nothing stay: no other process can do better."""
+        """Discard the checkpoint: another process would fail, too."""
         self._local.discard()
 
     def complete(self) -> None:
-        """Send everything; from here on it stays. Raises ConfigError if another process has claimed the place."""
+        """Upload all files; raise ConfigError if another process has claimed the URL."""
         if self._replaces:
             for name in COUNTING:
                 (self.folder / name).unlink()
@@ -301,12 +298,12 @@ class PublishedFolder:
                     old.unlink()
 
     def close(self) -> None:
-        """Remove what was sent of a folder that is not complete, and all of it on this machine; twice is as once."""
+        """Remove the uploaded files of an incomplete folder, and the local folder; idempotent."""
         if self._complete:
             self._local.discard()
         elif self._claimed:
             self._claimed = False
-            with suppress(DataError, ConfigError):  # the failure that led here is told, and _unfinished stays
+            with suppress(DataError, ConfigError):  # the first failure is raised, and _unfinished remains
                 self._check_claim()
                 clear(self.folder)
         self._local.close()
@@ -325,19 +322,19 @@ class PublishedFolder:
 
 
 def run_place(folder: Place) -> RunFolder | PublishedFolder:
-    """The folder to be of a run, wherever it is to be."""
+    """Return the local or remote folder of a run, not yet opened."""
     return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
 
 
 def local_folder(folder: Place) -> Path:
-    """Return where the folder of a run is written on this machine: in place, or in okl's home if that is remote."""
+    """Return the local folder of a run: the folder itself, or one in okl's home for a remote folder."""
     if isinstance(folder, Path):
         return folder
     return okl_home() / "sent" / f"{folder.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
 def check_published(folder: Place) -> None:
-    """Raise ConfigError if a result is there already, or if it can be known now that none can be made."""
+    """Raise ConfigError if a result exists, or certainly cannot be made."""
     if isinstance(folder, Path):
         check_run_folder(folder)
     elif folder.exists() and not is_leftover(folder):
@@ -345,12 +342,12 @@ def check_published(folder: Place) -> None:
 
 
 def is_leftover(folder: RemotePath) -> bool:
-    """Return whether a place holds what a process began to send, and did not finish."""
+    """Return whether a URL has an incomplete upload."""
     return (folder / UNFINISHED).is_file()
 
 
 def check_free(folder: RemotePath) -> None:
-    """Clear what a killed process left at a place; raises ConfigError if something else is there."""
+    """Remove an incomplete upload; raise ConfigError if the URL has other content."""
     if is_leftover(folder):
         clear(folder)
     elif folder.exists():
@@ -362,7 +359,7 @@ def _taken(folder: RemotePath) -> PlaceTakenError:
 
 
 def clear(folder: RemotePath) -> None:
-    """Remove everything at a place; what tells that it is not complete goes last."""
+    """Remove all files below a URL, `_unfinished` last."""
     for file, _ in folder.files(below=True):
         if file.name != UNFINISHED:
             file.unlink()
@@ -370,10 +367,10 @@ def clear(folder: RemotePath) -> None:
 
 
 @contextmanager
-def file_beside(place: Place) -> Iterator[Path]:
-    """A file of this machine to write, which takes its place at the end, or goes."""
+def atomic_file(place: Place) -> Iterator[Path]:
+    """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed."""
     if isinstance(place, Path):
-        # processes of several hosts, with numbers of their own, may write here
+        # processes of several hosts, with equal process ids, may write here
         beside = place.with_name(f".{place.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             yield beside
@@ -387,16 +384,16 @@ def file_beside(place: Place) -> Iterator[Path]:
 
 
 def write_whole(place: Place, content: str | bytes) -> None:
-    """Make or replace a file, whole or not at all, so that it outlasts a loss of power.
+    """Write a file atomically and flush it to the disk.
 
     Raises
     ------
-    PlaceError : it cannot be written; what was there before still is
+    PlaceError : it cannot be written; an existing file is unchanged
     """
     try:
         if isinstance(place, Path):
             place.parent.mkdir(parents=True, exist_ok=True)
-        with file_beside(place) as beside:
+        with atomic_file(place) as beside:
             beside.write_bytes(content.encode() if isinstance(content, str) else content)
             sync(beside)
     except OSError as error:
@@ -404,6 +401,6 @@ def write_whole(place: Place, content: str | bytes) -> None:
 
 
 def unwritable(place: Place, error: OSError) -> PlaceError:
-    """The sentence for what this machine's system refused."""
+    """Return the error for a failure of the local file system."""
     remedy = "Make room there" if error.errno in FULL else "Give permission there, or choose another place"
-    return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then again.")
+    return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then try again.")

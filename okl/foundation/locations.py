@@ -31,7 +31,7 @@ DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 
 
 def okl_home() -> Path:
-    """The folder, made if need be, or ConfigError if it cannot be."""
+    """Return okl's home folder, made if necessary; raise ConfigError if it cannot be made."""
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def okl_home() -> Path:
 
 
 def name_after(location: str) -> str:
-    """A name for a run on data that nobody named: that of the file or folder, without endings; of a glob its folder's.
+    """Return a run name for data: the file or folder name without suffixes; for a glob, that of its folder.
 
     >>> [name_after(place) for place in ("data/churn.csv.gz", "s3://bucket/churn", "churn/part-*.parquet", "*.csv")]
     ['churn', 'churn', 'churn', 'run']
@@ -61,7 +61,7 @@ def runs_named(name: str) -> list[Path]:
 
 
 def close_to(name: str, others: Iterable[str] = ()) -> str:
-    """A question that names what looks like a name among the runs in okl's home and others; "" if nothing does.
+    """Return a question with similar names among the runs in okl's home and `others`; "" if there are none.
 
     Runs are known by their whole names and by those that they were given, without the date.
     """
@@ -77,7 +77,7 @@ def _runs() -> list[Path]:
 
 
 def typed_model(result: Mapping[str, Any]) -> str:
-    """The model of a run as a command takes it: by the run's name, where that lies in okl's home, otherwise its place.
+    """Return the model of a run as a command takes it: the run's name if it is in okl's home, otherwise its path.
 
     result : of the run, whose `run` and `model` are where these are
     """
@@ -105,7 +105,7 @@ PASSING_STATUS = (408, 425, 429)
 SECRETS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@(?!\w+\.dfs\.)|(?<=\w)\?[^\s'\"]*=[^\s'\"]*")
 
 
-def persistently(ask: Callable[[], Answer], failing: str) -> Answer:
+def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
     """Call a function, repeating it with growing waits while its failures may pass; return its result.
 
     Raises
@@ -145,12 +145,12 @@ def may_pass(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error or what it was raised from holds, if any."""
+    """Return the HTTP status of an error or of its causes, if any."""
     return next((status for one in _chain(error) if (status := _status(one)) is not None), None)
 
 
 def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceError:
-    """The sentence for a failure that stays."""
+    """Return the error for a permanent failure."""
     names = " ".join(type(one).__name__ for one in _chain(error))
     why = first_line(error)
     if "Credential" in names:
@@ -172,7 +172,7 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceE
 
 
 def without_secrets(text: str) -> str:
-    """A text whose URLs have lost users, passwords and queries.
+    """Return a text without users, passwords and queries in its URLs.
 
     >>> without_secrets("at https://me:word@host/a?token=1 and s3://bucket/part-?.csv")
     'at https://host/a and s3://bucket/part-?.csv'
@@ -181,13 +181,13 @@ def without_secrets(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """First line of a message, without a full stop; the kind of error where there is none."""
+    """Return the first line of a message, without a full stop; the kind of error if the message is empty."""
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return (said.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it was raised from."""
+    """Yield an error and its causes."""
     one: BaseException | None = error
     while one is not None:
         yield one
@@ -195,7 +195,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status that an error holds, wherever its family keeps it."""
+    """Return the HTTP status of an error, by the conventions of each library."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         held = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -238,7 +238,7 @@ def check_url(url: str) -> None:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, and the path in its words; ConfigError for a kind that nobody here knows."""
+    """Return the fsspec file system of a URL, and its path there; raise ConfigError for an unknown scheme."""
     kind = url.partition("://")[0].lower()
     try:
         made = _class_of(kind)
@@ -310,14 +310,14 @@ def verify_file(path: Path, sha256: str) -> None:
 
 
 def written(path: Path) -> str:
-    """SHA-256 of a file that this process has just written, which is thereby verified."""
+    """Return the SHA-256 of a file that this process has just written, and remember it as verified."""
     state, digest = _state(path), file_sha256(path)
     _verified[state] = digest
     return digest
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's contents, hexadecimal."""
+    """Return the SHA-256 of the contents of a file, hexadecimal."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -354,7 +354,7 @@ class RemotePath:
 
     Raises
     ------
-    ConfigError : the URL carries a user, a password or a token, or is of a kind that nobody here knows;
+    ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
     DataError : from every method, when the store does not do what it is asked, after trying again where that may help
     """
 
@@ -371,12 +371,12 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Return the last part."""
         return self.url.rpartition("/")[2]
 
     @property
     def suffix(self) -> str:
-        """The ending of the name, with its dot."""
+        """Return the suffix of the name, with its dot."""
         return Path(self.name).suffix
 
     @property
@@ -385,7 +385,7 @@ class RemotePath:
         return RemotePath(self.url.rpartition("/")[0])
 
     def absolute(self) -> RemotePath:
-        """Itself: every URL is."""
+        """Return the URL itself, which is always absolute."""
         return self
 
     def exists(self) -> bool:
@@ -402,10 +402,10 @@ class RemotePath:
 
     def info(self) -> dict[str, Any] | None:
         """Return the store's information about a file or folder: type, size and more; None if nothing is there."""
-        return self._ask(lambda fs, path: _told(fs, path), "cannot be looked at")
+        return self._call(lambda fs, path: _info(fs, path), "cannot be looked at")
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
-        """Files in a folder with their bytes, by name; below: of its folders, too. None where there is no folder."""
+        """Return the files of a folder with their bytes, by name; below: also of its folders."""
 
         def found(fs: Any, path: str) -> list[tuple[str, int]]:
             fs.invalidate_cache()
@@ -416,10 +416,10 @@ class RemotePath:
             kept = [entry for entry in entries if entry["type"] == "file"]
             return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in kept)
 
-        return [(RemotePath(self.url + rest), size) for rest, size in self._ask(found, "cannot be listed")]
+        return [(RemotePath(self.url + rest), size) for rest, size in self._call(found, "cannot be listed")]
 
     def matches(self) -> list[RemotePath]:
-        """Files whose names the URL matches as a glob, by name."""
+        """Return the files that match the URL as a glob, by name."""
         fixed = re.split(r"[*?\[]", self.url)[0]
 
         def found(fs: Any, path: str) -> list[str]:
@@ -428,15 +428,15 @@ class RemotePath:
             before = re.split(r"[*?\[]", path)[0]
             return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 
-        return [RemotePath(fixed + rest) for rest in self._ask(found, "cannot be listed")]
+        return [RemotePath(fixed + rest) for rest in self._call(found, "cannot be listed")]
 
     def read_bytes(self) -> bytes:
-        """Everything in a file."""
-        content: bytes = self._ask(lambda fs, path: fs.cat_file(path), "cannot be read")
+        """Return the content of a file."""
+        content: bytes = self._call(lambda fs, path: fs.cat_file(path), "cannot be read")
         return content
 
     def read_range(self, start: int, stop: int) -> bytes:
-        """Bytes start to stop of a file, all of them: fewer count as a failure that may pass."""
+        """Return the bytes start to stop of a file; treat fewer bytes as a temporary failure."""
 
         def read(fs: Any, path: str) -> bytes:
             content: bytes = fs.cat_file(path, start=start, end=stop)
@@ -444,14 +444,14 @@ class RemotePath:
                 raise ConnectionError(f"{len(content)} bytes came instead of {stop - start}")
             return content
 
-        return self._ask(read, "cannot be read")
+        return self._call(read, "cannot be read")
 
     def write_bytes(self, content: bytes | bytearray) -> None:
         """Make a file, whole or not at all; one that is there is replaced."""
-        self._ask(lambda fs, path: fs.pipe_file(path, bytes(content)), "cannot be written")
+        self._call(lambda fs, path: fs.pipe_file(path, bytes(content)), "cannot be written")
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Everything in a file, as text."""
+        """Return the content of a file as text."""
         return self.read_bytes().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
@@ -460,7 +460,7 @@ class RemotePath:
 
     def put(self, file: Path) -> None:
         """Make a file from one of this machine, whole or not at all."""
-        self._ask(lambda fs, path: fs.put_file(str(file), path), "cannot be written")
+        self._call(lambda fs, path: fs.put_file(str(file), path), "cannot be written")
 
     def unlink(self) -> None:
         """Remove a file; one that is not there is fine."""
@@ -471,19 +471,19 @@ class RemotePath:
             except FileNotFoundError:
                 return
 
-        self._ask(remove, "cannot be removed")
+        self._call(remove, "cannot be removed")
 
-    def _ask(self, call: Callable[[Any, str], Answer], failing: str) -> Answer:
+    def _call(self, call: Callable[[Any, str], Answer], failing: str) -> Answer:
         """Call something with the file system and the path in its words, again and again where that may help."""
         fs, path = file_system(self.url)
-        return persistently(lambda: call(fs, path), f"{self.url} {failing}")
+        return with_retries(lambda: call(fs, path), f"{self.url} {failing}")
 
 
 Place = Path | RemotePath
 
 
 def place_of(location: str | os.PathLike[str]) -> Place:
-    """A path of this machine, or what a URL names; raises ConfigError for a URL that okl must not or cannot use."""
+    """Return a local path, or the RemotePath of a URL; raise ConfigError for a URL that okl cannot use."""
     if isinstance(location, RemotePath | Path):
         return location
     text = os.fspath(location)
@@ -496,20 +496,20 @@ def place_of(location: str | os.PathLike[str]) -> Place:
 
 
 def absolute_location(location: str) -> str:
-    """A path of this machine from its root, or a URL as it is: what a process in another folder can use."""
+    """Return an absolute local path, or a URL as it is, for a process in another folder."""
     place = place_of(location)
     return os.path.abspath(place) if isinstance(place, Path) else str(place)
 
 
 def local_location(option: str, location: str) -> str:
-    """A path of this machine from its root; raises ConfigError for a URL, which this option does not take."""
+    """Return an absolute local path; raise ConfigError for a URL, which this option does not take."""
     if URL.match(location):
         raise ConfigError(f"{option} {without_secrets(location)} is a URL, but it takes a folder of this machine.")
     return os.path.abspath(location)
 
 
 def size_of(place: Place) -> int:
-    """Bytes of a file; raises OSError for a path, DataError for a URL where none is."""
+    """Return the bytes of a file; raise OSError for a missing path, DataError for a missing URL."""
     if isinstance(place, Path):
         return place.stat().st_size
     info = place.info()
@@ -518,13 +518,13 @@ def size_of(place: Place) -> int:
     return int(info["size"] or 0)
 
 
-def _told(fs: Any, path: str) -> dict[str, Any] | None:
-    fs.invalidate_cache()  # what others have written since counts
+def _info(fs: Any, path: str) -> dict[str, Any] | None:
+    fs.invalidate_cache()  # another process may have written since
     try:
-        told: dict[str, Any] = fs.info(path)
+        info: dict[str, Any] = fs.info(path)
     except FileNotFoundError:
         return None
-    return told
+    return info
 
 
 # Local copies of remote files, fetched block by block on demand.
@@ -566,11 +566,11 @@ class RemoteCopy:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the disk that it takes."""
+        """Return the bytes on disk."""
         return self._here.count(1) * BLOCK_BYTES
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes start to stop, fetched where they are not here; DataError if they cannot be."""
+        """Return the bytes start to stop, fetched if necessary; raise DataError if they cannot be fetched."""
         stop = min(stop, self.size)
         if start >= stop:
             return b""
@@ -624,11 +624,11 @@ class RemoteReader(io.RawIOBase):
         self._copy, self._at = copy, 0
 
     def readable(self) -> bool:
-        """Open a file for Arrow, as long as the context lasts."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -641,7 +641,7 @@ class RemoteReader(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes: as many as asked for, unless the file ends."""
+        """Return the next bytes: as many as requested, or up to the end of the file."""
         stop = self._copy.size if size is None or size < 0 else self._at + size
         content = self._copy.read(self._at, stop)
         self._at += len(content)
@@ -685,7 +685,7 @@ def _copies() -> _Copies:
 
 
 def copy_of(place: RemotePath) -> RemoteCopy:
-    """The copy of a remote file as it is now; nothing is fetched yet. Raises DataError if there is none."""
+    """Return the local copy of a remote file, with nothing fetched yet; raise DataError if there is no such file."""
     info = place.info()
     if info is None or info["type"] != "file":
         raise explained(FileNotFoundError(), f"{place} cannot be read")
@@ -700,7 +700,7 @@ def copy_of(place: RemotePath) -> RemoteCopy:
 
 
 def whole_copy_of(place: RemotePath, size: int, sha256: str) -> RemoteCopy:
-    """All of a remote file, fetched unless it is held; DataError if its bytes are not those of the digest."""
+    """Return the whole local copy of a remote file, fetched unless cached; raise DataError if its digest differs."""
     key, copies = (str(place), sha256), _copies()
     copy = copies.get(key)
     if copy is None:
@@ -718,7 +718,7 @@ def _folder() -> str:
 
 @contextmanager
 def _on_disk(place: RemotePath) -> Iterator[None]:
-    """While bytes are written to this machine's disk: what goes wrong is said of it, and not of the store."""
+    """Convert errors of the local disk to a DataError that names the disk, not the store."""
     try:
         yield
     except OSError as error:
@@ -739,7 +739,7 @@ def _write(descriptor: int, content: bytes, start: int) -> None:
 
 
 def open_binary(place: Place) -> io.RawIOBase:
-    """A file open for reading its bytes, unbuffered; OSError for a path, DataError for a URL that cannot be read."""
+    """Open a file for unbuffered reading; raise OSError for a path, DataError for a URL that cannot be read."""
     return open(place, "rb", buffering=0) if isinstance(place, Path) else RemoteReader(copy_of(place))
 
 
@@ -771,7 +771,7 @@ def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[st
 
 
 def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file, hexadecimal; advance is told the bytes of each block."""
+    """Return the SHA-256 of a file, hexadecimal; advance is called with the bytes of each block."""
     digest = hashlib.sha256()
     with open_binary(file) as stream:
         while block := stream.read(2**20):
@@ -782,7 +782,7 @@ def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> st
 
 
 def combined_digest(files: Iterable[Place], digests: Iterable[str]) -> str:
-    """SHA-256 of the names and digests of files, hexadecimal."""
+    """Return the SHA-256 of the names and digests of files, hexadecimal."""
     total = hashlib.sha256()
     for file, digest in zip(files, digests, strict=True):
         total.update(f"{file.name}\0{digest}\n".encode())

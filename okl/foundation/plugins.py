@@ -44,7 +44,7 @@ KNOWN: dict[str, SourceFile] = {}
 
 
 def read_file(path: str | os.PathLike[str]) -> SourceFile:
-    """A file as it is now.
+    """Return the current content of a file.
 
     Raises
     ------
@@ -57,8 +57,8 @@ def read_file(path: str | os.PathLike[str]) -> SourceFile:
     return SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-def forget(file: SourceFile) -> None:
-    """As if it had never been run."""
+def remove_extension(file: SourceFile) -> None:
+    """Remove a file as if it had never run."""
     KNOWN.pop(file.module, None)
     sys.modules.pop(file.module, None)
 
@@ -105,7 +105,7 @@ class Registration:
 
 
 lock = RLock()  # held while an extension runs, too
-being_run: list[str] = []  # modules of extensions that are being imported, the innermost last
+running: list[str] = []  # modules of extensions that are being imported, the innermost last
 _exact: dict[tuple[Kind, str, str], Registration] = {}  # by origin, too: a worker may know several states of a file
 _latest: dict[tuple[Kind, str], Registration] = {}
 
@@ -140,7 +140,7 @@ def of_origin(kind: Kind, name: str, origin: str) -> Registration | None:
 
 
 def declared_names(kind: Kind) -> tuple[str, ...]:
-    """Names that have been declared."""
+    """Return the declared names."""
     return tuple(sorted(name for of, name in _latest if of == kind))
 
 
@@ -174,7 +174,7 @@ def elsewhere(*wanted: str) -> str:
 
 
 def classes() -> dict[str, type[Any]]:
-    """All classes of the extensions that have run here, by their full names: what a checkpoint may hold of them."""
+    """Return all classes of the extensions of this process, by their full names, for checkpoints."""
     with lock:
         pairs = [(one.extension, one.module) for one in _exact.values()]
     # what an extension has imported from other packages is theirs
@@ -188,7 +188,7 @@ def classes() -> dict[str, type[Any]]:
 
 
 def packages() -> tuple[str, ...]:
-    """Distributions of the extensions that have run here, other than files: workers need them, too."""
+    """Return the distributions of the extensions of this process, other than files: workers need them, too."""
     with lock:
         modules = {one.extension for one in _exact.values()}
     found = {entry.dist.name for entry in entry_points(group=GROUP) if entry.dist and entry.module in modules}
@@ -196,11 +196,11 @@ def packages() -> tuple[str, ...]:
 
 
 def _extension_of(module: str) -> str:
-    """The module of the extension by which another one is here: of a package the entry point, else what is running."""
+    """Return the module of the extension that imported a module: the entry point of its package, or the running one."""
     entries = [entry.module for entry in entry_points(group=GROUP) if _top(entry.module) == _top(module)]
     if entries:  # several share the first part of their names where that is a namespace
         return max(entries, key=lambda entry: _parts_shared(entry, module))
-    return being_run[-1] if being_run else module
+    return running[-1] if running else module
 
 
 def _origin_of(extension: str) -> str:
@@ -232,7 +232,7 @@ def _top(module: str) -> str:
 # group `okl.foundation.plugins`. Nothing is imported before, and nothing because a model file, a checkpoint or a
 # worker says so: these name what they need, and it is there or it is not.
 
-_looked_at: set[str] = set()
+_loaded: set[str] = set()
 
 
 def use_extension(path: str | os.PathLike[str]) -> None:
@@ -261,12 +261,12 @@ def offer(path: str) -> None:
 def find(kind: Kind, name: str) -> Registration | None:
     """Return the registration under a name, or None; loads all offered extensions."""
     with lock:
-        _look()
+        _load_offered()
         return latest(kind, name)
 
 
 def exactly(kind: Kind, name: str, origin: str) -> Any:
-    """The thing of that name and origin.
+    """Return the registered object of that name and origin.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
     """
     with lock:
         if of_origin(kind, name, origin) is None:
-            _look()
+            _load_offered()
         declared = of_origin(kind, name, origin)
         if declared is None:
             here = latest(kind, name)
@@ -287,14 +287,14 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names that extensions have declared."""
+    """Return the names that extensions have declared."""
     with lock:
-        _look()
+        _load_offered()
         return declared_names(kind)
 
 
 def files() -> dict[str, SourceFile]:
-    """The files that have run here, by module: for `adopt` in another process."""
+    """Return the files that have run here, by module, for `adopt` in another process."""
     with lock:
         return dict(KNOWN)
 
@@ -305,16 +305,16 @@ def adopt(sent: Mapping[str, SourceFile]) -> None:
         _run(file)
 
 
-def _look() -> None:
+def _load_offered() -> None:
     """Run what is offered and has not been run."""
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        if path not in _looked_at:
+        if path not in _loaded:
             use_extension(path)
-            _looked_at.add(path)
-    if GROUP not in _looked_at:
+            _loaded.add(path)
+    if GROUP not in _loaded:
         for entry in entry_points(group=GROUP):
             _import(entry.module, f"{entry.dist.name if entry.dist else entry.module}")
-        _looked_at.add(GROUP)
+        _loaded.add(GROUP)
 
 
 def _run(file: SourceFile) -> None:
@@ -328,13 +328,13 @@ def _run(file: SourceFile) -> None:
                         f"The extension {file.name} adds nothing: call add_loss, add_model or add_map in it."
                     )
             except ConfigError:
-                forget(file)
+                remove_extension(file)
                 withdraw_since(before, file.module)
                 raise
 
 
 def _import(module: str, place: str) -> None:
-    being_run.append(module)
+    running.append(module)
     try:
         importlib.import_module(module)
     except OklError as error:
@@ -344,4 +344,4 @@ def _import(module: str, place: str) -> None:
             f"The extension {place} fails when it is imported: {type(error).__name__}: {error}."
         ) from error
     finally:
-        being_run.pop()
+        running.pop()

@@ -1,4 +1,4 @@
-"""The champion, the learner state of a version, and the training of a challenger."""
+"""The champion, the state of its solver, and the training of a challenger."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NAME = "learner"
 
 
 def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
-    """Write what a finished learner goes on from.
+    """Write the state from which a later run continues.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
 
 
 def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
-    """The state, and what it belongs to.
+    """Return the state, and what it belongs to.
 
     Raises
     ------
@@ -84,14 +84,16 @@ def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
         known = {field.name for field in fields(one)}
         own = {name for name in vars(one) if not hasattr(type(one), name) or name in known}  # not what is computed once
         if not own <= known or not set(required) <= own:
-            raise CheckpointError(f"{folder} was written by an okl whose {type(one).__name__} has other parts.")
+            raise CheckpointError(
+                f"{folder} was written by a version of okl with other fields in {type(one).__name__}."
+            )
     if not isinstance(state, OnlineState):
-        raise CheckpointError(f"{folder} holds no state of an online learner.")
+        raise CheckpointError(f"{folder} has no state of an online solver.")
     return state, head.about
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
-    """All instances of known dataclasses in a value."""
+    """Yield all instances of known dataclasses in a value."""
     if id(value) in seen:
         return
     if isinstance(value, tuple | list):
@@ -114,12 +116,12 @@ LEARNER_STATE = "state"
 
 @dataclass(frozen=True, eq=False)
 class Champion:
-    """The version of now, opened.
+    """The current champion, loaded.
 
-    learnt : SHA-256 of every shard in its lineage, in order, as often as it was learnt
-    ancestry : numbers of the versions that it goes back to, and its own
-    limit : of regression, the squared error that a row is missed above: the first of these versions' mean on reserved
-        rows, so that it was set before
+    learnt : SHA-256 of the shards in its lineage, in training order, repeated if trained on again
+    ancestry : numbers of its ancestors and its own
+    limit : regression: squared error above which a row counts as wrong, the mean squared error of the first ancestor
+        on reserved rows
     """
 
     version: Version
@@ -133,7 +135,7 @@ class Champion:
         try:
             return load_state(self.version.files / LEARNER_STATE)[0], ""
         except CheckpointError as error:
-            return None, f"{self.version} has no state to go on from: {error}"
+            return None, f"{self.version} has no state to continue from: {error}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,28 +150,28 @@ class ModelHistory:
 
     @property
     def learnt(self) -> frozenset[str]:
-        """Shards of the champion's lineage."""
+        """Return shards of the champion's lineage."""
         return frozenset(self.champion.learnt) if self.champion else frozenset()
 
     @property
     def parent(self) -> int | None:
-        """Number of the champion's version."""
+        """Return the number of the champion's version."""
         return self.champion.version.number if self.champion else None
 
     def accepted(self) -> list[ShardRecord]:
-        """Shards that may be learnt, in the order of learning."""
+        """Return the accepted shards in training order."""
         return sorted((one for one in self.records.values() if one.status == "accepted"), key=lambda one: one.order)
 
     @property
     def apart(self) -> int:
-        """Training rows of a champion that was published from a run, of which no shard is known; else 0."""
+        """Return training rows of a champion that was published from a run, of which no shard is known; else 0."""
         if self.champion is None or not self.learnt.isdisjoint(self.records):
             return 0
         return sum(int(shard.get("rows", 0)) for shard in self.champion.version.lineage.shards)
 
     @property
     def watermark(self) -> Time | None:
-        """Latest time of a shard that was learnt."""
+        """Return the latest time of the shards that were trained on."""
         times = [one.last_time for sha, one in self.records.items() if sha in self.learnt and one.last_time is not None]
         texts = [one for one in times if isinstance(one, str)]
         numbers = [one for one in times if not isinstance(one, str)]
@@ -177,7 +179,7 @@ class ModelHistory:
 
 
 def open_champion(model: RegisteredModel) -> Champion | None:
-    """The champion, None where nothing was published yet.
+    """Return the champion, None where nothing was published yet.
 
     Raises
     ------
@@ -194,21 +196,13 @@ def open_champion(model: RegisteredModel) -> Champion | None:
 
 
 def _limit(model: Model, first: Version) -> float:
-    """The first version's mean squared error on reserved rows; the target's variance where nothing was decided."""
+    """Return the first version's mean squared error on reserved rows.
+
+    The target's variance where nothing was decided.
+    """
     overall = (first.lineage.decision or {}).get("overall") or {}
     target = model.schema.target_statistics
     return float(overall.get("challenger") or (target.standard_deviation**2 if target else 0.0) or 0.5)
-
-
-def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
-    """Return whether a shard's time is at least the first and below the last, where these are given."""
-    if first is None and last is None:
-        return True
-    if record.first_time is None or record.last_time is None:
-        return False
-    kind = str if isinstance(record.first_time, str) else float
-    begins, ends = record.first_time, record.last_time
-    return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]
 
 
 # Training of a challenger: online learners continue, batch solvers solve a window again.
@@ -218,9 +212,9 @@ def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
 class Challenger:
     """Trained challenger.
 
-    data : the shards that were read; learnt : of these, those that this version learnt and its parent had not
-    how : one sentence; seconds : of learning; bytes_read : of part files
-    curve : of an online learner, a row a shard: its name, rows, progressive error and that of the majority or mean
+    data : shards that were read; learnt : of these, the shards that are new in this version
+    how : description of the training; seconds : training time; bytes_read : bytes of the shards
+    curve : online solver: for each shard its name, rows, progressive error and that of the majority class or mean
     """
 
     solver: Solver[Any]
@@ -256,25 +250,25 @@ def learn_shards(
     execution: Execution,
     observer: Observer,
 ) -> Challenger:
-    """Learn shards one after the other, each as a data set of its own.
+    """Train on shards one after the other, each as its own data set.
 
-    So what is learnt does not depend on how many of them came in one run: the same bits as one a night.
+    The bits of the result do not depend on the number of shards in a run.
 
     Parameters
     ----------
-    begin : what the champion had learnt; None: a learner is settled on a sample of all these shards
+    begin : state of the champion; None: start on a sample of all these shards
 
     Raises
     ------
-    DivergedError : what is learnt is no longer finite
+    DivergedError : the weights are no longer finite
     """
     whole = store.union(list(records))
     if begin is None:
         first = make_solver(settings, whole)
         assert isinstance(first, OnlineSolver), "is_online says so"
-        state, how = first.start(whole, execution), f"begun anew on {len(records)} shards"
+        state, how = first.start(whole, execution), f"started anew on {len(records)} shards"
     else:
-        state, how = begin, f"gone on with {len(records)} new shards"
+        state, how = begin, f"continued with {len(records)} new shards"
     seconds, curve = 0.0, []
     solver: OnlineSolver | None = None
     for record in records:
@@ -303,8 +297,8 @@ def solve_window(
 
     Parameters
     ----------
-    window : shards that are read; new : of these and those before, what the champion had not
-    warm : a solution of the same problem for other shards: it is begun from, and its feature map stays
+    window : shards to train on; new : shards that the champion was not trained on
+    warm : solution of the same problem for other shards, used as starting point with its feature map
 
     Raises
     ------
@@ -312,10 +306,10 @@ def solve_window(
     """
     data = store.union(list(window))
     solver = make_solver(settings, data)
-    how = f"solved anew over the latest {len(window)} shards"
+    how = f"solved on the latest {len(window)} shards"
     if isinstance(solver, AcceleratedSolver | SubgradientSolver) and isinstance(warm, LinearPredictor):
         state: Any = solver.start(data, execution, warm)
-        how = f"{how}, from the champion's solution and in its feature map"
+        how = f"{how}, warm-started from the champion in its feature map"
     else:
         state = solver.start(data, execution)
     done: TrainedSolver = run_loop(solver, state, data, execution, observer)
@@ -323,7 +317,7 @@ def solve_window(
 
 
 def same_place(settings: TrainSettings, place: str) -> TrainSettings:
-    """The settings with the store as their data, which they do not look at."""
+    """Return the settings with the store as data."""
     return settings.model_copy(update={"data": place, "out": None, "ingest": None})
 
 

@@ -30,7 +30,7 @@ class Baseline:
     """Figures of the rows so far.
 
     schema : the reference; columns : of each input; target : of regression; class_counts : by the reference's labels
-    rows : by the digest of their values, which shard holds them; watermark : latest time that was learnt
+    rows : shard by the digest of its values; watermark : latest time of the rows that were trained on
     n_rows : that were counted, 0 before the first shard
     """
 
@@ -43,9 +43,9 @@ class Baseline:
     n_rows: int = 0
 
     def limits(self, widening: float) -> Range:
-        """The ranges so far, widened by so many times their own width to either side.
+        """Return the ranges so far, widened by so many times their own width to either side.
 
-        A column that never changed is held to nothing: scaling makes it 0.
+        A column that was constant so far has no limits, because scaling makes it 0.
         """
         lowest, highest = _widened(self.columns, widening)
         if self.target is None or self.schema.task != "regression":
@@ -92,7 +92,7 @@ Counts = NDArray[np.int64]
 def missing_findings(
     missing: Counts, rows: int, name: str, baseline: Baseline, contract: ContractSettings
 ) -> Iterator[Finding]:
-    """Columns that hold no value more often than so far; where rows without one cannot be learnt, at all.
+    """Yield columns with more missing values than so far, or with any if missing values are an error.
 
     missing : rows without a value in each source column
     """
@@ -108,10 +108,10 @@ def missing_findings(
     if found:
         so_far = {column: "" if not before[column] else f" ({before[column]:.1%} so far)" for column in found}
         told = [f"{column} in {share:.1%} of rows{so_far[column]}" for column, share in found.items()]
-        expected = "none" if none else f"{contract.missing_share:.1%} more than so far, at most"
+        expected = "none" if none else f"at most {contract.missing_share:.1%} more than so far"
         yield Finding(
             "missing-values",
-            f"{name} misses values: {_shown(told)}; expected {expected}.",
+            f"{name} has missing values: {_shown(told)}; expected {expected}.",
             {"shares": found, "so_far": before, "limit": 0.0 if none else contract.missing_share},
         )
 
@@ -120,7 +120,7 @@ def unseen_findings(
     columns: Sequence[ColumnStatistics], missing: Counts, rows: int, name: str, baseline: Baseline,
     contract: ContractSettings,
 ) -> Iterator[Finding]:  # fmt: skip
-    """Text columns whose values are more often none of those that have an input of their own than so far.
+    """Yield text columns with more unknown values than so far.
 
     columns : of the shard's inputs; missing : rows without a value in each source column
     """
@@ -140,8 +140,8 @@ def unseen_findings(
         told = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in found.items()]
         yield Finding(
             "unseen-values",
-            f"{name} holds values without an input of their own: {_shown(told)}; expected "
-            f"{contract.unseen_share:.1%} more than so far, at most.",
+            f"{name} has values that were not in the training data: {_shown(told)}; expected at most "
+            f"{contract.unseen_share:.1%} more than so far.",
             {"shares": found, "limit": contract.unseen_share},
         )
 
@@ -163,7 +163,10 @@ def _missing_so_far(baseline: Baseline) -> dict[str, float]:
 
 
 def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatistics], hidden: float) -> float:
-    """Share of rows with a value that has no input of its own; hidden : of rows that have no value, and no input."""
+    """Return the share of rows with a value that has no input of its own.
+
+    Hidden : of rows that have no value, and no input.
+    """
     means = dict(zip(schema.features, (column.mean for column in columns), strict=True))
     if encoding.other:
         return means.get(encoding.inputs[len(encoding.categories)], 0.0)
@@ -198,8 +201,8 @@ def distribution_findings(
         told = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
         yield Finding(
             "mean-shift",
-            f"{name}: means have moved, in standard deviations: {', '.join(told[:5])}; expected "
-            f"{contract.mean_shift:g} at most.",
+            f"{name}: means have moved, in standard deviations: {', '.join(told[:5])}; expected at most "
+            f"{contract.mean_shift:g}.",
             {"shifts": dict(list(moved.items())[:SHOWN]), "limit": contract.mean_shift},
         )
     constant = [column for column, pair in pairs.items() if stopped_changing(*pair, contract.level)]
@@ -207,12 +210,12 @@ def distribution_findings(
         values = {column: pairs[column][1].mean for column in constant[:SHOWN]}
         told = [f"{column} is always {value:g}" for column, value in values.items()]
         yield Finding(
-            "constant-column", f"{name}: columns have stopped changing: {', '.join(told[:5])}.", {"values": values}
+            "constant-column", f"{name}: columns are constant now: {', '.join(told[:5])}.", {"values": values}
         )
 
 
 def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[float, float]:
-    """Half the sum of the differences of label shares, and the p-value of the G-test that they are one.
+    """Return the total variation distance of label shares, and the p-value of the G-test of equal shares.
 
     Parameters
     ----------
@@ -231,7 +234,7 @@ def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[f
 def mean_shift(before: ColumnStatistics, now: ColumnStatistics) -> float:
     """Return the shift of the mean in units of the larger standard deviation; 0 for a column that never changed.
 
-    Columns of two values are let be: they are shares, and a share may become any other.
+    Columns of two values are skipped: their mean is a share, which may change.
     """
     spread = max(before.standard_deviation, now.standard_deviation)
     if before.constant or spread == 0.0 or now.count == 0 or two_valued(before):
@@ -242,7 +245,7 @@ def mean_shift(before: ColumnStatistics, now: ColumnStatistics) -> float:
 def two_valued(column: ColumnStatistics) -> bool:
     """Return whether a column takes its least and its largest value only.
 
-    The variance of what lies in [a, b] is (mean - a)(b - mean) at most, and that for two values only.
+    The variance of values in [a, b] is at most (mean - a)(b - mean), with equality only for two values.
     Source: Bhatia & Davis, American Mathematical Monthly 107(4), 2000.
     """
     most = (column.mean - column.minimum) * (column.maximum - column.mean)
@@ -274,8 +277,8 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         worst = max(shares, key=lambda label: abs(shares[label][1] - shares[label][0]))
         yield Finding(
             "label-shares",
-            f"{name}: the shares of labels are {distance:.2f} from those so far (expected {contract.label_distance:g} "
-            f"at most): {worst} was {shares[worst][0]:.1%} and is {shares[worst][1]:.1%}.",
+            f"{name}: the distance of the label shares from those so far is {distance:.2f}; expected at most "
+            f"{contract.label_distance:g}. {worst} was {shares[worst][0]:.1%} and is {shares[worst][1]:.1%}.",
             {"distance": distance, "p_value": p_value, "shares": shares},
         )
 
@@ -290,8 +293,8 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         told = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
         yield Finding(
             "out-of-range",
-            f"{name}: values lie far beyond what was seen so far: {', '.join(told[:5])}; expected "
-            f"{contract.range_share:.1%} at most.",
+            f"{name}: values are far outside the range so far: {', '.join(told[:5])}; expected at most "
+            f"{contract.range_share:.1%}.",
             {"shares": dict(list(beyond.items())[:SHOWN]), "limit": contract.range_share},
         )
 
@@ -307,9 +310,9 @@ HARD = frozenset(
     {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
      "repeated"}
 )  # fmt: skip
-"""Kinds that nobody can release: such rows cannot be learnt, or have been."""
+"""Kinds that cannot be released: the rows cannot be trained on, or already were."""
 FOUND_LATER = frozenset({"contradiction", "unrelated"})
-"""Kinds that the champion finds in shards that keep to the contract."""
+"""Kinds that the champion finds in shards that satisfy the contract."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +329,7 @@ class ContractResult:
 def hold(
     place: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
 ) -> ContractResult:
-    """Hold a file to the contract: look at it once, and raise nothing about what it holds.
+    """Check a file against the contract in one read; violations are findings, not errors.
 
     place, name : the file, and what to call it
 
@@ -336,7 +339,7 @@ def hold(
     """
     try:
         if size_of(place) == 0:
-            return ContractResult((Finding("empty", f"{name} is empty: it has no bytes.", {"bytes": 0}),), None)
+            return ContractResult((Finding("empty", f"{name} is empty (0 bytes).", {"bytes": 0}),), None)
         source = open_shard(place, baseline.schema)
         columns = tuple(_column_findings(source, name, baseline.schema, contract, time_column))
         if any(finding.kind != "extra-column" for finding in columns):
@@ -352,7 +355,9 @@ def hold(
     findings = [*columns, *_row_findings(profile, name, baseline, contract)]
     of = baseline.rows.get(profile.rows_sha256, "")
     if of and profile.rows:
-        sentence = f"{name} holds the rows of the shard {of[:16]} again, in other bytes: it would be learnt twice."
+        sentence = (
+            f"{name} has the same rows as the shard {of[:16]} in another file format; they would be trained on twice."
+        )
         findings.append(Finding("repeated", sentence, {"of": of}))
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
@@ -360,7 +365,7 @@ def hold(
 
 
 def learnable(findings: Iterable[Finding]) -> bool:
-    """Return whether rows can be learnt in spite of the findings after a release by hand."""
+    """Return whether rows with these findings can be trained on after a manual release."""
     return not any(finding.kind in HARD for finding in findings)
 
 
@@ -383,14 +388,14 @@ def _column_findings(
     if missing := [column for column in dict.fromkeys(needed) if column not in types]:
         yield Finding(
             "missing-column",
-            f"{name} misses {len(missing)} of {len(needed)} columns: {_shown(missing)}.",
+            f"{name} lacks {len(missing)} of {len(needed)} columns: {_shown(missing)}.",
             {"columns": missing},
         )
     extra = [column for column in types if column not in needed]
     if extra and not contract.extra_columns:
         yield Finding(
             "extra-column",
-            f"{name} has {len(extra)} columns that the reference has not: {_shown(extra)}.",
+            f"{name} has {len(extra)} columns that are not in the reference: {_shown(extra)}.",
             {"columns": extra},
         )
     wrong = {
@@ -416,10 +421,10 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
         return
     if rows < contract.min_rows:
         figures = {"rows": rows, "min_rows": contract.min_rows}
-        yield Finding("too-few-rows", f"{name} has {rows} rows; expected {contract.min_rows} at least.", figures)
+        yield Finding("too-few-rows", f"{name} has {rows} rows; expected at least {contract.min_rows}.", figures)
     if contract.max_rows is not None and rows > contract.max_rows:
         figures = {"rows": rows, "max_rows": contract.max_rows}
-        yield Finding("too-many-rows", f"{name} has {rows:,} rows; expected {contract.max_rows:,} at most.", figures)
+        yield Finding("too-many-rows", f"{name} has {rows:,} rows; expected at most {contract.max_rows:,}.", figures)
     yield from _value_findings(profile, name, baseline, contract)
     if unknown := {
         str(label): n for label, n in profile.labels.items() if schema.labels and label not in schema.labels
@@ -427,7 +432,7 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
         told = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
         yield Finding(
             "unknown-label",
-            f"{name}: target {schema.target!r} holds labels that the reference has not: {_shown(told)}.",
+            f"{name}: target {schema.target!r} has labels that are not in the reference: {_shown(told)}.",
             {"rows": dict(list(unknown.items())[:20])},
         )
     if rows >= contract.min_rows:
@@ -442,12 +447,12 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
     }
     if infinite := {column: count for column, count in counts.items() if count}:
         told = [f"{column} in {count} rows" for column, count in infinite.items()]
-        yield Finding("infinite-values", f"{name} holds infinite values: {_shown(told)}.", {"rows": infinite})
+        yield Finding("infinite-values", f"{name} has infinite values: {_shown(told)}.", {"rows": infinite})
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
     if profile.target_missing and schema.missing != "drop":
         yield Finding(
             "missing-targets",
-            f"{name} misses the target {schema.target!r} in {profile.target_missing} of {rows} rows.",
+            f"{name} has no value of the target {schema.target!r} in {profile.target_missing} of {rows} rows.",
             {"rows": profile.target_missing},
         )
 
@@ -457,5 +462,5 @@ def _late(name: str, last: Time | None, watermark: Time | None) -> Finding | Non
         return None
     if not last < watermark:  # type: ignore[operator]  # both are texts, or both numbers
         return None
-    sentence = f"{name} ends at {last}, but rows up to {watermark} have been learnt: it is older than the watermark."
+    sentence = f"{name} ends at {last}, but the model was already trained on rows up to {watermark}."
     return Finding("late", sentence, {"last_time": last, "watermark": watermark})

@@ -72,12 +72,12 @@ class PairedSums:
 
     @property
     def only_first(self) -> int:
-        """Rows of classes that the first alone gets wrong."""
+        """Return rows of classes that the first alone gets wrong."""
         return round((self.differences + self.first - self.second) / 2)
 
     @property
     def only_second(self) -> int:
-        """Rows of classes that the second alone gets wrong."""
+        """Return rows of classes that the second alone gets wrong."""
         return round((self.differences - self.first + self.second) / 2)
 
 
@@ -85,8 +85,7 @@ class PairedSums:
 class PairWork:
     """Work on a shard: score its rows with two predictors.
 
-    slices : columns by whose values rows are told apart; limit : of the loss, above which rows are counted
-    Called with a shard, it tells sums by slice, ALL for all rows.
+    slices : columns whose values define slices; limit : loss above which a row is counted
     """
 
     data: Dataset
@@ -97,7 +96,7 @@ class PairWork:
     limit: float = 0.5
 
     def __call__(self, shard: Shard) -> dict[str, PairedSums]:
-        """Sums of one shard by slice."""
+        """Return the sums of a shard by slice, ALL for all rows."""
         schema = self.data.schema
         names = {column: self._values(shard, column) for column in self.slices}
         found: dict[str, PairedSums] = {}
@@ -135,7 +134,7 @@ def compare(
     slices: tuple[str, ...] = (),
     limit: float = 0.5,
 ) -> dict[str, PairedSums]:
-    """Sums of two predictors over some shards, by slice; added up in the order of the shards.
+    """Return sums of two predictors over some shards, by slice; added up in the order of the shards.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def compare(
 
 
 def merged(one: Mapping[str, PairedSums], other: Mapping[str, PairedSums]) -> dict[str, PairedSums]:
-    """Sums of both, by slice."""
+    """Return sums of both, by slice."""
     return dict(one) | {name: one[name].plus(pairs) if name in one else pairs for name, pairs in other.items()}
 
 
@@ -158,8 +157,9 @@ def check_slices(schema: Schema, slices: Sequence[str]) -> None:
     for name in slices:
         if name not in (*schema.features, *schema.keys):
             raise ConfigError(
-                f"slices names the column {name!r}, which is no input and no key. Name one of these, or make it a key "
-                "when the model is begun: ingest.keys."
+                f"slices has the column {name!r}, which is neither an input nor a key. Use another column, or make "
+                f"it a key "
+                "when the model is created (ingest.keys)."
             )
 
 
@@ -210,21 +210,21 @@ def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
 
 
 def _group_name(word: str) -> str:
-    """A value in text; digits are the number, so that 01 of one shard and 1 of another are one group."""
+    """Return the name of a text value; numbers are normalised, so that 01 and 1 are one group."""
     value = number_of_word(word)
     return word if value is None else _number_name(value)
 
 
 def _number_name(value: float) -> str:
-    """Whole numbers by all their digits; others by as many as float32 tells apart."""
+    """Return whole numbers with all digits, others with the digits of float32."""
     return f"{value:.0f}" if value == np.rint(value) and abs(value) < 2.0**53 else f"{value:.7g}"
 
 
 def _check_few(column: str, n_values: int) -> None:
     if n_values > MOST_VALUES**2:
         raise DataError(
-            f"The key {column!r} has {n_values:,} values in a shard, but slices are told by {MOST_VALUES**2} at most. "
-            "Name one of few values."
+            f"The key {column!r} has {n_values:,} values in a shard, but slices take at most {MOST_VALUES**2}. "
+            "Use a column with fewer values."
         )
 
 
@@ -253,7 +253,7 @@ class PairedTest:
     """Champion and challenger on the same rows.
 
     champion, challenger : mistake rate, or mean squared error in the target's unit; gain : the former minus the latter
-    p_better, p_worse : one-sided, that so much is chance
+    p_better, p_worse : one-sided p-values that the challenger is better, or worse
     """
 
     rows: int
@@ -308,7 +308,7 @@ class Decision:
         return self.kind == "publish"
 
     def as_json(self) -> dict[str, Any]:
-        """For lineage and report; figures that are not finite are left out."""
+        """Return the decision for lineage and report."""
         return asdict(self) | {"slices": {name: asdict(one) for name, one in self.slices.items()}}
 
 
@@ -339,12 +339,12 @@ def decide(
         that the challenger alone has learnt and those before; without these two all rows are the newest
     other : what the challenger is compared with, for people
     missing : labels that no reserved row has
-    looks : how often challengers of this champion were kept before
+    looks : number of rejected challengers of this champion so far
     """
     test = TESTS[task]
     whole = pairs.get(ALL)
     if whole is None or whole.rows == 0:
-        return Decision("keep", "There is no reserved row to judge on, so nothing was published.", test, None, {})
+        return Decision("keep", "There are no reserved rows to compare on, so nothing was published.", test, None, {})
     overall, newest = verdict_of(task, whole), verdict_of(task, pairs.get(NEWEST, whole))
     before = verdict_of(task, pairs[BEFORE]) if BEFORE in pairs else None
     level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
@@ -369,7 +369,7 @@ def decide(
 def _worse_slices(
     task: Task, bound: Mapping[str, PairedTest], rule: PublishRule, level: float, champion: float
 ) -> tuple[str, ...]:
-    """Those that are worse by more than the margin, and beyond chance, by Bonferroni."""
+    """Return the slices that are significantly worse by more than the margin (Bonferroni)."""
     least = rule.slice_margin * (champion if task == "regression" else 1.0)
     share = level / max(1, len(bound))
     return tuple(name for name, one in bound.items() if -one.gain > least and one.p_worse <= share)
@@ -396,17 +396,20 @@ def _by_rule(
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
         return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
-    chance = f"that the challenger is better than {other}{where} may be chance (p = {judged.p_better:.2g})"
+    chance = f"the challenger is not significantly better than {other}{where} (p = {judged.p_better:.2g})"
     if before is None or rule.needed == "clearly better":
         return False, chance
     if before.gain < 0.0 and before.p_worse <= level:
-        return False, f"{chance}, and it is worse on those before (p = {before.p_worse:.2g})"
-    slight = f"by less than chance explains (p = {judged.p_better:.2g})"
-    return True, f"the challenger is better than {other}{by}{where}, {slight}, and not clearly worse on those before"
+        return False, f"{chance}, and it is worse on the earlier rows (p = {before.p_worse:.2g})"
+    slight = f"although not significantly (p = {judged.p_better:.2g})"
+    return (
+        True,
+        f"the challenger is better than {other}{by}{where}, {slight}, and not significantly worse on the earlier rows",
+    )
 
 
 def _mcnemar(only_champion: int, only_challenger: int) -> tuple[float, float]:
-    """One-sided p-values that the challenger is better, and worse, by chance."""
+    """Return the one-sided p-values of a better and of a worse challenger."""
     n = only_champion + only_challenger
     if n == 0:
         return 1.0, 1.0
@@ -429,7 +432,8 @@ def _figures(task: Task, overall: PairedTest, newest: PairedTest, before: Paired
     if before is None:
         return f"On {overall.rows:,} reserved rows: {_rates(task, overall, other)}."
     return (
-        f"On the {newest.rows:,} newest reserved rows: {_rates(task, newest, other)}; on the {before.rows:,} before: "
+        f"On the {newest.rows:,} newest reserved rows: {_rates(task, newest, other)}; on the {before.rows:,} "
+        f"earlier ones: "
         f"{_rates(task, before, other)}."
     )
 
@@ -469,16 +473,16 @@ def judge_challenger(
     execution: Execution,
     looks: int,
 ) -> ChallengerResult:
-    """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion.
+    """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant.
 
-    accepted : shards that may be looked at; looks : how often challengers of this champion were kept before
+    accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     """
     schema, champion = challenger.data.schema, known.champion
     learnt = {*known.learnt, *(record.sha256 for record in challenger.learnt)}
     some = [record for record in accepted if record.sha256 in learnt]
     chosen = judged_on(some, settings.holdout_shards, schema, known.learnt)
     if not chosen:
-        nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
+        nothing = Decision("keep", "Kept: there are no reserved rows to compare on.", TESTS[schema.task], None, {})
         return ChallengerResult(nothing, (), {}, 0)
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     constant = "the mean so far" if schema.task == "regression" else "the majority class"
@@ -509,7 +513,7 @@ def judge(
     ----------
     records : accepted shards whose reserved rows to look at; each is a slice of its own
     other : what the first is, for people; known : SHA-256 of shards that the first has learnt
-    looks : how often challengers of this champion were kept before
+    looks : number of rejected challengers of this champion so far
     """
     pairs: dict[str, PairedSums] = {}
     parts: list[Dataset] = []
@@ -539,7 +543,7 @@ def judge(
 def judged_on(
     accepted: Sequence[ShardRecord], shards: int, schema: Schema, known: Collection[str] = ()
 ) -> list[ShardRecord]:
-    """The latest shards that have reserved rows.
+    """Return the latest shards that have reserved rows.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # of settings: 
 
 
 def version_before(model: RegisteredModel) -> Version | None:
-    """The champion, or the newest version where there is none; None of a model that has no version."""
+    """Return the champion, or the newest version where there is none; None of a model that has no version."""
     head = model.head()
     if not head.state.latest:
         return None
@@ -41,7 +41,7 @@ def version_before(model: RegisteredModel) -> Version | None:
 
 
 def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
-    """Both values by name, that of the version before in front, of all that is not the same.
+    """Return both values by name, that of the version before in front, of all that is not the same.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _figures(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
-    """counted : the name of a number of shards or rows."""
+    """Return facts of data; counted : name of a number of shards or rows."""
     shards = lineage.shards
     times = [shard["last_time"] for shard in shards if shard.get("last_time") is not None]
     return {
@@ -86,7 +86,7 @@ def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
 
 
 def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Texts of settings by name; where one is a run's and the other a retraining's, of those that both have."""
+    """Return texts of settings by name; of a run and a retraining only the settings that both have."""
     one, other = (dict(flatten(_of_learning(settings))) for settings in (before, now))
     alike = ("train" in before) == ("train" in now)
     names = one.keys() | other.keys() if alike else one.keys() & other.keys()
@@ -95,7 +95,7 @@ def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[dict[s
 
 
 def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A retraining keeps those of learning under a name of their own."""
+    """Return the settings of training, which a retraining stores under the name train."""
     together = {**(settings.get("train") or {}), **{name: settings[name] for name in settings if name != "train"}}
     return {name: value for name, value in together.items() if name not in BY_PLACE}
 
@@ -104,7 +104,8 @@ def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
 BEFORE = (
-    "before: the champion then (at first majority class or mean), on the same reserved rows; each version has others"
+    "before: the previous champion (for version 1 the majority class or mean) on the same reserved rows; the rows "
+    "differ by version"
 )
 SHOWN = 20  # versions of a model
 PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
@@ -128,7 +129,7 @@ def registry_text(found: Mapping[str, Any]) -> str:
 
 def model_text(found: Mapping[str, Any]) -> str:
     """Render `describe_model` as text."""
-    rows = [["version", "aliases", "parent", "new shards", "new rows", "learnt from", "size", "published", "figures"]]
+    rows = [["version", "aliases", "parent", "new shards", "new rows", "trained on", "size", "published", "figures"]]
     rows += [
         [
             str(version["version"]),
@@ -171,7 +172,7 @@ def difference_text(found: Mapping[str, Any]) -> str:
         total = sum(int(shard.get("rows", 0)) for shard in shards)
         cells = [f"{len(shards):,} ({total:,} rows)" if text == which else "" for which in (first, second)]
         rows += [["shards learnt only by", *cells]] if shards else []
-    return "\n".join(aligned(rows) if len(rows) > 1 else [f"{first} and {second} do not differ in anything recorded."])
+    return "\n".join(aligned(rows) if len(rows) > 1 else [f"{first} and {second} have no recorded differences."])
 
 
 def pruned_text(pruned: Pruned, dry_run: bool) -> str:
@@ -179,19 +180,19 @@ def pruned_text(pruned: Pruned, dry_run: bool) -> str:
     if not pruned.versions and not pruned.leftovers:
         return "nothing to prune"
     listed = ", ".join(map(str, pruned.versions)) or "none"
-    left = f", and what {len(pruned.leftovers)} killed writers left" if pruned.leftovers else ""
+    left = f", and files of {len(pruned.leftovers)} interrupted writers" if pruned.leftovers else ""
     return (
         f"{'would remove' if dry_run else 'removed'} the files of versions {listed} ({size(pruned.size_bytes)}){left}"
     )
 
 
 def judged_rows(version: Mapping[str, Any]) -> int:
-    """Reserved rows that a version was judged on when it was retrained; 0 for one that was not."""
+    """Return the number of reserved rows on which a version was compared; 0 if it was not."""
     return int(((version["decision"] or {}).get("overall") or {}).get("rows") or 0)
 
 
 def size(size_bytes: int) -> str:
-    """Bytes for people.
+    """Return bytes for people.
 
     >>> size(2000), size(5 * 2**20)
     ('2.0 KiB', '5.0 MiB')
@@ -212,9 +213,11 @@ def moved_text(found: Mapping[str, Any]) -> str:
 
 
 def _metric_lines(metrics: Mapping[str, Any], rows: int) -> str:
-    """The first figures of a version; of one that was retrained how it errs, and how what was before it did there.
+    """Return the first figures of a version.
 
-    rows : that a retrained one was judged on, 0 if that is not known
+    Of one that was retrained how it errs, and how what was before it did there.
+
+    rows : number of reserved rows of the comparison, 0 if unknown
     """
     if not (own := metrics.get(CHALLENGER)):
         return ", ".join(f"{name} {value}" for name, value in flatten(metrics)[:2])
@@ -226,7 +229,7 @@ def _metric_lines(metrics: Mapping[str, Any], rows: int) -> str:
 
 
 def own_figures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
+    """Return names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
     own, before = metrics.get(CHALLENGER), flattened(metrics.get(CHAMPION) or {})
     if not own:
         return flatten(metrics)
@@ -238,7 +241,7 @@ def own_figures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _owner(name: str) -> str:
-    """A figure's name in a comparison of versions: what a version was judged against is not its own."""
+    """Return the name of a metric in a comparison of versions."""
     owner, dot, figure = name.partition(".")
     return {CHALLENGER: figure, CHAMPION: f"before.{figure}"}.get(owner, name) if dot else name
 
@@ -256,7 +259,7 @@ HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
 
 
 def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
-    """Render `describe_one` as text: metrics, learnt rows, settings and location.
+    """Render `describe_one` as text: metrics, training rows, settings and location.
 
     whole : with every setting, what it was made with, and all shards
     """
@@ -275,7 +278,7 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
     learnt_from = _learnt_from(found)
     rows += _rows({
         "new" if learnt_from else "learnt": _learnt(len(shards), found["rows"]) + in_all,
-        **({"learnt from": learnt_from} if learnt_from else {}),
+        **({"trained on": learnt_from} if learnt_from else {}),
         "parent": found["parent"],
         "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
     })  # fmt: skip
@@ -283,7 +286,7 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
         rows.append(["report", f"{found['folder']}/{PAGE}"])
     head = f"{found['model']}@{found['version']}"
     if not whole:
-        more = f"every setting, what it was made with, and its shards: okl models show {head} --all"
+        more = f"all settings, the environment and the shards: okl models show {head} --all"
         return "\n".join([head, *aligned(rows), "", more])
     rows += _rows({"identity": found["identity"], "ancestors": found["ancestors"]})
     for part in ("decision", "environment"):
@@ -298,14 +301,14 @@ def _learnt(shards: int, rows: int) -> str:
 
 
 def _learnt_from(found: Mapping[str, Any]) -> str:
-    """Return how many rows were learnt and how, where that says more than the new rows; "" otherwise."""
+    """Return the number of training rows and the way of training, if they add information; otherwise ""."""
     how, rows = str(found["environment"].get("how") or ""), found["learnt_rows"]
     told = [f"{rows:,} rows"] if rows is not None and (how or rows != found["rows"]) else []
     return ": ".join([*told, *([how] if how else [])])
 
 
 def _given(found: Mapping[str, Any]) -> set[str]:
-    """Names of the settings that say what was learnt from and by which solver, and of those not as they are anyway."""
+    """Return names of data, solver and all settings that differ from their defaults."""
     train = TrainSettings.model_construct(data="").model_dump(mode="json")
     usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
     told = set()
@@ -318,7 +321,7 @@ def _given(found: Mapping[str, Any]) -> set[str]:
 
 
 def _rows(facts: Mapping[str, Any]) -> list[list[str]]:
-    """Facts as rows of a table."""
+    """Return facts as rows of a table."""
     return [[name, text] for name, text in flatten(facts)]
 
 
@@ -328,9 +331,9 @@ IMPORTED_FILES = ("result.json", "report.html")
 
 
 def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "") -> Published:
-    """Publish the folder of a run, or of a model; the same one twice is one version.
+    """Publish the folder of a run or of a model; publishing it twice makes one version.
 
-    The report of a training run that comes along says what changed since the champion, or the newest version.
+    The report of a run is completed with the changes since the champion or the newest version.
 
     Parameters
     ----------
@@ -361,7 +364,7 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
             if is_run and _has(trained / name):
                 (into / name).write_bytes((trained / name).read_bytes())
         if before is not None:
-            what = "the champion as this version was published" if before.number == champion[CHAMPION] else ""
+            what = "the champion when this version was published" if before.number == champion[CHAMPION] else ""
             write_report(result | {"previous": changes_since(before, lineage, what)}, into / IMPORTED_FILES[1])
 
     return model.publish(write, lineage, promote=promote, expected=champion if promote else None, why=why)

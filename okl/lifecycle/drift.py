@@ -35,7 +35,7 @@ TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share o
 
 @dataclass(frozen=True)
 class ShardScores:
-    """Errors of the champion on the rows of a shard before they were learnt.
+    """Errors of the champion on the rows of a shard before training on them.
 
     version : of the champion; rows : scored; wrong : of these, rows of another class, or missed by more than the limit
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean
@@ -54,7 +54,7 @@ class ShardScores:
 
     @property
     def rate(self) -> float:
-        """Mistakes a row."""
+        """Return mistakes a row."""
         return self.wrong / max(1, self.rows)
 
 
@@ -86,7 +86,7 @@ def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
 
 
 def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[str, Any]:
-    """The entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
+    """Return the entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
 
     scored : by the name of the shard
     """
@@ -101,7 +101,7 @@ def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[st
 
 
 def _since_signal(past: Sequence[ShardScores]) -> list[ShardScores]:
-    """The latest shards, the last that fired the first of them."""
+    """Return the latest shards, the last that fired the first of them."""
     last = max((index for index, one in enumerate(past) if one.fired), default=0)
     return [one for one in past[last:] if one.rows][-MOST_PAST:]
 
@@ -111,11 +111,11 @@ def _sentence(fired: Mapping[str, ShardScores], told: int, shards: int) -> str:
         name, worst = min(fired.items(), key=lambda item: item[1].p_value or 0.0)
         more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
         return (
-            f"Rows change: the champion is wrong on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in "
-            f"the shards before, and by chance only with p = {worst.p_value:.2g}."
+            f"Drift: the champion is wrong on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in "
+            f"the shards before (p = {worst.p_value:.2g})."
         )
     if not shards:
-        return "No new row was scored by a champion."
+        return "No new rows were scored by a champion."
     if not told:
-        return "There are too few shards before to tell whether rows change."
-    return "The champion's mistakes on the new rows are not more than chance and the days before explain."
+        return "There are too few earlier shards to test for drift."
+    return "No drift: the champion's error on the new rows is within the variation of the earlier shards."

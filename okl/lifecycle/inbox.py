@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from okl.data.dataset import Dataset, Schema, Shard
-from okl.data.ingest.files import kind_by_name
+from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.folders import write_whole
@@ -32,8 +32,8 @@ STAMPS = ("ETag", "etag", "content_md5", "md5Hash", "generation", "mtime", "Last
 class Arrival:
     """A file where files arrive.
 
-    name : relative to the folder, or to the fixed part of a glob; stamp : changes with the content, "" if nobody can
-        say; age_seconds : since it was changed, None where the store does not say
+    name : relative to the folder, or to the fixed part of a glob; stamp : changes with the content, "" if unknown;
+        age_seconds : time since the last change, None if unknown
     """
 
     name: str
@@ -44,11 +44,11 @@ class Arrival:
 
 
 def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival]]:
-    """Data files of a folder and of its folders, or what a glob matches, by name.
+    """Return data files of a folder and of its folders, or what a glob matches, by name.
 
     Returns
     -------
-    those that are settled, and those that were changed within settle_seconds: they may still be written
+    files that are complete, and files that were changed within settle_seconds and may be incomplete
 
     Raises
     ------
@@ -76,7 +76,7 @@ def _local(path: Path) -> Iterable[Arrival]:
         root = Path(re.split(r"[*?\[]", str(path))[0].rpartition("/")[0] or "/")
         files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
     else:
-        raise ConfigError(f"{path} does not exist; expected the folder where files arrive, a file or a glob. Make it.")
+        raise ConfigError(f"{path} does not exist. Expected a folder of arriving files, a file or a glob.")
     now = time.time_ns()
     for file in files:
         try:
@@ -104,7 +104,7 @@ def _remote(place: RemotePath) -> Iterable[Arrival]:
 
 
 def content_sha256(place: Place) -> str:
-    """SHA-256 of a file's bytes, hexadecimal.
+    """Return the SHA-256 of a file's bytes, hexadecimal.
 
     Raises
     ------
@@ -114,19 +114,20 @@ def content_sha256(place: Place) -> str:
         return file_digest(place)
     except OSError as error:
         raise DataError(
-            f"{place} cannot be read: {error.strerror}. Give permission, or take it away; if it is gone, run again."
+            f"{place} cannot be read: {error.strerror}. Grant permission or remove the file; if it was removed, run "
+            f"again."
         ) from None
 
 
 @dataclass(eq=False)
 class FileState:
-    """Digests of files by name, size and stamp, so that a file is hashed once; only a saving: lost, it is made anew."""
+    """Cache of digests of files by name, size and stamp."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
     def from_text(cls, text: str) -> FileState:
-        """As it was stored; empty where that is damaged."""
+        """Return the stored digests; empty if the text is damaged."""
         try:
             entries = json.loads(text)
             sound = all(len(entry) == 3 and len(entry[2]) == 64 for entry in entries.values())
@@ -135,7 +136,7 @@ class FileState:
         return cls(entries if sound else {})
 
     def text(self) -> str:
-        """To be stored."""
+        """Return the text to store."""
         return json.dumps(self.entries, indent=0)
 
     def sha256(self, arrival: Arrival) -> str:
@@ -158,26 +159,26 @@ class FileState:
 
 
 def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
-    """One data set of all shards, in the order of the parts; train shards stay train shards.
+    """Return one data set of all shards, in the order of the parts; train shards stay train shards.
 
     Parameters
     ----------
-    place : folder that the folders of all parts lie in
+    place : folder that contains the folders of all parts
     parts : of one schema but for the counts of classes, which are added up
 
     Raises
     ------
-    DataError : no part, parts of different schemas, or one that lies elsewhere
+    DataError : no part, parts of different schemas, or a part in another folder
     """
     if not parts:
-        raise DataError(f"{place}: no shard was named; expected at least one.")
+        raise DataError(f"{place}: expected at least one shard, got none.")
     schema = parts[0].schema
     shards: list[Shard] = []
     for part in parts:
         if replace(part.schema, class_counts=()) != replace(schema, class_counts=()):
-            raise DataError(f"{part.folder} and {parts[0].folder} were held to different references.")
+            raise DataError(f"{part.folder} and {parts[0].folder} have different references.")
         if str(part.folder) != str(place / part.folder.name):
-            raise DataError(f"{part.folder} does not lie in {place}, as the parts of a union must.")
+            raise DataError(f"{part.folder} is not in {place}, but all parts of a union must be.")
         shards += [replace(shard, path=f"{part.folder.name}/{shard.path}") for shard in part.shards]
     shards = [replace(shard, index=index) for index, shard in enumerate(shards)]
     counts = tuple(map(sum, zip(*(part.schema.class_counts for part in parts), strict=True)))
@@ -211,7 +212,7 @@ class ShardStore:
         self.place = place_of(place).absolute()
 
     def records(self) -> dict[str, ShardRecord]:
-        """All records by SHA-256.
+        """Return all records by SHA-256.
 
         Raises
         ------
@@ -226,7 +227,7 @@ class ShardStore:
         return {record.sha256: record for record in found}
 
     def accepted(self) -> list[ShardRecord]:
-        """Records of accepted shards in the order of learning."""
+        """Return records of accepted shards in training order."""
         return sorted((one for one in self.records().values() if one.status == "accepted"), key=lambda one: one.order)
 
     def put(self, record: ShardRecord) -> ShardRecord:
@@ -235,7 +236,7 @@ class ShardStore:
         return record
 
     def reference(self) -> Schema | None:
-        """The schema that shards are held to, None before the first.
+        """Return the reference schema of the shards, None before the first shard.
 
         Raises
         ------
@@ -247,17 +248,17 @@ class ShardStore:
         try:
             return TypeAdapter(Schema).validate_python(json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, ValidationError):
-            raise DataError(f"{file} is damaged: it is no schema. Bring it back from the champion's model.") from None
+            raise DataError(f"{file} is damaged: expected a schema. Restore it from the champion's model.") from None
 
     def set_reference(self, schema: Schema) -> Schema:
-        """Settle what all shards are held to, unless that is settled; what holds."""
+        """Set the reference schema unless there is one; return the valid one."""
         settled = self.reference()
         if settled is None:
             write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return settled or schema
 
     def seen(self) -> FileState:
-        """Digests of files that were hashed."""
+        """Return the cached digests of files."""
         file = self.place / SEEN
         return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
 
@@ -266,19 +267,19 @@ class ShardStore:
         write_whole(self.place / SEEN, seen.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
-        """The data set of an accepted shard."""
+        """Return the data set of an accepted shard."""
         return open_dataset(self.place / record.key)
 
     def union(self, records: list[ShardRecord]) -> Dataset:
-        """The data sets of accepted shards as one, in the order given."""
+        """Return the data sets of accepted shards as one, in the order given."""
         return union(self.place, [self.dataset(record) for record in records])
 
     def know_under(self, record: ShardRecord, name: str) -> ShardRecord:
-        """Note that the same bytes came under another name."""
+        """Record another name of the same file."""
         return record if name in record.names else self.put(replace(record, names=(*record.names, name)))
 
     def quarantine(self, record: ShardRecord, finding: Finding) -> ShardRecord:
-        """Take back an accepted shard, for what was found later; its data set stays, for a release."""
+        """Quarantine an accepted shard after a later finding; its data set is kept for a release."""
         return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
 
     def has_data(self, record: ShardRecord) -> bool:
@@ -286,16 +287,16 @@ class ShardStore:
         return (self.place / record.key).exists()
 
     def release(self, record: ShardRecord) -> ShardRecord:
-        """Accept a shard whose data set is there, in spite of what was found."""
+        """Accept a shard with findings, whose data set exists."""
         return self.put(replace(record, status="accepted", released=True))
 
 
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
-    """The record whose SHA-256 begins so, of a shard that is quarantined, or was and is released.
+    """Return the record of a quarantined or released shard by the first digits of its SHA-256.
 
     Raises
     ------
-    DataError : there is none, or several, or it was never quarantined; with those that are
+    DataError : no or several such records, or a shard that was never quarantined
     """
     found = [record for digest, record in records.items() if key and digest.startswith(key)]
     if len(found) == 1 and (found[0].status == "quarantined" or found[0].released):
@@ -305,8 +306,8 @@ def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
         what = f"{found[0].name}, which is {'a duplicate' if found[0].status == 'duplicate' else found[0].status}"
     held = sorted((one.name, one.key) for one in records.values() if one.status == "quarantined")
     more = f" and {len(held) - MOST_NAMED:,} more" if len(held) > MOST_NAMED else ""
-    told = f"Quarantined are: {', '.join(f'{digits} ({name})' for name, digits in held[:MOST_NAMED])}{more}."
+    told = f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in held[:MOST_NAMED])}{more}."
     raise DataError(
         f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
-        f"{told if held else 'Quarantined is none.'}"
+        f"{told if held else 'No shard is quarantined.'}"
     )

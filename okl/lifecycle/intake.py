@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import ingest
@@ -14,13 +14,15 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceEr
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.champion import ModelHistory, in_window
 from okl.lifecycle.contract import FOUND_LATER, Baseline, ContractResult, baseline_of, contract_digest, hold, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
-from okl.lifecycle.record import Finding, ShardRecord, Status
+from okl.lifecycle.record import Finding, ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
+
+if TYPE_CHECKING:
+    from okl.lifecycle.champion import ModelHistory
 
 # Validation of one file.
 
@@ -42,7 +44,7 @@ def settle(
     ----------
     sha256 : of the file's bytes; baseline : what was accepted before
     ingesting : holdout is the share of rows that are reserved, seed decides which
-    released : whether it is accepted in spite of findings that rows can be learnt with
+    released : accept the shard with findings that allow training
 
     Returns
     -------
@@ -79,7 +81,7 @@ def _taken_in(
     reference: Schema,
     progress: Callable[[int, int | None], None] | None,
 ) -> Dataset:
-    """The data set of a file; what a killed process left there under other settings is replaced."""
+    """Return the data set of a file; what a killed process left there under other settings is replaced."""
 
     def taken_in(overwrite: bool) -> Dataset:
         return ingest(arrival.place, folder, settings, overwrite, progress=progress, reference=reference).dataset
@@ -95,12 +97,12 @@ def _taken_in(
         if not isinstance(error, PlaceTakenError) and not _is_written_to(folder):
             raise
         raise ConflictError(
-            f"Another retraining takes in {arrival.name} at this moment. Nothing is lost; the next run goes on."
+            f"Another retraining is reading {arrival.name} now. Nothing is lost; the next run continues."
         ) from None
 
 
 def _is_written_to(folder: Place) -> bool:
-    """Return whether somebody is writing, or has written to a place that cannot be locked, such as a URL."""
+    """Return whether another process writes the shard, or wrote it to a URL, which cannot be locked."""
     return isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
 
 
@@ -133,11 +135,11 @@ def _record(arrival: Arrival, sha256: str, held: ContractResult, status: Status,
 class Intake:
     """Arrived files of a run and their treatment.
 
-    known : records and champion when it was begun
+    known : records and champion at the start
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
     accepted, bad : records of this run
     same : names under which bytes of before have come for the first time, the name of before, the digest
-    vain : records to release that cannot be learnt whatever is said
+    vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
     gone : quarantined and released, with files that are no longer there, but data sets that are
     places : of the first files that are there, new or not
@@ -188,7 +190,7 @@ class Intake:
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
     def hold(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
-        """Hold the new files one after the other, in the order of their names, each with those before accepted.
+        """Check the new files in the order of their names, each against those accepted before.
 
         Then take in again what is released and was accepted once, though its file is gone.
         """
@@ -216,24 +218,25 @@ class Intake:
         self.accepted += [self.store.release(record) for record in self.gone]
 
     def pending(self, known: ModelHistory) -> list[ShardRecord]:
-        """Accepted shards that the champion has not learnt, in the order of learning, within the window asked for.
+        """Return accepted shards within the window that are new for the champion, in training order.
 
         Raises
         ------
-        ConfigError : a window was asked for, and no shard tells its time
+        ConfigError : a window was given, but the shards have no times
         """
         settings = self.settings
         waiting = [one for one in known.accepted() if one.sha256 not in known.learnt]
         first, last = settings.window_from, settings.window_to
         if (first or last) and waiting and all(one.first_time is None for one in waiting):
             raise ConfigError(
-                "A window was asked for, but no shard tells its time: name a time_column, or files by their date, such "
+                "window_from and window_to need the time of a shard. Set time_column, or put the date into file "
+                "names, such "
                 "as 2026-11-22.parquet."
             )
         return [one for one in waiting if in_window(one, first, last)][: settings.max_shards]
 
     def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
-        """For the report."""
+        """Return the facts for the report."""
         return {
             "files": self.files,
             "still_written": self.fresh,
@@ -260,7 +263,7 @@ class Intake:
 
     def _told_same(self) -> list[dict[str, str]]:
         out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
-        kinds = {True: "quarantined", False: "not learnt again"}
+        kinds = {True: "quarantined", False: "already trained on"}
         return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
 
     def _look_for(self, away: list[ShardRecord]) -> None:
@@ -272,8 +275,8 @@ class Intake:
         lost = [one for one in absent if one not in self.vain]
         if lost:
             raise DataError(
-                f"{lost[0].name} is quarantined and no longer in {self.settings.source}, and as it was never accepted, "
-                f"its rows are nowhere else. Bring it back, or leave {lost[0].key} out of release."
+                f"{lost[0].name} is quarantined and no longer in {self.settings.source}; it was never accepted, so its "
+                f"rows are not stored. Restore the file, or remove {lost[0].key} from release."
             )
 
     def _is_to_hold(self, digest: str) -> bool:

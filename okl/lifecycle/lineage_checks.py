@@ -29,9 +29,11 @@ MOST_FIRST = 20
 
 
 def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSettings) -> Schema:
-    """The schema that all shards are held to from now on: of the first file that can be read, scaled by all of them.
+    """Return the reference schema of all shards from now on.
 
-    Of the files that are there, the first 20 are read; those unlike the first of them are left to the contract.
+    Of the first file that can be read, scaled by all of them.
+
+    The first 20 files are read; files unlike the first are left to the contract.
 
     Raises
     ------
@@ -51,15 +53,15 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
             if unmade := [column for column in kept.categories if column not in found.source_columns]:
                 # what is asked for again later could not be told from what this model never learns
                 refused.append(
-                    f"{arrival.name}: column {unmade[0]!r} was named as a category, but holds no value in the training "
-                    "rows. Leave it out of the categories, or begin with a file that has some."
+                    f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the training "
+                    "rows. Remove it from the categories, or start with a file that has values."
                 )
                 continue
             first = first or found
             if found.features == first.features and found.labels == first.labels and found.task == first.task:
                 parts.append(found)
     if first is None:
-        raise DataError(f"No shard can be read to begin with. {' '.join(refused[:3])}")
+        raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
     return _joined(parts)
 
 
@@ -84,11 +86,11 @@ OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
-    """Return the ingest settings of the first shards: constrained columns are keys, unless they are learnt too.
+    """Return the ingest settings of the first shards: constrained columns are keys, unless learn_sensitive is set.
 
     Raises
     ------
-    ConfigError : what `okl.solvers.options.check_constraints` says
+    ConfigError : see `okl.solvers.options.check_constraints`
     """
     check_constraints(settings.train)
     keys = dict.fromkeys((*settings.ingest.keys, *_looked_at(settings.train)))
@@ -98,7 +100,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 
 
 def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
-    """Hold constraints to what a model's columns are; reference : schema that all its shards are held to.
+    """Check constraints against the columns of a model; reference : schema of all its shards.
 
     Raises
     ------
@@ -114,21 +116,23 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
         check_columns(reference, constraints, where)
         if names and not inputs:
             raise ConfigError(
-                f"learn_sensitive was given, but {settings.name} was begun with {', '.join(map(repr, names))} as a "
-                "key, which is never learnt. Leave it out, or begin a model of another name with it."
+                f"learn_sensitive conflicts with the model {settings.name}, which was created with "
+                f"{', '.join(map(repr, names))} as a "
+                "key, and keys are not trained on. Remove it, or create a model with another name."
             )
     elif inputs:
         raise ConfigError(
-            f"A constraint looks at {inputs[0]!r}, which {settings.name} was begun with as an input: a retraining "
-            "would learn from it. Begin a model of another name with the constraint, which makes the column a key, "
-            "or set --learn-sensitive to learn from it all the same."
+            f"A constraint uses the column {inputs[0]!r}, which is an input of the model {settings.name}, so it "
+            f"would be "
+            "trained on. Create a model with another name and the constraint, which makes the column a key, "
+            "or set --learn-sensitive to train on it anyway."
         )
     else:
         check_columns(reference, constraints, where)
 
 
 def without_constraints(train: TrainSettings) -> TrainSettings:
-    """The same in the same ball, without limits on columns: a single shard may not hold every group."""
+    """Return the same in the same ball, without limits on columns: a single shard may not hold every group."""
     norms = tuple(text for text in train.constraints if isinstance(parse_constraint(text), NormBound))
     if norms == train.constraints:
         return train
@@ -143,18 +147,18 @@ def _looked_at(train: TrainSettings) -> tuple[str, ...]:
 # Settings that are fixed for the lifetime of a model.
 
 SETTLED = ("target", "task", "scale", "scale_target", "missing")
-NEVER_LEARNT = {"keys": "a key", "drop": "left out"}
+NOT_INPUTS = {"keys": "a key", "drop": "a column to drop"}
 KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
-ANOTHER = "Leave it out, or begin a model of another name with it."
+ANOTHER = "Remove it, or create a model with another name."
 
 
 def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
-    """Hold what is asked for to what a model's inputs and target are; what is as usual need not be given again.
+    """Check settings against the inputs and the target of a model; defaults are always accepted.
 
     Parameters
     ----------
-    reference : schema that all shards of the model are held to
-    places : of files; the first that can be opened tells whether there are dates that were left out
+    reference : schema of all shards of the model
+    places : files; the first readable one shows whether date columns were left out
 
     Raises
     ------
@@ -165,11 +169,11 @@ def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[P
     ingest, name = settings.ingest, settings.name
     for field in SETTLED:
         _check_same(settings, field, getattr(reference, field))
-    for field, use in NEVER_LEARNT.items():
+    for field, use in NOT_INPUTS.items():
         if learnt := [column for column in getattr(ingest, field) if column in reference.source_columns]:
             raise ConfigError(
-                f"The column {learnt[0]!r} is to be {use}, but {name} was begun with it as an input, and learns from "
-                f"it. {ANOTHER}"
+                f"The column {learnt[0]!r} is given as {use}, but the model {name} was created with it as an "
+                f"input. {ANOTHER}"
             )
     _check_categories(settings, reference)
     _check_dates(settings, reference, places)
@@ -188,8 +192,8 @@ def _check_same(settings: RetrainSettings, field: str, held: object) -> None:
 
 def _otherwise(settings: RetrainSettings, field: str, held: str) -> ConfigError:
     return ConfigError(
-        f"{field} = {getattr(settings.ingest, field)!r} was given, but {settings.name} was begun with {held}, which "
-        f"holds for all its shards. {ANOTHER}"
+        f"{field} = {getattr(settings.ingest, field)!r} conflicts with {held}, the value with which the model "
+        f"{settings.name} was created. {ANOTHER}"
     )
 
 
@@ -203,11 +207,13 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
     for column in settings.ingest.categories:
         if (kind := kinds.get(column, "number")) == "category":
             continue
-        held = f"with it as {KINDS[kind]}, and learns from it so"
+        held = f"with it as {KINDS[kind]}"
         if column not in reference.source_columns:
             as_key = "with it as a key" if column in reference.keys else "without it"
-            held = f"{as_key}, and never learns from it"
-        raise ConfigError(f"The column {column!r} is to be a category, but {settings.name} was begun {held}. {ANOTHER}")
+            held = f"{as_key}, and does not train on it"
+        raise ConfigError(
+            f"The column {column!r} is given as a category, but the model {settings.name} was created {held}. {ANOTHER}"
+        )
     asked = settings.ingest.max_categories
     if asked == IngestSettings.model_fields["max_categories"].default:
         return
@@ -219,7 +225,7 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
 
 
 def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[Place]) -> None:
-    """Refuse to leave out dates that are learnt, and to learn others: only files tell those from none at all."""
+    """Refuse to drop dates that are inputs, and to add other date columns."""
     asked, name = settings.ingest.dates, settings.name
     split = any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings)
     if asked == "drop" and split:
@@ -230,13 +236,17 @@ def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[
     left = next((column for column in _dates(reference, places) if column not in apart), None)
     if left is not None:
         raise ConfigError(
-            f"dates = 'parts' was given, but {name} was begun without {left!r}, which holds dates, and never learns "
-            f"from it. Leave it out, or --drop {quote(left)}, or begin a model of another name with it."
+            f"dates = 'parts' conflicts with the model {name}, which was created without the date column {left!r} "
+            f"and does not "
+            f"train on it. Remove dates, or add --drop {quote(left)}, or create a model with another name."
         )
 
 
 def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
-    """Columns of dates of the first file that can be opened; what is wrong with the others the contract tells."""
+    """Return columns of dates of the first file that can be opened.
+
+    The contract reports problems of the other files.
+    """
     for place in places:
         try:
             schema = open_by(reference, place).schema
@@ -256,14 +266,14 @@ MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
 def check_arrivals(settings: RetrainSettings) -> None:
     """Look where files arrive, and at the columns of the first that fits; no file is fine, and no row is read.
 
-    A file that does not fit is quarantined by a run, so that one is enough that does.
+    One file that fits is enough; others are quarantined by the run.
 
     Raises
     ------
     ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
         was begun without
     DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before;
-        a shard to release that is not quarantined, or cannot be learnt
+        a shard to release that is not quarantined or cannot be trained on
     """
     found, _ = arrivals(settings.source)
     model = Registry(settings.registry).model(settings.name)
@@ -282,16 +292,16 @@ def check_arrivals(settings: RetrainSettings) -> None:
             return
     if refused is not None:
         first = f"the first {MOST_LOOKED} of " if len(found) > MOST_LOOKED else ""
-        others = f" None of {first}the {len(found):,} files there can be learnt." if len(found) > 1 else ""
+        others = f" None of {first}the {len(found):,} files there can be read." if len(found) > 1 else ""
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
 
 def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
-    """The schema that a model is begun with by the first files; see `first_reference`.
+    """Return the reference schema of a new model from the first files; see `first_reference`.
 
     Raises
     ------
-    DataError : no file can be read as the settings say; with the models that there are, if the name is like theirs
+    DataError : no file can be read with these settings; the message lists models with similar names
     """
     try:
         return first_reference(new, first_ingest(settings))
@@ -304,21 +314,20 @@ def _misspelt(model: RegisteredModel, settings: RetrainSettings) -> str:
     told_how = settings.ingest.target != IngestSettings.model_fields["target"].default
     if told_how or model.state().latest or not (close := model.close_names()):
         return ""
-    return (
-        f" No model {model.name!r} is registered (there is: {close}); if a new one is meant, name its --target COLUMN."
-    )
+    return f" No model {model.name!r} is registered (similar names: {close}). For a new model, add --target COLUMN."
 
 
 def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
-    """Refuse to release what is not quarantined, or what a run would find again that it cannot be learnt."""
+    """Refuse to release shards that are not quarantined or cannot be trained on."""
     records = ShardStore(model.folder / "data").records() if settings.release else {}
     for key in settings.release:
         record = find_quarantined(records, key)
         same_limits = record.contract == contract_digest(settings.contract, settings.time_column)
         if same_limits and record.status == "quarantined" and not learnable(record.findings):
             raise DataError(
-                f"release = {key!r} would have no effect: such rows cannot be learnt. {record.reason} Leave it out of "
-                "release, mend the file and put it in again."
+                f"release = {key!r} has no effect, because the rows cannot be trained on. {record.reason} Remove it "
+                f"from "
+                "release, correct the file and add it again."
             )
 
 

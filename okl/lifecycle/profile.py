@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.encoder import absent, encoder_of
-from okl.data.ingest.reference import open_by, text_labels, told_types
-from okl.data.ingest.sources import Source, SourceBatch, looked_through
+from okl.data.ingest.reference import csv_types, open_by, text_labels
+from okl.data.ingest.sources import Source, SourceBatch, scan_source
 from okl.data.ingest.targets import plain_label
 from okl.data.values import has_time, is_date, is_text, numbers, value_type
 from okl.foundation.errors import DataError
@@ -95,7 +95,7 @@ class ColumnTally:
 
 
 def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[ColumnStatistics, ...]:
-    """Statistics of columns over the rows of several parts, which each have one record a column."""
+    """Return statistics of columns over the rows of several parts, which each have one record a column."""
     found = []
     for columns in zip(*parts, strict=True):
         counted = [column for column in columns if column.count] or [columns[0]]
@@ -158,7 +158,7 @@ def open_shard(place: Place, reference: Schema) -> Source:
     ------
     DataError : it is empty, damaged, or of no known kind
     """
-    return looked_through(open_by(reference, place), None, told_types(reference))
+    return scan_source(open_by(reference, place), None, csv_types(reference))
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
@@ -249,7 +249,7 @@ class _Reading:
 
 
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:
-    """First and last of the times before and of a column: finite numbers, or texts in the order of time (UTC).
+    """Return first and last of earlier times and of a column: finite numbers, or texts in the order of time (UTC).
 
     Raises
     ------
@@ -258,7 +258,7 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
     kind = value_type(column.type)
     if not (is_date(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
         raise DataError(
-            f"A time column of type {kind} came; expected times, dates, numbers, or text such as 2026-11-22."
+            f"The time column has the type {kind}. Expected times, dates, numbers, or text such as 2026-11-22."
         )
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -273,7 +273,7 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
 
 
 def time_in_name(name: str) -> Time | None:
-    """The last date in a name, such as 2026-11-22 or 20261122, None if there is none."""
+    """Return the last date in a name, such as 2026-11-22 or 20261122, None if there is none."""
     days = []
     for year, month, day in DAY.findall(name):
         try:

@@ -1,4 +1,4 @@
-"""The training plan, lineage and files of a new version."""
+"""Lineage of a new version, records of rejected challengers, and the plan of a training."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.champion import (
-    Challenger,
-    ModelHistory,
-    is_online,
-    learn_shards,
-    same_place,
-    solve_window,
-)
+from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_place, solve_window
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
@@ -45,19 +38,19 @@ JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_s
 
 @dataclass(frozen=True, eq=False)
 class PlannedLineage:
-    """The lineage of a version to be; judging : settings that decide whether it is published."""
+    """The lineage of a version to be; judging : settings of the decision."""
 
     lineage: Lineage
     judging: Mapping[str, Any]
 
     def judged(self) -> Lineage:
-        """The lineage with what decides about it: another margin is another judgement."""
+        """Return the lineage with what decides about it: another margin is another judgement."""
         return replace(self.lineage, settings={**self.lineage.settings, "judging": dict(self.judging)})
 
     def measured(
         self, judgement: ChallengerResult, certificate: Mapping[str, Any] | None, challenger: Challenger
     ) -> PlannedLineage:
-        """With figures, the decision, and the environment."""
+        """Return the lineage with metrics, the decision and the environment."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
         environment = {
             "versions": versions,
@@ -77,10 +70,10 @@ class PlannedLineage:
 def lineage_of(
     settings: RetrainSettings, known: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
 ) -> PlannedLineage:
-    """The lineage of what is about to be learnt.
+    """Return the lineage of the version that will be trained.
 
-    An online learner goes on from the champion, unless it begins anew: then it has no parent, and all shards are its
-    own. A batch solver is a child of the champion, too: its shards are those that had not been read before.
+    An online solver continues from the champion; after a new start it has no parent and lists all shards. A batch
+    solver is a child of the champion with the shards that are new.
     """
     parent = None if online and fresh else known.parent
     decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
@@ -93,9 +86,9 @@ def lineage_of(
 def next_model(
     challenger: Challenger, known: ModelHistory, settings: RetrainSettings, processors: tuple[str, ...]
 ) -> Model:
-    """The challenger with all that raw rows need to become scores; scaling is that of the first shards."""
+    """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards."""
     schema, champion = challenger.data.schema, known.champion
-    grown = challenger.online and champion is not None and challenger.how.startswith("gone on")
+    grown = challenger.online and champion is not None and challenger.how.startswith("continued")
     if grown and champion is not None:
         counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
         schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
@@ -105,7 +98,7 @@ def next_model(
 
 
 def warm_for(settings: RetrainSettings, known: ModelHistory) -> Predictor | None:
-    """The champion's solution, if it solves the same problem as is about to be solved for other shards."""
+    """Return the champion's solution, if it solves the same problem as is about to be solved for other shards."""
     champion = known.champion
     if champion is None:
         return None
@@ -116,9 +109,9 @@ def warm_for(settings: RetrainSettings, known: ModelHistory) -> Predictor | None
 
 
 def learnt_otherwise(settings: RetrainSettings, known: ModelHistory) -> str:
-    """The first setting by which the champion's learner is another than is asked for now; "" for none.
+    """Return the first setting that differs from the champion's and affects training; "" for none.
 
-    A learner keeps what it was settled with, its map, steps, limits and passes; going on, it would pass over the rest.
+    A continued online solver keeps its map, steps, limits and passes, so changed settings would have no effect.
     """
     if known.champion is None:
         return ""
@@ -127,11 +120,11 @@ def learnt_otherwise(settings: RetrainSettings, known: ModelHistory) -> str:
     now = _train(settings) | {"mode": mode_of(settings.train)}
     before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
     other = next((name for name in _decisive(now) if _plainly(before[name]) != _plainly(now[name])), None)
-    return f"{other} is {now[other]!r}, and was {before[other]!r} for {known.champion.version}" if other else ""
+    return f"{other} changed from {before[other]!r} ({known.champion.version}) to {now[other]!r}" if other else ""
 
 
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
-    """Without what a retraining passes over, which an older okl took all the same."""
+    """Return the settings without those that a retraining ignores."""
     return {name: value for name, value in train.items() if name not in NOT_OF_TRAIN}
 
 
@@ -163,7 +156,7 @@ def _plain(value: Any) -> bool:
 
 
 class Attempts:
-    """One small file for each challenger that was kept back, named by the champion of then and what decides it.
+    """Records of rejected challengers: a file each, named by the champion and the identity of the challenger.
 
     place : of the shard store; champion : number of its version, None before the first
     """
@@ -180,7 +173,7 @@ class Attempts:
         return sum(name.startswith(self._champion) for name in names)
 
     def find(self, model: RegisteredModel, planned: PlannedLineage) -> str | None:
-        """Why the same challenger was kept back before, None if it was not."""
+        """Return why the same challenger was rejected before, None if it was not."""
         file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
         if not file.is_file():
             return None
@@ -188,14 +181,14 @@ class Attempts:
             reason = str(json.loads(file.read_text(encoding="utf-8"))["reason"])
         except (ValueError, KeyError, TypeError):  # then it is judged again
             return None
-        return f"The same shards were learnt and judged before. {reason}"
+        return f"The same shards were trained on and compared before. {reason}"
 
     def page(self, model: RegisteredModel, planned: PlannedLineage) -> Place:
         """Return the location of the report of a rejected challenger."""
         return self._folder / f"{self._champion}{self._key(model, planned)}.html"
 
     def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
-        """Note that a challenger was kept back, and its report."""
+        """Record a rejected challenger and its report."""
         write_whole(self.page(model, planned), page)
         content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
         write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
@@ -205,16 +198,16 @@ class Attempts:
 
 
 def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
-    """Why what is planned is not learnt again: it is a version already, and somebody has chosen another champion.
+    """Return why the planned version is not trained again: it exists, and another version was promoted since.
 
-    None where it is no version, or the champion
+    None if it does not exist or is the champion.
     """
     found = model.find(planned.lineage)
     if found is None or found.number == model.state().champion:
         return None
     return (
-        f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
-        f"Promote it again (okl models promote {model.name} {found.number}), or wait for new shards."
+        f"The same shards were trained on before, in {found}, and another version was promoted since then. "
+        f"Promote {found} again (okl models promote {model.name} {found.number}), or wait for new shards."
     )
 
 
@@ -223,12 +216,12 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class LearningPlan:
-    """Settled before anything is learnt.
+    """Plan of a training run.
 
-    settings, known : of the run; train : how to learn; online : whether the learner goes on with what comes
-    records : shards that the version learns and its parent had not; accepted : these and all that the parent learnt
-    begin : state that an online learner goes on from, None: it begins anew; why : it does, though there is a champion
-    lineage : of the version to be; otherwise : the setting of learning that is why, "" for none
+    settings, known : settings and history; train : settings of training; online : whether the solver is online
+    records : new shards of the version; accepted : these and the shards of its parent
+    begin : state to continue from, None for a new start; why : reason of a new start despite a champion
+    lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
     """
 
     settings: RetrainSettings
@@ -243,10 +236,10 @@ class LearningPlan:
     otherwise: str = ""
 
     def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
-        """Learn the challenger; raises DivergedError."""
+        """Train the challenger; raise DivergedError if it diverges."""
         if self.online:
             learnt = learn_shards(self.train, store, self.begin, self.records, execution, observer)
-            return replace(learnt, how=f"{learnt.how}, as {self.otherwise}") if self.otherwise else learnt
+            return replace(learnt, how=f"{learnt.how}, because {self.otherwise}") if self.otherwise else learnt
         window = self.accepted[-self.settings.window_shards :]
         warm = warm_for(self.settings, self.known)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
@@ -257,8 +250,7 @@ def plan_learning(
 ) -> LearningPlan:
     """Return the plan for the waiting shards, at least one.
 
-    An online learner whose champion has no state to go on from, or was begun with other settings of learning, begins
-    anew, with all shards: nothing of them is there.
+    An online solver starts anew on all shards if the champion has no state or other settings of training.
     """
     train = same_place(settings.train, str(store.place))
     online = is_online(train, store.dataset(pending[0]))
@@ -273,6 +265,6 @@ def plan_learning(
 
 
 def accepted_of(known: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
-    """Shards that the champion has learnt, and those that wait, in the order of learning."""
+    """Return the shards of the champion and the waiting shards in training order."""
     wanted = known.learnt | {record.sha256 for record in pending}
     return tuple(one for one in known.accepted() if one.sha256 in wanted)

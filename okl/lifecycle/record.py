@@ -24,7 +24,7 @@ Time = str | float
 class Finding:
     """Why a shard breaks the contract.
 
-    kind : one of okl.lifecycle.contract.KINDS; sentence : what was expected, what came; figures : the same as numbers
+    kind : one of okl.lifecycle.contract.KINDS; sentence : message; figures : its numbers
     """
 
     kind: str
@@ -38,12 +38,12 @@ class ShardRecord:
 
     names : under which the file came, the first one first, relative to where files arrive; size_bytes : of the file
     rows_sha256 : of its values, whatever they are stored as; "" where it could not be read
-    rows, train_rows, test_rows : read, to be learnt, reserved (the last two of an accepted shard)
+    rows, train_rows, test_rows : rows in total, for training and reserved (the latter two of an accepted shard)
     first_time, last_time : of the time column, or from the name, None where neither tells
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
     of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was held to
-    released : accepted whatever is found, as somebody said so
-    scored : how the champion did on its rows before they were learnt, the first time
+    released : accepted by a manual release
+    scored : errors of the champion on its rows before training on them
     """
 
     sha256: str
@@ -67,51 +67,53 @@ class ShardRecord:
 
     @property
     def key(self) -> str:
-        """The name of its folder and of its record."""
+        """Return the name of its folder and of its record."""
         return self.sha256[:DIGITS]
 
     @property
     def name(self) -> str:
-        """Under which it came first."""
+        """Return the first name of the file."""
         return self.names[0]
 
     @property
     def order(self) -> tuple[int, float, str, str, str]:
-        """Shards are learnt by time where it is known, then by name; never by a clock of this machine."""
+        """Return the sort key of training order: time if known, then name; never a clock of this machine."""
         if isinstance(self.last_time, str):
             return (1, 0.0, self.last_time, self.name, self.sha256)
         return (0, float(self.last_time or 0.0), "", self.name, self.sha256)
 
     @property
     def reason(self) -> str:
-        """All findings as one text; "" for none."""
+        """Return all findings as one text; "" for none."""
         return " ".join(finding.sentence for finding in self.findings)
 
 
 def record_text(record: ShardRecord) -> str:
-    """JSON that a person can read; the same record gives the same bytes."""
+    """Return readable JSON; equal records give equal bytes."""
     return json.dumps({"format_version": FORMAT_VERSION, **asdict(record)}, indent=1, allow_nan=False) + "\n"
 
 
 def record_from(text: str, where: str) -> ShardRecord:
-    """The record in a file.
+    """Return the record in a file.
 
     Raises
     ------
-    DataError : it is damaged, or from the future
+    DataError : it is damaged or of a newer format
     """
     try:
         content = json.loads(text)
         version = content.pop("format_version")
     except (ValueError, KeyError, AttributeError, TypeError):
         raise DataError(
-            f"{where} is damaged: it is no record of a shard. Remove it, and its file is held again."
+            f"{where} is damaged: expected the record of a shard. Remove it; the next run validates the file again."
         ) from None
     if version > FORMAT_VERSION:
-        raise DataError(f"{where} has format {version}, from the future. Upgrade okl.")
+        raise DataError(
+            f"{where} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. Upgrade okl."
+        )
     known = {one.name for one in fields(ShardRecord)}
     if not known >= content.keys() or not {"sha256", "names", "size_bytes", "status"} <= content.keys():
-        raise DataError(f"{where} is damaged: it has other entries than a record. Remove it.")
+        raise DataError(f"{where} is damaged: its entries are not those of a record. Remove it.")
     return ShardRecord(
         **content
         | {
@@ -127,3 +129,14 @@ def record_from(text: str, where: str) -> ShardRecord:
 
 def _columns(stored: Sequence[Mapping[str, Any]]) -> tuple[ColumnStatistics, ...]:
     return tuple(ColumnStatistics(**column) for column in stored)
+
+
+def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
+    """Return whether a shard's time is at least the first and below the last, where these are given."""
+    if first is None and last is None:
+        return True
+    if record.first_time is None or record.last_time is None:
+        return False
+    kind = str if isinstance(record.first_time, str) else float
+    begins, ends = record.first_time, record.last_time
+    return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]

@@ -45,7 +45,7 @@ MOST_NAMED = 10  # shards
 
 
 def summary_sentence(result: Mapping[str, Any]) -> str:
-    """One sentence for a terminal.
+    """Return one sentence for a terminal.
 
     >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
     ...                   "drift": {"found": False}})
@@ -62,20 +62,18 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
 
 
 def apart_sentence(apart: int, rows: int, published: bool) -> str:
-    """Return the sentence about rows that a champion published from a run learnt and the challenger did not; or ""."""
+    """Return the sentence about training rows of a champion from a run that the challenger did not have; or ""."""
     if not apart:
         return ""
-    told = (
-        f" The champion was published from a run of {apart:,} rows, the challenger began with {rows:,} of the folder."
-    )
-    return told if published else f"{told} Put those rows there, too, and challengers know them."
+    told = f" The champion was trained in a run on {apart:,} rows, the challenger on {rows:,} rows of the source."
+    return told if published else f"{told} Add the rows of that run to the source to train challengers on them."
 
 
 def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
     """Return the sentence about a challenger of another kind than the champion, whose configuration is given; or "".
 
     >>> solvers_sentence({"solver": "ridge"}, "fogd")
-    ' The champion so far was learnt by ridge, the challenger by fogd; --solver ridge learns as before.'
+    ' The champion was trained with ridge, the challenger with fogd; --solver ridge trains as before.'
     >>> solvers_sentence({"solver": "fogd"}, "fogd")
     ''
     """
@@ -83,13 +81,13 @@ def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
     if before is None or before == challenger:
         return ""
     return (
-        f" The champion so far was learnt by {before}, the challenger by {challenger}; "
-        f"--solver {before} learns as before."
+        f" The champion was trained with {before}, the challenger with {challenger}; "
+        f"--solver {before} trains as before."
     )
 
 
 def summary_text(result: Mapping[str, Any]) -> str:
-    """The same with what was learnt from, what was not and why, and where it can be read again."""
+    """Return the summary with the shards, rejected files and their reasons, and the location of the report."""
     shards = result["shards"]
     lines = [summary_sentence(result)]
     if learnt := shards["learnt"]:
@@ -104,22 +102,24 @@ def summary_text(result: Mapping[str, Any]) -> str:
             why = one.get("reason") or f"{', '.join(one['kinds'])}."
             lines.append(f"Warning: {one['name']} is {one['status']}: {why}{_remedy(one)}")
     if left := [one["name"] for one in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
-        lines.append(f"Warning: quarantined before, and still there: {_named(left)}.")
+        lines.append(f"Warning: already quarantined in an earlier run: {_named(left)}.")
     lines += [line for line in passed_over(shards) if line not in str(result["reason"])]
     return "\n".join(lines)
 
 
 def passed_over(shards: Mapping[str, Any]) -> list[str]:
-    """Sentences about files that a run did not look into: changed just now, or the same bytes as files before.
+    """Return sentences about files that were skipped: changed just now, or equal to earlier files.
 
-    >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "not learnt again"}]
-    >>> passed_over({"still_written": ["b.csv"], "under_another_name": same})
-    ['Left to the next run, as it was changed just now: b.csv.', 'day8.csv is the same as day4.csv: not learnt again.']
+    >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "already trained on"}]
+    >>> for line in passed_over({"still_written": ["b.csv"], "under_another_name": same}):
+    ...     print(line)
+    Left for the next run, because it has just been changed: b.csv.
+    day8.csv is the same as day4.csv: already trained on.
     """
     fresh = shards["still_written"]
-    were = "it was" if len(fresh) == 1 else "they were"
-    lines = [f"Left to the next run, as {were} changed just now: {_named(fresh)}."] if fresh else []
-    for status in ("not learnt again", "quarantined"):
+    were = "it has" if len(fresh) == 1 else "they have"
+    lines = [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
+    for status in ("already trained on", "quarantined"):
         same = [one for one in shards["under_another_name"] if one["status"] == status]
         if len(same) == 1:
             lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
@@ -130,14 +130,14 @@ def passed_over(shards: Mapping[str, Any]) -> list[str]:
 
 
 def in_vain(shards: Mapping[str, Any]) -> list[str]:
-    """Sentences about files that were to be released, and cannot be learnt whatever is said."""
+    """Return sentences about releases without effect."""
     lines = []
     for one in shards["released_in_vain"][:MOST_NAMED]:
         asked = f"--release {one['sha256'][:16]} has no effect"
         if one["there"]:
-            lines.append(f"{asked}: such rows cannot be learnt. {one['reason']}{_remedy(one)}")
+            lines.append(f"{asked}: the rows cannot be trained on. {one['reason']}{_remedy(one)}")
         else:
-            lines.append(f"{asked}: {one['name']} is no longer there as it was, and so it could not be learnt.")
+            lines.append(f"{asked}: {one['name']} was changed or removed, so its rows could not be trained on.")
     return lines
 
 
@@ -145,8 +145,8 @@ def _remedy(rejected: Mapping[str, Any]) -> str:
     if rejected["status"] != "quarantined":  # its rows are learnt from another file
         return ""
     if not rejected.get("releasable", True):
-        return " Mend the file and put it in again."
-    return f" Learn it anyway: --release {rejected['sha256'][:16]}"
+        return " Correct the file and add it again."
+    return f" To train on it anyway: --release {rejected['sha256'][:16]}"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -158,14 +158,14 @@ def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> s
     """Return the sentence about the certificate; an online learner that continued has only its curve."""
     if online:
         return (
-            "Nothing is certified: an online learner's regret is bounded from the beginning of its stream, and rows "
-            "before are not read again; its errors on rows before they were learnt and on reserved rows are measured."
+            "There is no certificate: the regret of an online solver is bounded from the start of its stream, and "
+            "earlier rows are not read again. Its errors on new rows before training and on reserved rows are measured."
         )
     if certificate is None:
         return ""
     return (
-        f"Certified over the rows of this window alone: {certificate['kind']} {certificate['gap']:.3g}, an objective "
-        f"of {certificate['objective']:.6g}; where the solver began does not enter the proof."
+        f"Certificate for the rows of this window: {certificate['kind']} {certificate['gap']:.3g}, objective "
+        f"{certificate['objective']:.6g}. It does not depend on the starting point of the solver."
     )
 
 
@@ -176,26 +176,31 @@ BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
 
 
 def errors_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
-    """Draw the errors of champions on each shard before it was learnt, where there are two or more."""
+    """Draw the errors of champions on each shard before training on it, for two or more shards."""
     points = points_of(result)
     if len(points) < 2:
         return []
-    told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, a constant {number(points[-1]['constant'])}."
+    told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, constant predictor {number(points[-1]['constant'])}."
     draw = partial(draw_errors, result)
-    return [FigureBlock("Error on new shards before they were learnt", draw, f"{told} Upright lines: a new version.")]
+    return [FigureBlock("Error on new shards before training on them", draw, f"{told} Vertical lines: a new version.")]
 
 
 def verdicts_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
-    """Both models on the reserved rows of each shard that was judged on, if any was."""
+    """Draw the errors of both models on the reserved rows of each compared shard."""
     if not shards_judged(result):
         return []
-    known = "the challenger has not learnt; the champion came from a run, and may have" if result.get("apart") else ""
-    told = f"The error on reserved rows of each shard, which {known or 'neither has learnt'}: further left is better."
+    known = (
+        "the challenger was not trained on (the champion came from a run and may have been)"
+        if result.get("apart")
+        else ""
+    )
+    which = known or "neither model was trained on"
+    told = f"The error on reserved rows of each shard, which {which}: further left is better."
     return [FigureBlock("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
 
 
 def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A point a shard in the order of learning: shard, version, error, constant, fired, rejected."""
+    """Return a point a shard in the order of learning: shard, version, error, constant, fired, rejected."""
     drift = result["drift"]["shards"]
     now = [
         {"shard": one["shard"], "version": result["parent"], "error": one["error"], "constant": one["constant"],
@@ -206,13 +211,13 @@ def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def shards_judged(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Verdicts by shard, as its name alone."""
+    """Return the tests by name of the shard."""
     slices = (result["decision"] or {}).get("slices") or {}
     return {name.removeprefix(SHARD): one for name, one in slices.items() if name.startswith(SHARD)}
 
 
 def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
-    """Errors of the champions of their days, the constant's, signals, rejected shards, and where versions change."""
+    """Draw the errors of the champions and of a constant predictor, signals, rejected shards and new versions."""
     points = points_of(result)
     kept = [(place, one) for place, one in enumerate(points) if not one["rejected"]]
     figure, axes = figure_with_axes(theme, height=3.2)
@@ -240,7 +245,7 @@ def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
 
 
 def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
-    """Both models' errors on the reserved rows of each shard that was judged on, the newest on top."""
+    """Draw both models' errors on the reserved rows of each compared shard, the newest on top."""
     judged = shards_judged(result)
     names = [name for name in result["judged_on"] if name in judged]
     figure, axes = figure_with_axes(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
@@ -277,12 +282,12 @@ FACTS = ("version", "parent", "how", "bytes_read", "registry")
 
 
 def report_markdown(result: Mapping[str, Any]) -> str:
-    """The report as markdown, its pictures as data URIs; what there is nothing of is left out."""
+    """Return the report as markdown, its pictures as data URIs; what there is nothing of is left out."""
     return markdown_page(_title(result), _lead(result), _sections(result))
 
 
 def report_html(result: Mapping[str, Any]) -> str:
-    """One page without any outside reference; light or dark as the reader's system is."""
+    """Return a self-contained page, light or dark as set in the browser."""
     return html_page(_title(result), _lead(result), _sections(result))
 
 
@@ -292,15 +297,15 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _lead(result: Mapping[str, Any]) -> list[Block]:
     rejected = len(result["shards"]["rejected"])
-    took = f"It learnt for {duration(result['seconds'])}; everything together took {duration(result['total_seconds'])}."
+    took = f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total."
     lead: list[Block] = [Paragraph(result["reason"]), Paragraph(took)]
     if result["progressive"]:
         lead.append((WarningBlock if result["drift"]["found"] else Paragraph)(result["drift"]["why"]))
     lead += [Paragraph(line) for line in passed_over(result["shards"]) if line not in result["reason"]]
     lead += [WarningBlock(line) for line in in_vain(result["shards"])]
     if rejected:
-        were = "1 shard was rejected; its file stays where it is." if rejected == 1 else ""
-        lead.append(WarningBlock(were or f"{rejected} shards were rejected; their files stay where they are."))
+        were = "1 shard was rejected; its file was not moved." if rejected == 1 else ""
+        lead.append(WarningBlock(were or f"{rejected} shards were rejected; their files were not moved."))
     return lead
 
 
@@ -322,9 +327,9 @@ def _sections(result: Mapping[str, Any]) -> list[Section]:
         ),
         *([changed] if changed is not None else []),
         Section("trust", "Can I trust it?", [*trust, *errors_picture(result), *reliable]),
-        Section("mistakes", "Where are the new one's mistakes?", mistakes),
-        Section("new", "What was new, and what was learnt?", _shown(*_shards(result))),
-        Section("facts", "Settings and the run", [TableBlock("Settings that were given, and the run", (), told)]),
+        Section("mistakes", "Mistakes of the challenger", mistakes),
+        Section("new", "New shards", _shown(*_shards(result))),
+        Section("facts", "Settings and the run", [TableBlock("Settings and the run", (), told)]),
     ]
     return [section for section in found if section.blocks]
 
@@ -355,9 +360,7 @@ def _slices(result: Mapping[str, Any]) -> TableBlock:
         ]
         for name, one in slices.items()
     ]
-    return TableBlock(
-        "Errors by slice", ("slice", "rows", "champion", "challenger", "p that it is worse by chance"), rows
-    )
+    return TableBlock("Errors by slice", ("slice", "rows", "champion", "challenger", "p-value (worse by chance)"), rows)
 
 
 def _shards(result: Mapping[str, Any]) -> list[TableBlock]:
@@ -376,18 +379,18 @@ def _shards(result: Mapping[str, Any]) -> list[TableBlock]:
         TableBlock("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
         TableBlock("New shards", ("shard", "rows"), new),
         TableBlock(
-            "New rows as the champion saw them, before they were learnt",
+            "Errors of the champion on new rows before training on them",
             ("shard", "rows", "error", "constant's", "agreement"),
             scored,
         ),
         TableBlock(
-            "Learning, each row predicted before it was learnt", ("shard", "rows", "error", "baseline's"), learnt
+            "Training: error of each shard before its rows were used", ("shard", "rows", "error", "baseline's"), learnt
         ),
     ]
 
 
 def _shown(*tables: TableBlock) -> list[TableBlock]:
-    """Those that have rows, not all of them if they are many."""
+    """Return the entries with rows, up to a maximum number."""
     return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]
 
 
@@ -428,7 +431,7 @@ class RetrainResult:
     begun: float = field(default_factory=time.perf_counter)
 
     def as_json(self) -> dict[str, Any]:
-        """The result so far."""
+        """Return the result so far."""
         challenger, judgement = self.challenger, self.judgement
         return {
             "model": self.settings.name,
@@ -472,7 +475,7 @@ class RetrainResult:
 
 
 def history_of(known: ModelHistory) -> list[dict[str, Any]]:
-    """Return the errors of champions on the latest shards of the lineage before they were learnt, a row per shard."""
+    """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
     learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
     return [
         {"shard": one.name, "version": one.scored.version, "rows": one.scored.rows, "error": one.scored.error,
@@ -482,7 +485,7 @@ def history_of(known: ModelHistory) -> list[dict[str, Any]]:
 
 
 def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One flat row a figure of a result: predictor, metric, value."""
+    """Return one flat row a figure of a result: predictor, metric, value."""
     return [
         {"predictor": name, "metric": metric, "value": value}
         for name, figures in (result.get("metrics") or {}).items()
@@ -497,10 +500,10 @@ DATA = "data"  # the shard store's folder in that of a model
 
 
 def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
-    """Challengers that were judged, the newest first: at, outcome, version, champion, reason, page.
+    """Return compared challengers, newest first: at, outcome, version, champion, reason, page.
 
-    outcome : "published" or "kept"; version : None if it was kept; champion : it was held against, None for none
-    page : where its report lies; at : ISO 8601, "" where an older okl did not write it and the store does not tell
+    outcome : "published" or "kept"; version : None if rejected; champion : the compared champion, None for none
+    page : location of its report; at : ISO 8601, "" if unknown
 
     Raises
     ------
@@ -518,7 +521,7 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
 
 
 def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
-    """Files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason,
+    """Return files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason,
     and whether they can be released.
 
     Raises

@@ -71,11 +71,13 @@ def check_mlflow() -> None:
     try:
         import_module("mlflow")
     except ImportError:
-        raise ConfigError("mlflow was given, but it is not installed. Type: pip install 'okl[mlflow]'.") from None
+        raise ConfigError(
+            "The option mlflow needs the package mlflow. Install it with: pip install 'okl[mlflow]'."
+        ) from None
 
 
 def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None) -> str:
-    """Log a run into the experiment of the model's name; what MLflow cannot take does not undo what was decided.
+    """Log a run into the experiment of the model's name; a failure of MLflow does not change the decision.
 
     Parameters
     ----------
@@ -84,12 +86,12 @@ def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None
 
     Returns
     -------
-    "run ID", or a sentence that says why nothing was logged
+    "run ID", or a message about the failure
     """
     try:
         return f"run {_logged(where, result, version)}"
     except Exception as error:  # whatever a server or its client throws: the version stands
-        return f"MLflow at {where} took nothing: {error}"
+        return f"Logging to MLflow at {where} failed: {error}"
 
 
 def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> str:
@@ -134,7 +136,7 @@ def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; the champion stays as it is
+    OklError : a message; the champion stays as it is
     """
     check_workers(settings.train)
     return perform(RetrainingRun(settings, observer or NullObserver()), RETRAIN_STAGES)
@@ -144,8 +146,8 @@ def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict
 class RetrainingRun:
     """One retraining: call the stages of RETRAIN_STAGES in order, then `close`, whatever happened.
 
-    A process may be killed in every stage: the next run goes on from the champion and the shards that are there. A run
-    without new shards does nothing; so does one whose shards were judged before.
+    A process may be killed in every stage: the next run continues from the champion and the stored shards. A run
+    without new shards does nothing; nor does a run whose challenger was compared before.
     """
 
     settings: RetrainSettings
@@ -160,7 +162,7 @@ class RetrainingRun:
         self._result: dict[str, Any] = {}
 
     def discover(self) -> dict[str, Any]:
-        """See what has arrived, and which of it is new since the champion."""
+        """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
         self.known = ModelHistory(open_champion(self._model), self.store.records())
@@ -170,12 +172,12 @@ class RetrainingRun:
         return {"champion": self.known.parent} | self.intake.discover()
 
     def hold(self) -> dict[str, Any]:
-        """Hold new shards to the contract: accept them, or quarantine them with a reason.
+        """Check new shards against the contract: accept them, or quarantine them with a reason.
 
         Raises
         ------
-        DataError : a shard is bad, and the settings say to stop
-        ConfigError : settings that the model was begun without, as `check_begun` has it
+        DataError : a shard violates the contract and on_bad is "stop"
+        ConfigError : settings that conflict with the model, see `check_begun`
         """
         champion, new = self.known.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
@@ -191,7 +193,7 @@ class RetrainingRun:
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 
     def score(self) -> dict[str, Any]:
-        """Let the champion score the new rows before they are learnt; quarantine what contradicts it, or is noise."""
+        """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
         champion, account = self.known.champion, self.account
         account.history = history_of(self.known)
         if champion is None or not self._pending:
@@ -204,10 +206,10 @@ class RetrainingRun:
         return {"shards": len(scoring.told), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
-        """Learn a challenger, unless there is nothing to learn, or this was judged before."""
+        """Train a challenger, unless there are no new shards or the same challenger was compared before."""
         account = self.account
         if not self._pending:
-            told = "No new shard is left to learn." if self.intake.bad else account.reason
+            told = "There are no new shards to train on." if self.intake.bad else account.reason
             account.reason = " ".join([told, *passed_over(self.intake.as_json([]))])
             return {"skipped": account.reason}
         self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
@@ -229,7 +231,7 @@ class RetrainingRun:
         )
 
     def evaluate(self) -> dict[str, Any]:
-        """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion."""
+        """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant."""
         challenger = self.account.challenger
         if challenger is None:
             return {"skipped": self.account.reason}
@@ -246,7 +248,7 @@ class RetrainingRun:
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
-        """Prove how far a batch solution is from its optimum; what an online learner lost is told by its curve."""
+        """Compute the certificate of a batch solution."""
         challenger = self.account.challenger
         if challenger is None or challenger.online:
             return {"skipped": "an online learner" if challenger else self.account.reason}
@@ -259,7 +261,7 @@ class RetrainingRun:
 
         Raises
         ------
-        ConflictError : somebody else moved the champion meanwhile; nothing is published
+        ConflictError : the champion was changed meanwhile; nothing is published
         RegistryError, DataError : the registry cannot be written to; nothing is published
         """
         account = self.account
@@ -288,7 +290,7 @@ class RetrainingRun:
         return {"version": account.version, "new": published.new}
 
     def report(self) -> dict[str, Any]:
-        """Note what was decided, so that the same shards are not judged again, and tell it."""
+        """Record the decision and write the report."""
         account = self.account
         if account.outcome == "kept":
             account.report = str(self._attempts.page(self._model, self._plan.lineage))
@@ -304,11 +306,11 @@ class RetrainingRun:
         return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:
-        """Free workers."""
+        """Release the workers."""
         self._running.close()
 
     def result(self) -> dict[str, Any]:
-        """The object that `okl retrain --json` prints."""
+        """Return the object that `okl retrain --json` prints."""
         return self._result
 
     def report_markdown(self) -> str:
@@ -316,11 +318,11 @@ class RetrainingRun:
         return report_markdown(self._result)
 
     def summary(self) -> str:
-        """One sentence for a terminal."""
+        """Return one sentence for a terminal."""
         return summary_sentence(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """One flat row a figure: predictor, metric, value."""
+        """Return one flat row a figure: predictor, metric, value."""
         return metrics_rows(self._result)
 
     def _told(self) -> dict[str, Any]:
@@ -329,9 +331,9 @@ class RetrainingRun:
 
     def _stop_at(self, bad: Sequence[ShardRecord]) -> None:
         if self.settings.on_bad == "stop" and bad:
-            remedy = f"learn it anyway: release {bad[0].key}" if learnable(bad[0].findings) else "mend it"
+            remedy = f"train on it anyway with release {bad[0].key}" if learnable(bad[0].findings) else "correct it"
             raise DataError(
-                f"{bad[0].reason} It is quarantined, and on_bad = stop: nothing was learnt. Take the file away, or "
+                f"{bad[0].reason} It is quarantined, and nothing was trained (on_bad = stop). Remove the file, or "
                 f"{remedy}."
             )
 

@@ -1,4 +1,4 @@
-"""Scores of the champion on new shards before they are learnt."""
+"""Scores of the champion on new shards before training on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAST_AGAINST = 0.05  # of the agreement below chance that counts
 
 @dataclass(frozen=True)
 class ProgressiveErrors:
-    """Errors of a predictor on rows that it has not learnt.
+    """Errors of a predictor on rows that it was not trained on.
 
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
     wrong : rows of another class, or whose squared error is above a limit
@@ -48,14 +48,14 @@ class ProgressiveErrors:
     wrong: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """For the report."""
+        """Return the facts for the report."""
         return asdict(self)
 
 
 def progressive(
     data: Dataset, known: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
 ) -> ProgressiveErrors:
-    """Score the rows to learn of a shard with a predictor that has not learnt them.
+    """Score the training rows of a shard with a predictor that was not trained on them.
 
     known : schema with the counts of classes so far, for the constant
     limit : of regression, the squared error above which a row counts as missed, in squared units of the target
@@ -69,36 +69,36 @@ def progressive(
 
 
 def contradiction(name: str, kind: Task, found: ProgressiveErrors, level: float) -> Finding | None:
-    """Labels that say the contrary of all that was learnt: predictions are right less often than by chance.
+    """Return the finding of labels that contradict the champion: it is right less often than by chance.
 
-    A model that no longer fits agrees as often as chance has it, so that a change of what is to be learnt is none.
+    A model that no longer fits agrees as often as chance, so drift is not a contradiction.
     """
     p_value = float(stats.norm.cdf(found.deviations))
     if not (found.agreement < -LEAST_AGAINST and p_value < level):
         return None
     told = (
-        f"the champion's predictions agree with them less than chance would ({found.agreement:+.2f}, 0 is chance)"
+        f"the champion's predictions agree with them less than random ones ({found.agreement:+.2f}; random: 0)"
         if kind != "regression"
         else f"their correlation with the champion's predictions is {found.agreement:+.2f}"
     )
-    sentence = f"{name}: its labels contradict all that was learnt: {told}."
+    sentence = f"{name}: the labels contradict the champion: {told}."
     return Finding("contradiction", sentence, found.as_json() | {"p_value": p_value})
 
 
 def unrelated(name: str, found: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
-    """Labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
+    """Return labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
 
-    Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them;
+    Rows that follow a new rule are not unrelated, because a model trained on them alone predicts them;
     where a shard is too small to prove that it agrees less than half as well as usual, it is let be.
 
     Parameters
     ----------
     usual : agreement of the champion on rows so far
-    probe, deviations : of a model that learnt this shard alone, on its reserved rows, and in standard deviations
+    probe, deviations : agreement of a model trained on this shard alone on its reserved rows, in standard deviations
     """
     sentence = (
-        f"{name}: its labels have nothing to do with its inputs: the champion agrees with them as chance would "
-        f"({found.agreement:+.2f}, before {usual:+.2f}), and so does a model of this shard alone ({probe:+.2f})."
+        f"{name}: the labels are unrelated to the inputs: the champion's agreement is that of random predictions "
+        f"({found.agreement:+.2f}, before {usual:+.2f}), and so is that of a model of this shard alone ({probe:+.2f})."
     )
     figures = found.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
     return Finding("unrelated", sentence, figures)
@@ -166,7 +166,7 @@ class Scoring:
     rejected: list[ShardRecord] = field(default_factory=list)
 
     def score(self, pending: Sequence[ShardRecord]) -> None:
-        """Score shards in the order of learning; quarantine those whose labels contradict the champion or are noise."""
+        """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
         learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt]
         past = [one.scored for one in learnt if one.scored is not None and one.scored.version in self.champion.ancestry]
         for record in pending:
@@ -182,7 +182,7 @@ class Scoring:
                 record = self.store.put(
                     replace(record, scored=compared(past, now))
                 )  # scored again, it is not tested twice
-            assert record.scored is not None, "it was scored now or before"
+            assert record.scored is not None, "the shard has scores"
             past.append(record.scored)
             self.scored[record.name] = record.scored
             self.kept.append(record)
@@ -206,12 +206,15 @@ class Scoring:
         return unrelated(record.name, found, usual[0], *probe) if highest < 0.5 * usual[0] else None
 
     def _usual(self, record: ShardRecord) -> tuple[int, tuple[float, float]]:
-        """The champion's agreement on reserved rows of the latest shards that it learnt: rows, and as agreement_of."""
+        """Return the champion's agreement on reserved rows of the latest shards of its lineage.
+
+        Rows, and as agreement_of.
+        """
         learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt and one.test_rows]
         return self._agreement(learnt[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
-        """Return the agreement of a model learnt from this shard alone with its reserved rows; None if unknown."""
+        """Return the agreement of a model trained on this shard alone with its reserved rows; None if unknown."""
         train = without_constraints(same_place(self.settings.train, str(self.store.place)))
         parts = (self.execution, NullObserver())
         try:

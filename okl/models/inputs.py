@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
-from okl.data.ingest.files import list_files
-from okl.data.ingest.sources import SourceBatch
+from okl.data.ingest.sources import SourceBatch, list_files
 from okl.data.ingest.targets import stored_index
-from okl.data.values import Mask, is_number, is_text, missing_target, numbers, settle_inputs
+from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
 from okl.foundation.errors import DataError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, Precision
@@ -150,7 +149,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     values = np.empty((schema.n_features, n), dtype=np.float32)
     encoder = encoder_of(schema)
     encoder.fill(values, rows.batch, schema.missing)
-    complete = settle_inputs(values, encoder.origins, schema.missing, rows.file, rows.first_row)
+    complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row)
     targets = None
     if with_targets:
         targets, present = _targets(schema, rows)

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
 from okl.data.ingest.csv import first_word
-from okl.data.ingest.files import Kind, inspect
-from okl.data.ingest.reference import open_by, told_types
-from okl.data.ingest.sources import Piece, SourceBatch, looked_through, open_source, read_piece
+from okl.data.ingest.reference import csv_types, open_by
+from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source
 from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.values import is_text
 from okl.foundation.errors import DataError, DivergedError
-from okl.foundation.folders import file_beside
+from okl.foundation.folders import atomic_file
 from okl.foundation.locations import Place, place_of
 from okl.foundation.types import FloatArray
 from okl.models.file import Model
@@ -78,7 +77,7 @@ def table_pieces(
     source : anything `open_source` takes, a data set, or the folder of one
     model : schema of the model that the rows are for, which tells what text files leave open
     look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
-    exact : columns of CSV files that are to come back as they are written; see `looked_through`
+    exact : columns of CSV files that are to come back as they are written; see `scan_source`
 
     Raises
     ------
@@ -87,8 +86,8 @@ def table_pieces(
     if not isinstance(source, Dataset) and is_dataset(source):
         source = open_dataset(source)
     if not isinstance(source, Dataset):
-        opened, types = (open_source(source), {}) if model is None else (open_by(model, source), told_types(model))
-        parts = _joined((looked_through(opened, None, types, exact) if look else opened).pieces())
+        opened, types = (open_source(source), {}) if model is None else (open_by(model, source), csv_types(model))
+        parts = _joined((scan_source(opened, None, types, exact) if look else opened).pieces())
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     if model is not None:
         check_encodings(source, model)
@@ -127,7 +126,7 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
 
 def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
     any_shard = data.shards[0]
-    columns, _ = inspect(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
+    columns, _ = inspect_parquet(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
     pieces = []
     for shard in data.shards:
         first = 0
@@ -190,7 +189,7 @@ class ScorePiece:
         counts: Counter[Any] = Counter()
         rows, scored, total = 0, 0, 0.0
         with (
-            file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
+            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as beside,
             pq.ParquetWriter(beside, self.output_schema(piece), compression="zstd") as writer,
         ):
             for batch, predicted in self.batches(piece):

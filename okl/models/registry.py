@@ -31,9 +31,9 @@ from okl.foundation.locations import (
     file_sha256,
     file_system,
     okl_home,
-    persistently,
     place_of,
     status_of,
+    with_retries,
 )
 from okl.models.file import Model, load_model
 
@@ -115,7 +115,7 @@ def create(place: Place, content: bytes) -> bool:
 def folders(place: Place) -> list[Place]:
     """Folders in a folder, by name; none where there is no folder."""
     if isinstance(place, RemotePath):
-        return [place / name for name in persistently(lambda: _remote_folders(place), f"{place} cannot be listed")]
+        return [place / name for name in with_retries(lambda: _remote_folders(place), f"{place} cannot be listed")]
     if not place.is_dir():
         return []
     return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and folder.name[0] != "."]
@@ -176,7 +176,7 @@ def _create_remote(place: RemotePath, content: bytes) -> bool:
             return there == content
         return True
 
-    return persistently(put, f"{place} cannot be written")
+    return with_retries(put, f"{place} cannot be written")
 
 
 def _remote_folders(place: RemotePath) -> list[str]:

@@ -7,11 +7,17 @@ missing entries are left out.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.data.executor import Execution
 from okl.foundation.locations import typed_model
+from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
 from okl.report.assessment import summary_sentences, warning_sentences
 from okl.report.format import TERMINAL, chosen_facts, duration, metric_name, number, scalar_metrics
 from okl.report.page import Block, FigureBlock, Paragraph, Section, WarningBlock, grid, html_page, markdown_page
@@ -160,3 +166,95 @@ def _everything(result: Mapping[str, Any]) -> Section | None:
     """Return the section with tables of all settings and other facts, for reference."""
     tables = [grid(table, folded=True) for table in fact_tables(result) if table.title != FACTS["chosen"]]
     return Section("facts", "Settings, data and provenance", tables) if tables else None
+
+
+# Timeline of a run: written as Parquet, and summarised for the report
+
+FILE = "timeline.parquet"
+CLUSTER_FILE = "dask-report.html"
+MOST_DRAWN_BUCKETS = 64
+MOST_DRAWN_LANES = 8
+
+
+def write_timeline(timeline: Timeline, path: Path) -> None:
+    """Write a row for each stage, bucket, lane and phase: begin_seconds, width_seconds, seconds.
+
+    Times are relative to the start of the run. A lane is `driver`, the address of a worker, or a thread; its seconds in
+    a bucket of a stage add up to the time that it was active.
+    """
+    cells = timeline.cells()
+    columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in TimelineCell._fields}
+    table = pa.table(columns | {"width_seconds": [timeline.width] * len(cells)})
+    pq.write_table(table, path, compression="zstd")
+
+
+def describe_timeline(timeline: Timeline) -> dict[str, Any]:
+    """Return the summary of a timeline for the report, as JSON values.
+
+    Returns
+    -------
+    shares : shares of the phases in the stage learn, of the driver, and of all workers (or threads) if there are any
+    workers : number of lanes except the driver's
+    bucket_seconds : width of a bucket
+    stages : each [name, start, end], in seconds since the start of the run
+    lanes : at most eight lanes: name, and seconds in each bucket by phase; with more workers, also their mean
+    """
+    cells, times = timeline.cells(), 1
+    last = max((cell.begin_seconds for cell in cells), default=0.0)
+    while last >= MOST_DRAWN_BUCKETS * times * timeline.width:
+        times *= 2
+    width = times * timeline.width
+    found: dict[str, dict[str, list[float]]] = {}
+    for cell in cells:
+        lane = found.setdefault(cell.lane, {phase: [0.0] * (int(last / width) + 1) for phase in PHASES})
+        lane[cell.phase][int(cell.begin_seconds / width)] += cell.seconds
+    workers = [lane for lane in timeline.lanes() if lane in found and lane != DRIVER]
+    shares = {DRIVER: _shares(cells, [DRIVER])} | ({"workers": _shares(cells, workers)} if workers else {})
+    begun = timeline.begun
+    return {
+        "shares": shares,
+        "workers": len(workers),
+        "bucket_seconds": width,
+        "stages": [[stage.name, round(stage.begun - begun, 4), round(stage.ended - begun, 4)]
+                   for stage in timeline.stages],
+        "lanes": [{"name": name, **{phase: [round(second, 5) for second in seconds]
+                                    for phase, seconds in lane.items() if any(seconds)}}
+                  for name, lane in _drawn(found, workers)],
+    }  # fmt: skip
+
+
+def record_timeline(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
+    """Write the timeline and the cluster's own report into the folder of a run; return their entries of the result."""
+    write_timeline(timeline, folder / FILE)
+    page = execution.performance_page()
+    if page is not None:
+        (folder / CLUSTER_FILE).write_text(page, encoding="utf-8")
+    return {"timeline": describe_timeline(timeline)} | ({} if page is None else {"cluster_report": CLUSTER_FILE})
+
+
+def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:
+    """Return the share of each phase in the training time of some lanes; empty without training time."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for cell in cells:
+        if cell.stage == LEARNING and cell.lane in lanes:
+            spent[cell.phase] += cell.seconds
+    total = sum(spent.values())
+    return {phase: round(spent[phase] / total, 5) for phase in PHASES if spent[phase] > 0.0} if total > 0.0 else {}
+
+
+def _drawn(
+    found: Mapping[str, Mapping[str, list[float]]], workers: Sequence[str]
+) -> list[tuple[str, Mapping[str, list[float]]]]:
+    drawn = [(DRIVER, found[DRIVER])] if DRIVER in found else []
+    shown = list(workers)
+    if len(workers) > MOST_DRAWN_LANES - 1:
+        of_all = {phase: zip(*(found[lane][phase] for lane in workers), strict=True) for phase in PHASES}
+        mean = {phase: [sum(seconds) / len(workers) for seconds in buckets] for phase, buckets in of_all.items()}
+        drawn.append((f"mean of {len(workers)}", mean))
+        shown = shown[: MOST_DRAWN_LANES - 2]
+    return [*drawn, *((_short(lane, number), found[lane]) for number, lane in enumerate(shown, 1))]
+
+
+def _short(lane: str, number: int) -> str:
+    """Return a short label of a lane; an address becomes the number of the worker."""
+    return f"worker {number}" if "://" in lane else lane

@@ -23,16 +23,16 @@ from scipy import stats
 from okl.compiled.products import multiply_rows
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
-from okl.data.ingest.run import check_source, ingest
+from okl.data.ingest.run import check_not_ingested, check_source, ingest
 from okl.data.ingest.targets import MAX_LABELS
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed import open_for
 from okl.distributed.cache import resident
 from okl.distributed.opening import RunExecution
-from okl.features.base import FeatureMap
+from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
-from okl.features.predictors import LinearPredictor, Predictor, transform_rows
+from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.folders import run_place
 from okl.foundation.locations import Place, name_after, okl_home, place_of
@@ -41,7 +41,6 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.runs.compare_report import Page, html_page, markdown_page
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.plan import check_ingested
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
@@ -52,7 +51,7 @@ from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.factory import make_online_solver, make_recipe
-from okl.solvers.online.factory import BuildContext
+from okl.solvers.online.base import BuildContext
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.online.strategies import STRATEGIES
@@ -1130,7 +1129,7 @@ def check_data(settings: CompareSettings) -> None:
     if not is_dataset(settings.data):
         check_source(settings.data, settings.ingest or IngestSettings())
         return
-    check_ingested(settings)
+    check_not_ingested(settings.data, settings.ingest)
     _check_suited(settings, open_dataset(settings.data))
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import Predictor
-from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.settings import TrainSettings
+from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
-from okl.runs.checkpoint import LoopCheckpoints, NoCheckpoints, Position, RunCheckpoints
+from okl.runs.checkpoint import LoopCheckpoints, NoCheckpoints, Position
 from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
-from okl.solvers.factory import Certified, linear_alternative, linear_baseline
 from okl.solvers.online.solver import OnlineSolver, OnlineState, with_model_kept
-
-LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 
 @dataclass(eq=False)
@@ -111,43 +107,3 @@ def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
 def progressive_metric(task: Task) -> str:
     """Return the name of the progressive error of online solvers."""
     return "squared_loss" if task == "regression" else "mistake_rate"
-
-
-def train_linear_baseline(
-    settings: TrainSettings,
-    solver: Solver[Any],
-    data: Dataset,
-    execution: Execution,
-    keeper: RunCheckpoints | None = None,
-) -> TrainedSolver | None:
-    """Return the linear baseline, trained in the same way; None if there is none."""
-    if isinstance(solver, OnlineSolver):
-        other_recipe = linear_baseline(settings, data.schema)
-        try:
-            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
-        except ConfigError:  # no linear model satisfies the constraints
-            return None
-    other = linear_alternative(solver) if isinstance(solver, Certified) else None
-    if other is None:
-        return None
-    loop = keeper.of("linear") if keeper else NoCheckpoints()
-    try:
-        return run_loop(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
-    except (ConfigError, DivergedError):  # kappa may be invalid for the plain inputs
-        return None
-
-
-def _learn_linear_online(
-    solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunCheckpoints | None
-) -> TrainedSolver | None:
-    """Train the linear baseline with decreasing step sizes, since rows of large norm may need smaller ones."""
-    start = solver.start(data, execution)
-    for number, factor in enumerate(LINEAR_STEP_FACTORS):
-        learner = replace(start.learner, step_size=start.learner.step_size * factor)
-        loop = keeper.of(f"linear{number}") if keeper else NoCheckpoints()
-        try:
-            begin = loop.kept() or replace(start, learner=learner)
-            return run_loop(solver, begin, data, execution, keeper=loop)
-        except DivergedError:
-            continue
-    return None

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
-from okl.data.ingest.run import check_source
+from okl.data.ingest.run import check_not_ingested, check_source
 from okl.data.manifest import is_dataset, memory_bytes, open_dataset
 from okl.data.order import WINDOW_BYTES
 from okl.distributed.cache import process_cache
@@ -17,7 +17,6 @@ from okl.foundation.folders import check_published
 from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
 from okl.foundation.types import Task
 from okl.report.format import aligned
-from okl.runs.compare_settings import CompareSettings
 from okl.runs.history import run_folder
 from okl.runs.select import choose
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model
@@ -32,13 +31,13 @@ from okl.solvers.factory import (
     make_subgradient,
     training_columns,
 )
+from okl.solvers.online.base import Mode
 from okl.solvers.online.budget import BudgetStrategy
-from okl.solvers.online.factory import Mode
 from okl.solvers.online.solver import check_mode
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.options import OPTIONS, check_options, mode_of, options_of
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Memory models of the solvers; every solver of the command line has an entry
@@ -320,7 +319,7 @@ def check(settings: TrainSettings) -> None:
     check_workers(settings)
     check_mode_options(settings)
     if is_dataset(settings.data):
-        check_ingested(settings)
+        check_not_ingested(settings.data, settings.ingest)
         check_solver(settings, training_columns(settings, open_dataset(settings.data)))
     else:
         ingest = settings.ingest or IngestSettings()
@@ -355,14 +354,6 @@ def check_solver(settings: TrainSettings, data: Dataset) -> None:
         solver.check(data.schema, data.rows("train"))
     else:
         check_recipe(solver.recipe, data.schema, data.rows("train"))
-
-
-def check_ingested(settings: TrainSettings | CompareSettings) -> None:
-    """Raise ConfigError for options of ingest with a data set, which has been ingested."""
-    if settings.ingest is not None:
-        raise ConfigError(
-            f"{settings.data} is already a data set. Remove the options of ingest, which apply to sources only."
-        )
 
 
 def _check_certify(settings: TrainSettings) -> None:
@@ -473,7 +464,7 @@ def plan_run(
     data = None
     if assumed is None:
         opened = open_dataset(settings.data)
-        check_ingested(settings)
+        check_not_ingested(settings.data, settings.ingest)
         data = training_columns(settings, opened)
     workload = _assumed(settings, assumed) if data is None else workload_of(data)
 

@@ -12,7 +12,7 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.foundation.errors import OklError
 from okl.foundation.settings import TrainSettings
 from okl.solvers.factory import linear_baseline, make_recipe
-from okl.solvers.online.factory import BuildContext
+from okl.solvers.online.base import BuildContext
 from okl.solvers.options import mode_of
 
 ROWS = 600  # experts then go through all of their rounds, and a learner with a budget through all of its branches

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import pyarrow.csv as pacsv
 from pydantic import Field
 
-from okl.data.ingest.files import packed_ending
-from okl.data.ingest.sources import rewritten
+from okl.data.ingest.csv import packed_ending
+from okl.data.ingest.sources import altered_columns
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
@@ -146,7 +146,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
     if taken := [name for name in keys if name in output_names(model.schema)]:
         raise ConfigError(f"Key column {taken[0]!r} has the same name as an output column. Rename it in the source.")
-    if look and (lost := rewritten([one.piece for one in pieces], inputs.intersection(keys))):
+    if look and (lost := altered_columns([one.piece for one in pieces], inputs.intersection(keys))):
         raise DataError(
             f"{settings.source}: column {min(lost)!r} is a numeric input and a key, but has values such as 00501 that "
             "change when written as numbers. Remove the key, or use a copy of the column under another name."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Schema, Shard
@@ -23,13 +23,15 @@ from okl.report.format import scalar_metrics
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
-from okl.runs.plan import MemoryPlan
 from okl.solvers.base import LearningCurve, SolverProgress
 from okl.solvers.factory import Certified
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.options import mode_of
+
+if TYPE_CHECKING:
+    from okl.runs.plan import MemoryPlan
 
 # Constraints
 

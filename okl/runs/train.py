@@ -18,7 +18,7 @@ from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset, open_dataset, verify
 from okl.distributed import open_for
 from okl.distributed.opening import RunExecution, check_workers
-from okl.foundation.errors import DivergedError
+from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.folders import (
     CHECKPOINT,
     PublishedFolder,
@@ -32,10 +32,10 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
-from okl.report.run import markdown_report, text_summary, write_report
-from okl.report.timelines import record_timeline
+from okl.report.run import markdown_report, record_timeline, text_summary, write_report
 from okl.runs.checkpoint import (
     MAIN,
+    NoCheckpoints,
     Origin,
     RunCheckpoints,
     check_same_origin,
@@ -44,13 +44,14 @@ from okl.runs.checkpoint import (
     newest_head,
 )
 from okl.runs.history import run_folder
-from okl.runs.loop import run_loop, train_linear_baseline
+from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import check, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.factory import Certified, linear_alternative, linear_baseline, make_solver, training_columns
+from okl.solvers.online.solver import OnlineSolver
 
 # Folder and data of a new or resumed run
 
@@ -345,3 +346,48 @@ def check_settings(settings: TrainSettings, resume: Path | None) -> None:
         check(settings)
     else:
         check_workers(settings)
+
+
+# The linear baseline
+
+LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
+
+
+def train_linear_baseline(
+    settings: TrainSettings,
+    solver: Solver[Any],
+    data: Dataset,
+    execution: Execution,
+    keeper: RunCheckpoints | None = None,
+) -> TrainedSolver | None:
+    """Return the linear baseline, trained in the same way; None if there is none."""
+    if isinstance(solver, OnlineSolver):
+        other_recipe = linear_baseline(settings, data.schema)
+        try:
+            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
+        except ConfigError:  # no linear model satisfies the constraints
+            return None
+    other = linear_alternative(solver) if isinstance(solver, Certified) else None
+    if other is None:
+        return None
+    loop = keeper.of("linear") if keeper else NoCheckpoints()
+    try:
+        return run_loop(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
+    except (ConfigError, DivergedError):  # kappa may be invalid for the plain inputs
+        return None
+
+
+def _learn_linear_online(
+    solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunCheckpoints | None
+) -> TrainedSolver | None:
+    """Train the linear baseline with decreasing step sizes, since rows of large norm may need smaller ones."""
+    start = solver.start(data, execution)
+    for number, factor in enumerate(LINEAR_STEP_FACTORS):
+        learner = replace(start.learner, step_size=start.learner.step_size * factor)
+        loop = keeper.of(f"linear{number}") if keeper else NoCheckpoints()
+        try:
+            begin = loop.kept() or replace(start, learner=learner)
+            return run_loop(solver, begin, data, execution, keeper=loop)
+        except DivergedError:
+            continue
+    return None

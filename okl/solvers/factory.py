@@ -18,29 +18,20 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import is_model, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
 from okl.solvers.base import SolverMap
-from okl.solvers.online.base import SEGMENTS
+from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, Mode, balanced_class_weights, check_loss
 from okl.solvers.online.constrained import ConstrainedFactory
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
 from okl.solvers.online.drift import TrackingFactory
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import (
-    BuildContext,
-    LearnerFactory,
-    LinearFactory,
-    Mode,
-    balanced_class_weights,
-    check_loss,
-)
-from okl.solvers.online.linear import check_ball
+from okl.solvers.online.linear import LinearFactory, check_ball
 from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import IN_MAPS, check_constraints, check_options, mode_of
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES, make_piecewise
-from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
-from okl.solvers.subgradient.losses import weigh
+from okl.solvers.subgradient.losses import CUTTING_NAMES, make_piecewise, weigh
+from okl.solvers.subgradient.losses import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice

@@ -8,11 +8,11 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings
 from okl.kernels import kernel_parameters
 from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, parameter_of
+from okl.solvers.online.base import Mode
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.constraints import parse_constraints
-from okl.solvers.online.factory import Mode
 from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 
 # Options by solver.
 

@@ -23,7 +23,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 from okl.losses import Hinge
-from okl.solvers.online.factory import LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.benchmarks.fogd_data import Problem, in_precision, read_problem

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.csv as pacsv
 
 from okl.data.dataset import Dataset
-from okl.data.ingest import csv, svmlight
+from okl.data.ingest import csv, sources
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset, read_manifest, verify
 from okl.data.reading import read_rows
@@ -18,7 +18,7 @@ from okl.foundation.settings import IngestSettings, settings_from
 from tests.benchmarks.fuzz_columns import Rng
 from tests.benchmarks.fuzz_sources import Made, make_source
 
-USUAL_BLOCK, USUAL_CHUNK = csv.BLOCK_BYTES, svmlight.CHUNK_BYTES
+USUAL_BLOCK, USUAL_CHUNK = csv.BLOCK_BYTES, sources.CHUNK_BYTES
 
 
 def ingest_case(rng: Rng, folder: Path) -> str:
@@ -101,9 +101,9 @@ def check_sentence(error: OklError) -> None:
 def _set_blocks(small: bool) -> None:
     """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
     csv.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
-    csv.STRETCH_BYTES = 4 * csv.BLOCK_BYTES
+    csv.RANGE_BYTES = 4 * csv.BLOCK_BYTES
     csv.READING = pacsv.ReadOptions(use_threads=False, block_size=csv.BLOCK_BYTES)
-    svmlight.CHUNK_BYTES = 512 if small else USUAL_CHUNK
+    sources.CHUNK_BYTES = 512 if small else USUAL_CHUNK
 
 
 def _check(data: Dataset, made: Made, settings: IngestSettings, folder: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from okl.data.ingest.files import PACKED
+from okl.data.ingest.csv import PACKED
 from tests.benchmarks.fuzz_bytes import damaged
 from tests.benchmarks.fuzz_columns import MAKERS, WORDS, Rng, any_column, target_column
 

@@ -32,7 +32,7 @@ from okl.data.executor import Execution
 from okl.distributed.dask import DaskExecution
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.factory import LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests import solver_cases

@@ -13,8 +13,8 @@ from okl.compiled.fourier import fourier_transform
 from okl.compiled.jit import as_compiled
 from okl.compiled.threads import borrowed_block
 from okl.features.bandwidth import median_distance
+from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_map
-from okl.features.predictors import transform_rows
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder, Selection

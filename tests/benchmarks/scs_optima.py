@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from okl.features.bandwidth import suit_kernel
+from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
-from okl.features.predictors import transform_rows
 from okl.foundation.types import FloatArray
 from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.method import Scs, solve_sample

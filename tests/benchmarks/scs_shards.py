@@ -17,8 +17,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
-from okl.features.base import FeatureMap
-from okl.features.predictors import transform_rows
+from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.subgradient.losses import Hinge

@@ -7,7 +7,7 @@ from typing import Any
 
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.factory import LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.solvers.accelerated import sharded_cases

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from okl.certificates.hindsight import MemoryRows
 from okl.certificates.regret import WindowRuns, chosen_borders, compare, solve_runs
+from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
-from okl.features.predictors import transform_rows
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.solvers.base import SolverProgress

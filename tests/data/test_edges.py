@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from okl.data.ingest import csv, encoders
+from okl.data.ingest import csv
+from okl.data.ingest import run as ingest_run
 from okl.data.ingest.run import ingest
-from okl.data.ingest.sources import looked_through, open_source
+from okl.data.ingest.sources import open_source, scan_source
 from okl.data.values import date_parts
 from okl.foundation.errors import DataError, ModelError
 from okl.models.inputs import inputs_of
@@ -40,7 +41,7 @@ def test_dictionaries_that_differ_between_chunks_are_one_column(tmp_path: Path) 
 
 
 def test_a_time_zone_that_is_not_known_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be told on this machine"):
+    with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be converted on this machine"):
         date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
 
 
@@ -63,8 +64,8 @@ def test_a_table_of_identifiers_has_no_inputs(tmp_path: Path) -> None:
 def test_a_column_of_very_many_words_is_left_out_unless_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
-    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
+    monkeypatch.setattr(ingest_run, "MOST_VALUES", 20)
+    monkeypatch.setattr(ingest_run, "MOST_VALUES", 20)
     source = parquet(tmp_path, table(100, 1, w=[f"w{i % 30}" for i in range(100)]))
     data = ingest(source, tmp_path / "data", settings()).dataset
     assert data.schema.features == ("a",)
@@ -86,12 +87,12 @@ def test_rows_are_counted_whatever_lies_at_the_ends_of_blocks(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(csv, "STRETCH_BYTES", 4 * 4096)
+    monkeypatch.setattr(csv, "RANGE_BYTES", 4 * 4096)
     path = tmp_path / "s.csv"
     path.write_text("x,w,y\n" + f"1,{last},0\n2,{last},1\n" * 3000)
     plain = open_source(path)
     assert sum(batch.batch.num_rows for batch in plain.batches()) == 6000
-    looked = looked_through(plain, None)
+    looked = scan_source(plain, None)
     assert [str(kind) for kind in looked.schema.types] == ["int64", "string", "int64"]
     assert sum(batch.batch.num_rows for batch in looked.batches()) == 6000
     assert looked.rows in ((6000,) if last == "c" else (6000, None))

@@ -62,7 +62,7 @@ def test_a_key_is_text_only_where_a_number_would_change_it(case: str, tmp_path: 
 @pytest.mark.parametrize("height", ["2", '"a\nb"'], ids=["plain", "line ends in quotes"])
 def test_one_such_value_far_below_is_enough(height: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(csv, "STRETCH_BYTES", 1024)
+    monkeypatch.setattr(csv, "RANGE_BYTES", 1024)
     if height == "2":  # without line ends in quotes the first block shows few rows, with them it shows all
         monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=512))
     values = [*range(10_000, 10_300), "00501"]

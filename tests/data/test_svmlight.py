@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from okl.data.dataset import Dataset, SvmlightColumns
 from okl.data.describe import describe, describe_text
 from okl.data.ingest.run import ingest
-from okl.data.ingest.svmlight import fold
+from okl.data.ingest.sources import fold
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.models.inputs import prepare_rows
@@ -85,7 +85,7 @@ def test_too_many_columns_are_refused_before_a_row_is_stored(tmp_path: Path) -> 
         DataError, match=r"column index \d+, but okl holds rows dense .* 4096 columns.*--hash-columns 1024"
     ):
         ingest(source, tmp_path / "data", settings())
-    with pytest.raises(DataError, match=r"5000 columns were asked for, but .* at most 4096"):
+    with pytest.raises(DataError, match=r"5000 columns were requested, but .* at most 4096"):
         ingest(source, tmp_path / "data", settings(hash_columns=5000))
     with pytest.raises(ConfigError, match=r"is parquet, but hash_columns folds columns of svmlight text"):
         ingest(parquet(tmp_path, table(50)), tmp_path / "data", settings(hash_columns=8))
@@ -106,7 +106,7 @@ def test_the_first_index_is_chosen_or_found_once_and_kept(tmp_path: Path, zero_b
     inputs[0, 0] = 3.0
     later = written(tmp_path / "later.svm", inputs, targets, zero_based)
     if zero_based:
-        with pytest.raises(DataError, match=r"later\.svm holds the index 0, but its first index was .* to be 1"):
+        with pytest.raises(DataError, match=r"later\.svm holds the index 0, but the first index should be 1"):
             table_pieces(later, found.schema)
     (piece,) = table_pieces(later, asked.schema)
     (rows,) = read_table(piece, asked.schema.source_columns)

@@ -324,7 +324,7 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
     (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugins, "_looked_at", set())  # as at the beginning of a process
+    monkeypatch.setattr(plugins, "_loaded", set())  # as at the beginning of a process
     loss = make_loss("packed")
     assert isinstance(loss, ExtensionLoss)
     assert loss.origin == "okl-packed 1.2"

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.predictors import KernelExpansion, predictor_from_stored, score_rows, transform_rows
+from okl.features.predictors import KernelExpansion, predictor_from_stored, score_rows
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import KERNELS, CustomKernel, Gaussian, Linear, make_kernel

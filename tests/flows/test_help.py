@@ -78,7 +78,10 @@ def test_help_of_retraining_names_its_default_solver(
     assert f"with --retrain, {default}, which continues training" in told["deploy"]
     assert "and size on a sample" not in told["retrain"]
     assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(told["retrain"].split())
-    holdout = "0/1 column; with --retrain: share of the rows of each shard that are never learnt [default: 0.2]"
+    holdout = (
+        "0/1 column; with --retrain: share of the rows of each shard reserved for comparisons, never trained on "
+        "[default: 0.2]"
+    )
     assert holdout in told["deploy"]
     for command, condition in (("retrain", ""), ("deploy", "with --retrain, ")):
         assert f"never inputs; {condition}a registered model keeps the key columns of its first" in told[command]

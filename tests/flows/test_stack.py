@@ -16,9 +16,16 @@ from typing import Any
 import pytest
 
 from flows.stack.control import down, prepare
-from flows.stack.finding import stack_server, workers_offered
 from flows.stack.processes import marked
-from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
+from flows.stack.state import (
+    StackState,
+    live_state,
+    read_state,
+    stack_folder,
+    stack_server,
+    supervisor_of,
+    workers_offered,
+)
 from flows.stack.status import deployed_lines, health, notices_in
 from flows.stack.supervisor import StackOptions
 from okl.distributed.processes import VARIABLE

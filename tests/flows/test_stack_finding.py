@@ -13,8 +13,7 @@ from threading import Thread
 import pytest
 
 from flows.stack.control import prepare
-from flows.stack.finding import StackServer, stack_server
-from flows.stack.state import StackState, take_lock
+from flows.stack.state import StackServer, StackState, stack_server, take_lock
 from flows.stack.status import leaving, schedules_at
 from flows.stack.supervisor import Child, Running, StackOptions
 from okl.foundation.errors import ExecutionError

@@ -25,8 +25,8 @@ sys.stdin.read()
 INGEST = """
 import sys
 from pathlib import Path
-from okl.data.ingest.run import written_beside
-with written_beside(Path(sys.argv[1])) as folder:
+from okl.data.ingest.run import destination_folder
+with destination_folder(Path(sys.argv[1])) as folder:
     (folder / "half").write_text("written")
     print("ready", flush=True)
     sys.stdin.read()

@@ -9,7 +9,7 @@ import pytest
 
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
-from okl.foundation.plugins import forget, use_extension
+from okl.foundation.plugins import remove_extension, use_extension
 from okl.foundation.settings import TrainSettings, settings_from
 from okl.losses import make_loss
 
@@ -28,12 +28,12 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As at the beginning of a process; what is declared meanwhile is forgotten."""
     monkeypatch.setattr(plugins, "_exact", {})
     monkeypatch.setattr(plugins, "_latest", {})
-    monkeypatch.setattr(plugins, "_looked_at", set())
+    monkeypatch.setattr(plugins, "_loaded", set())
     before = plugins.files()
     yield
     for module, file in plugins.files().items():
         if module not in before:
-            forget(file)
+            remove_extension(file)
 
 
 def test_a_file_may_add_what_it_imports(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

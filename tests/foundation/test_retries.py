@@ -10,7 +10,7 @@ import pytest
 
 from okl.foundation import locations
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.locations import ATTEMPTS, may_pass, persistently, without_secrets
+from okl.foundation.locations import ATTEMPTS, may_pass, with_retries, without_secrets
 
 
 class AnsweredError(Exception):
@@ -77,19 +77,19 @@ FINAL = [
 @pytest.mark.parametrize("error", PASSING, ids=repr)
 def test_what_may_pass_is_asked_for_again_after_longer_and_longer_waits(error: Exception, waits: list[float]) -> None:
     ask = Asked(error, ATTEMPTS - 1)
-    assert persistently(ask, "s3://b/x cannot be read") == "here"
+    assert with_retries(ask, "s3://b/x cannot be read") == "here"
     assert ask.calls == ATTEMPTS
     middle = [locations.FIRST_WAIT_SECONDS * 2**attempt for attempt in range(ATTEMPTS - 1)]
     assert all(0.5 * wait <= waited <= 1.5 * wait for wait, waited in zip(middle, waits, strict=True))
     with pytest.raises(DataError, match=rf"^s3://b/x cannot be read each of {ATTEMPTS} times: .+\. Try again"):
-        persistently(Asked(error, 99), "s3://b/x cannot be read")
+        with_retries(Asked(error, 99), "s3://b/x cannot be read")
 
 
 @pytest.mark.parametrize("error", FINAL, ids=repr)
 def test_a_refusal_or_a_missing_file_is_asked_for_once(error: Exception, waits: list[float]) -> None:
     ask = Asked(error, 99)
     with pytest.raises(DataError, match=r"^s3://b/x cannot be read: .+\. (Check|Give) "):
-        persistently(ask, "s3://b/x cannot be read")
+        with_retries(ask, "s3://b/x cannot be read")
     assert (ask.calls, waits) == (1, [])
 
 
@@ -103,13 +103,13 @@ def test_what_it_was_raised_from_tells_as_well() -> None:
 
 def test_an_error_of_okl_comes_out_as_it_is() -> None:
     with pytest.raises(ConfigError, match=r"^as it is$"):
-        persistently(Asked(ConfigError("as it is"), 1), "nothing")
+        with_retries(Asked(ConfigError("as it is"), 1), "nothing")
 
 
 def test_no_sentence_holds_a_password_or_a_token() -> None:
     error = RuntimeError("GET https://me:word@host/b?X-Amz-Signature=abc&token=def failed")
     with pytest.raises(DataError) as caught:
-        persistently(Asked(error, 99), "s3://b/x cannot be read")
+        with_retries(Asked(error, 99), "s3://b/x cannot be read")
     assert not any(secret in str(caught.value) for secret in ("word", "abc", "def", "me:"))
     assert "https://host/b failed" in str(caught.value)
     assert (

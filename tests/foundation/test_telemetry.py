@@ -42,9 +42,9 @@ from okl.foundation.telemetry import (
 )
 from okl.foundation.types import Task
 from okl.report.figures import DARK, LIGHT, timeline_picture
+from okl.report.run import MOST_DRAWN_BUCKETS, describe_timeline, write_timeline
 from okl.report.tables import fact_tables
 from okl.report.text import timeline_facts, timeline_sentence
-from okl.report.timelines import MOST_DRAWN_BUCKETS, describe_timeline, write_timeline
 
 # What is logged says of which run and shard it is, wherever it was logged.
 

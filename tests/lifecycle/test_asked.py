@@ -37,7 +37,7 @@ def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     assert retrain(limited)["outcome"] == "published"
     shards(place, 2)
     second = retrain(limited)
-    assert (second["outcome"], second["how"]) == ("published", "gone on with 1 new shards")
+    assert (second["outcome"], second["how"]) == ("published", "continued with 1 new shards")
     model = champion(place).load()
     assert (model.schema.features, model.schema.keys) == (("x1", "x2", "x3"), ("hour", "x0"))
     table = content(9)
@@ -46,8 +46,8 @@ def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     assert 0.5 < right < 1.0
     assert second["metrics"]["challenger"]["accuracy"] == pytest.approx(right, abs=0.15)
     shards(place, 3)
-    refused_by_both(settings(place, train=LIMITED | {"learn_sensitive": True}), "begun with 'x0' as a key")
-    assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "gone on with 1 new shards"
+    refused_by_both(settings(place, train=LIMITED | {"learn_sensitive": True}), "created with 'x0' as a key")
+    assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "continued with 1 new shards"
 
 
 def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: Path) -> None:
@@ -55,25 +55,28 @@ def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: 
     assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
     of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
     for constraints, sentence in (
-        (LIMITED["constraints"], "looks at 'x0', which m was begun with as an input"),
+        (LIMITED["constraints"], "uses the column 'x0', which is an input of the model m"),
         (["mean(houre=1) >= -1", "norm <= 10"], "has no constrained column 'houre'"),
     ):
         refused_by_both(settings(place, train=LIMITED | {"constraints": constraints}), sentence)
     for ingest, sentence in (
-        ({"target": "x1"}, "target = 'x1' was given, but m was begun with 'y'"),
-        ({"scale": "minmax"}, "scale = 'minmax' was given, but m was begun with 'standard'"),
-        ({"keys": ["hour", "x2"]}, "'x2' is to be a key, but m was begun with it as an input"),
-        ({"drop": ["x3"]}, "'x3' is to be left out, but m was begun with it as an input"),
+        ({"target": "x1"}, "target = 'x1' conflicts with 'y', the value with which the model m was created"),
+        (
+            {"scale": "minmax"},
+            "scale = 'minmax' conflicts with 'standard', the value with which the model m was created",
+        ),
+        ({"keys": ["hour", "x2"]}, "'x2' is given as a key, but the model m was created with it as an input"),
+        ({"drop": ["x3"]}, "'x3' is given as a column to drop, but the model m was created with it as an input"),
     ):
         refused_by_both(settings(place, ingest=ingest), sentence)
     assert champion(place).number == 1
     shards(place, 2)
     anew = retrain(settings(place, train=of_keys))
     assert (anew["outcome"], anew["parent"]) == ("published", 1)
-    assert anew["how"].startswith("begun anew on 2 shards, as constraints is ['abs(")
+    assert anew["how"].startswith("started anew on 2 shards, because constraints changed from ")
     shards(place, 3)
     asked = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
-    assert (asked["outcome"], asked["how"][:22]) == ("published", "begun anew on 3 shards")
+    assert (asked["outcome"], asked["how"][:24]) == ("published", "started anew on 3 shards")
     assert champion(place).load().schema.features == ("x0", "x1", "x2", "x3")
 
 
@@ -82,13 +85,13 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     assert retrain(settings(place, train={"frequencies": 10, "class_weights": {"1": 2.0}}))["outcome"] == "published"
     shards(place, 2)
     elsewhere = {"frequencies": 10, "class_weights": {"1": 2}, "threads": 2, "mode": "stream"}
-    assert retrain(settings(place, train=elsewhere))["how"] == "gone on with 1 new shards"
+    assert retrain(settings(place, train=elsewhere))["how"] == "continued with 1 new shards"
     shards(place, 3)
     run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
     told = {stage: getattr(run, stage)() for stage in RETRAIN_STAGES}
     run.close()
-    assert told["learn"]["anew"] == "frequencies is 15, and was 10 for m@2"
-    assert run.result()["how"] == "begun anew on 3 shards, as frequencies is 15, and was 10 for m@2"
+    assert told["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
+    assert run.result()["how"] == "started anew on 3 shards, because frequencies changed from 10 (m@2) to 15"
     assert arrays(place)["weights"].shape == (1, 30)
     assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
 
@@ -102,7 +105,7 @@ def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
     for name, value in (("budget_seconds", 120.0), ("rescale", "standard"), ("frequencies", 11)):
         configuration = now.model.configuration | {name: value}
         known = ModelHistory(replace(now, model=replace(now.model, configuration=configuration)))
-        told = "frequencies is 10, and was 11 for m@1" if name == "frequencies" else ""
+        told = "frequencies changed from 11 (m@1) to 10" if name == "frequencies" else ""
         assert learnt_otherwise(asked, known) == told
 
 
@@ -110,7 +113,7 @@ def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
 def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None:
     values = {"ingest": {"target": "z"}, "rescale": "standard", "validation": "rows", "certify": True, "out": "run"}
     given = {name: values.get(name, 5 if "_" in name else "other")}
-    with pytest.raises(ConfigError, match=f"{name}.* is no setting of a retraining: .*Leave it out"):
+    with pytest.raises(ConfigError, match=f"{name}.* is not a setting of a retraining: .*Remove it"):
         settings_from(RetrainSettings, {"name": "m", "source": "in", "train": given}, "here")
     stored = settings(tmp_path).model_dump(mode="json")
     assert RetrainSettings.model_validate(stored) == settings(tmp_path), "what is as usual does no harm"
@@ -118,7 +121,7 @@ def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("name", "value"), [("holdout", 0.5), ("split_column", "part")])
 def test_rows_are_reserved_by_a_share_alone(name: str, value: Any, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"{name} = .* the retraining's own holdout"):
+    with pytest.raises(ConfigError, match=f"{name} = .* is not a setting of ingest in a retraining"):
         settings_from(RetrainSettings, {"name": "m", "source": "in", "train": {}, "ingest": {name: value}}, "here")
 
 
@@ -135,10 +138,13 @@ def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
     few = settled(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
     asked = settings(place, release=[few.key])
     check_arrivals(asked)
-    refused_by_both(settings(place, release=["ffff"]), rf"names no shard; .* Quarantined are: {few.key} \(few\.parquet")
+    refused_by_both(
+        settings(place, release=["ffff"]), rf"names no shard; .* Quarantined shards: {few.key} \(few\.parquet"
+    )
     (place / "in" / "few.parquet").unlink()
     with pytest.raises(
-        DataError, match=rf"few\.parquet is quarantined and no longer in .*in.* Bring it back, or leave {few.key} out"
+        DataError,
+        match=rf"few\.parquet is quarantined and no longer in .* Restore the file, or remove {few.key} from",
     ):
         retrain(asked)
 

@@ -54,7 +54,7 @@ def test_better_takes_a_margin_and_more_than_chance() -> None:
         "wrong, the champion 20.00%."
     )
     by_chance = decide("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
-    assert "may be chance (p = 0.35)" in by_chance.reason
+    assert "not significantly better than the champion (p = 0.35)" in by_chance.reason
     worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
     assert not decide("binary", worse, PublishRule("not worse")).publish
     assert decide("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
@@ -94,7 +94,7 @@ def test_agreement_by_chance_is_within_chance_and_its_contrary_is_found() -> Non
     against = agreement_of("binary", np.array([[10.0, 50.0], [45.0, 15.0]]))
     found = contradiction("day", "binary", ProgressiveErrors(120, 0.79, 0.5, *against), 1e-6)
     assert found is not None
-    assert "contradict all that was learnt" in found.sentence
+    assert "contradict the champion" in found.sentence
     assert contradiction("day", "binary", ProgressiveErrors(120, 0.5, 0.5, 0.0, 0.0), 1e-6) is None
     assert agreement_of("binary", np.array([[0.0, 0.0], [7.0, 3.0]])) == (0.0, 0.0)  # one class only
 
@@ -122,10 +122,13 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     assert decide("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
     followed = decide("binary", aged(slight, alike), PublishRule())
     assert followed.publish
-    assert "on the newest rows, by less than chance explains (p = 0.38), and not clearly worse" in followed.reason
+    assert "on the newest rows, although not significantly (p = 0.38), and not significantly worse" in followed.reason
     noise = decide("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
-    assert "may be chance (p = 0.38), and it is worse on those before (p = " in noise.reason
+    assert (
+        "not significantly better than the champion on the newest rows (p = 0.38), and it is worse on "
+        "the earlier rows (p = " in noise.reason
+    )
     assert not decide("binary", aged(alike, clear), PublishRule()).publish  # better before only
     assert not decide("binary", aged(slight, alike), PublishRule("clearly better")).publish
     assert not decide(

@@ -80,11 +80,11 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
     now = compared(past, scored(1000, 300))
     told = drift_of({"day-1": past[0], "day-2": now})
     assert told["found"]
-    assert told["why"].startswith("Rows change: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
+    assert told["why"].startswith("Drift: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
     assert told["shards"]["day-2"]["rate"] == 0.3
     quiet = drift_of({"day-1": replace(now, fired=False)})
     assert not quiet["found"]
-    assert "not more than chance" in quiet["why"]
+    assert "No drift: " in quiet["why"]
     assert "No new row" in drift_of({})["why"]
 
 
@@ -117,7 +117,7 @@ def test_labels_that_are_noise_are_quarantined_and_another_rule_is_learnt(
     result = retrain(settings(tmp_path))
     (bad,) = result["shards"]["rejected"]
     assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["unrelated"])
-    assert "have nothing to do with its inputs" in bad["reason"]
+    assert "are unrelated to the inputs" in bad["reason"]
     assert abs(result["progressive"][1]["agreement"]) < 0.1
     assert [one["name"] for one in result["shards"]["learnt"]] == ["day-05.parquet"]
     assert champion(tmp_path).number == (2 if result["outcome"] == "published" else 1)

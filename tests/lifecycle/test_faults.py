@@ -44,7 +44,7 @@ def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Pa
     }  # fmt: skip
     assert all(one["reason"] for one in result["shards"]["rejected"])
     assert result["shards"]["under_another_name"] == [
-        {"name": "another-name.parquet", "same_as": "day-05.parquet", "status": "not learnt again"}
+        {"name": "another-name.parquet", "same_as": "day-05.parquet", "status": "already trained on"}
     ]
     assert (result["outcome"], lineage(place)[0]) == ("published", "day-08.parquet")
     assert len(list(landing.iterdir())) == 10, "files stay where they arrived"

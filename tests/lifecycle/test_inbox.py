@@ -102,7 +102,7 @@ def test_a_union_of_other_references_is_refused(tmp_path: Path, schema: Schema) 
     records = [settled(store, path, other) for path, other in zip(paths, others, strict=True)]
     with pytest.raises(DataError, match="different references"):
         store.union(records)
-    with pytest.raises(DataError, match="no shard"):
+    with pytest.raises(DataError, match="expected at least one shard, got none"):
         store.union([])
 
 
@@ -118,11 +118,11 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     twice = store.know_under(bad, "other.parquet")
     assert store.records()[record.sha256].names == twice.names == ("day-1.parquet", "other.parquet")
     assert find_quarantined(store.records(), record.key) == twice
-    held = rf"Quarantined are: {record.key} \(day-1\.parquet\)\."
+    held = rf"Quarantined shards: {record.key} \(day-1\.parquet\)\."
     with pytest.raises(DataError, match=f"release = 'ffff0000' names no shard; .* {held}"):
         find_quarantined(store.records(), "ffff0000")
     store.put(record)
-    with pytest.raises(DataError, match=r"names day-1\.parquet, which is accepted; .* Quarantined is none\."):
+    with pytest.raises(DataError, match=r"names day-1\.parquet, which is accepted; .* No shard is quarantined\."):
         find_quarantined(store.records(), record.key)
     (tmp_path / "data" / "records" / f"{record.key}.json").write_text("{")
     with pytest.raises(DataError, match="is damaged"):

@@ -41,21 +41,56 @@ INDICES = "".join(f"{i % 2} 1:{i} {2 + i % 3}:1\n" for i in range(40))
 @pytest.mark.parametrize(
     ("text", "first", "later", "sentence"),
     [
-        (PLACES, PARTS, {"categories": ["zip"]}, "'zip' is to be a category, but m was begun with it as a number, and"),
-        (PLACES, PARTS, {"categories": ["at"]}, "'at' is to be a category, but m was begun with it as a date, and"),
-        (PLACES, PARTS, {"categories": ["k"]}, "'k' is to be a category, but m was begun with it as a key, and never"),
-        (PLACES, PARTS, {"categories": ["id"]}, "'id' is to be a category, but m was begun without it, and never"),
-        (PLACES, PARTS, {"max_categories": 3}, "max_categories = 3 was given, but m was begun with 4 or more, which"),
-        (PLACES, PARTS | {"max_categories": 3}, {"max_categories": 4}, "max_categories = 4 .* was begun with 3, which"),
-        (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' was given, but m was begun with 'parts', which holds for"),
-        (PLACES, {"dates": "drop"}, {"dates": "parts"}, "dates = 'parts' .* m was begun without 'at', .* or --drop at"),
-        (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' was given, but m was begun with '1', which"),
-        (INDICES, {}, {"hash_columns": 5}, "hash_columns = 5 was given, but m was begun with None, which"),
+        (
+            PLACES,
+            PARTS,
+            {"categories": ["zip"]},
+            "'zip' is given as a category, but the model m was created with it as a number",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"categories": ["at"]},
+            "'at' is given as a category, but the model m was created with it as a date",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"categories": ["k"]},
+            "'k' is given as a category, but the model m was created with it as a key, and does not train",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"categories": ["id"]},
+            "'id' is given as a category, but the model m was created without it, and does not train",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"max_categories": 3},
+            "max_categories = 3 conflicts with 4 or more, the value with which the model m",
+        ),
+        (
+            PLACES,
+            PARTS | {"max_categories": 3},
+            {"max_categories": 4},
+            "max_categories = 4 conflicts with 3, the value with which",
+        ),
+        (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' conflicts with 'parts', the value with which the model m"),
+        (
+            PLACES,
+            {"dates": "drop"},
+            {"dates": "parts"},
+            "dates = 'parts' .* the model m, which was created without the date column 'at' .* or add --drop at",
+        ),
+        (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' conflicts with '1', the value with which"),
+        (INDICES, {}, {"hash_columns": 5}, "hash_columns = 5 conflicts with None, the value with which"),
         (
             INDICES,
             {"hash_columns": 9},
             {"hash_columns": 5},
-            "hash_columns = 5 was given, but m was begun with 9, which",
+            "hash_columns = 5 conflicts with 9, the value with which",
         ),
     ],
 )
@@ -86,7 +121,7 @@ def test_what_a_model_was_begun_with_may_be_given_again(text: str, given: dict[s
 
 def test_a_model_is_not_begun_with_a_category_that_makes_no_input(place: Path) -> None:
     empty = "zip,x,y\n" + "".join(f",{i},{i % 2}\n" for i in range(10))
-    with pytest.raises(DataError, match=r"'zip' was named as a category, but holds no value"):
+    with pytest.raises(DataError, match=r"'zip' is named as a category, but has no value"):
         begun_with(place, empty, categories=["zip"])
 
 

@@ -33,7 +33,9 @@ def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: 
     for name in ("day-01.parquet", "few.parquet"):  # copied again, or touched
         os.utime(landing / name)
     waiting = retrain(settings(place, train=small, settle_seconds=3600))
-    assert waiting["reason"] == "No shard is new. Left to the next run, as it was changed just now: day-03.parquet."
+    assert (
+        waiting["reason"] == "No shard is new. Left for the next run, because it has just been changed: day-03.parquet."
+    )
     assert waiting["shards"]["still_written"] == ["day-03.parquet"]
     assert [one["name"] for one in waiting["shards"]["standing"]] == ["few.parquet"]
     assert summary_text(waiting).count("day-03.parquet") == 1
@@ -50,14 +52,14 @@ def test_the_same_bytes_again_are_told_once_with_the_name_of_before(place: Path)
     shutil.copy(landing / "day-01.parquet", landing / "twin.parquet")
     first = retrain(asked)
     assert lineage(place) == ["day-01.parquet"]
-    assert "twin.parquet is the same as day-01.parquet: not learnt again." in summary_text(first).splitlines()
+    assert "twin.parquet is the same as day-01.parquet: already trained on." in summary_text(first).splitlines()
     assert "twin.parquet is the same as day-01.parquet" in report_markdown(first)
     assert retrain(asked)["reason"] == "No shard is new."
     for name in ("a", "b"):
         shutil.copy(landing / "day-01.parquet", landing / f"{name}.parquet")
     shutil.copy(landing / "few.parquet", landing / "less.parquet")
     assert retrain(asked)["reason"] == (
-        "No shard is new. Not learnt again: a.parquet (the same as day-01.parquet), b.parquet (the same as "
+        "No shard is new. Already trained on: a.parquet (the same as day-01.parquet), b.parquet (the same as "
         "day-01.parquet). less.parquet is the same as few.parquet: quarantined."
     )
     released = retrain(asked.model_copy(update={"release": (quarantined(model(place))[0]["sha256"],)}))
@@ -71,29 +73,31 @@ def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Pa
     land(landing, "narrow.parquet", content(2).drop_columns(["x1"]))
     first = retrain(asked)
     (bad,) = first["shards"]["rejected"]
-    remedy = "narrow.parquet misses 1 of 6 columns: x1. Mend the file and put it in again."
+    remedy = "narrow.parquet lacks 1 of 6 columns: x1. Correct the file and add it again."
     assert f"Warning: narrow.parquet is quarantined: {remedy}" in summary_text(first).splitlines()
     assert "--release" not in summary_text(first) + quarantined_text(quarantined(model(place)))
-    with pytest.raises(DataError, match=r"learnt\. Take the file away, or mend it"):
+    with pytest.raises(DataError, match=r"on_bad = stop\)\. Remove the file, or correct it"):
         retrain(asked.model_copy(update={"on_bad": "stop"}))
 
     nightly = asked.model_copy(update={"release": (bad["sha256"][:16],)})
-    with pytest.raises(DataError, match=r"would have no effect: such rows cannot be learnt\. narrow\.parquet misses 1"):
+    with pytest.raises(
+        DataError, match=r"has no effect, because the rows cannot be trained on\. narrow\.parquet lacks 1"
+    ):
         check_arrivals(nightly)
     in_vain = f"--release {bad['sha256'][:16]} has no effect: "
     told = retrain(nightly)
-    assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}such rows cannot be learnt. {remedy}"]
-    assert f"{in_vain}such rows cannot be learnt. {remedy}" in report_markdown(told)
+    assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
+    assert f"{in_vain}the rows cannot be trained on. {remedy}" in report_markdown(told)
     land(landing, "narrow.parquet", content(2))
     mended = retrain(nightly)
     assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
-    assert f"{in_vain}narrow.parquet is no longer there as it was" in summary_text(mended)
+    assert f"{in_vain}narrow.parquet was changed or removed" in summary_text(mended)
 
 
 def test_a_name_like_that_of_a_model_is_told_where_files_do_not_fit_a_new_one(place: Path) -> None:
     publish(Registry(place / "registry").model("churn"), 1, promote=True)
     land(place / "in", "day.parquet", content(1).rename_columns(["x0", "x1", "x2", "x3", "hour", "churned"]))
-    there = r"no target column 'y'.* No model 'churnn' is registered \(there is: churn\); if a new one is meant, name"
+    there = r"no target column 'y'.* No model 'churnn' is registered \(similar names: churn\)\. For a new model, add"
     refused_by_both(settings(place, name="churnn"), there)
     with pytest.raises(DataError) as other:
         check_arrivals(settings(place, name="churnn", ingest={"target": "z"}))

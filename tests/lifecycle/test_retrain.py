@@ -90,7 +90,7 @@ def test_flipped_labels_are_caught_before_they_are_learnt_and_can_be_released(pl
     asked = settings(place, release=[bad["sha256"][:16]])
     released = retrain(asked)
     assert [one["name"] for one in released["shards"]["learnt"]] == ["day-04.parquet"]
-    assert released["how"] == "gone on with 1 new shards"
+    assert released["how"] == "continued with 1 new shards"
     assert released["progressive"][0]["contradicts"]
     assert retrain(asked)["outcome"] == "nothing new", "a run that is tried again, or a deployment that keeps asking"
 
@@ -144,7 +144,7 @@ def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Pat
     model.rollback(why="scores went wild")
     again = retrain(settings(place))
     assert (again["outcome"], again["version"], again["how"], again["parent"]) == ("judged before", None, None, 1)
-    assert "as m@2" in again["reason"]
+    assert "in m@2" in again["reason"]
     assert "okl models promote m 2" in again["reason"]
     assert model.state().champion == 1
     shards(place, 4)
@@ -207,7 +207,7 @@ def test_a_window_of_time_is_learnt_alone(place: Path) -> None:
     rest = retrain(settings(place, time_column="hour"))
     assert [one["name"] for one in rest["shards"]["learnt"]] == ["day-01.parquet", "day-04.parquet"]
     nameless = settings(place, name="n", window_from="2026-11-01")
-    with pytest.raises(ConfigError, match="no shard tells its time"):
+    with pytest.raises(ConfigError, match="need the time of a shard"):
         retrain(nameless)
 
 
@@ -220,15 +220,15 @@ def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path)
     assert first["certificate"]["relative_gap"] <= 1e-2
     shards(place, 4)
     second = retrain(batch)
-    assert second["how"] == "solved anew over the latest 2 shards, from the champion's solution and in its feature map"
+    assert second["how"] == "solved on the latest 2 shards, warm-started from the champion in its feature map"
     assert second["certificate"]["relative_gap"] <= 1e-2
     shards(place, 5)
     other = batch.model_copy(update={"train": batch.train.model_copy(update={"frequencies": 30})})
-    assert retrain(other)["how"] == "solved anew over the latest 2 shards"  # another problem
+    assert retrain(other)["how"] == "solved on the latest 2 shards"  # another problem
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
-    assert "was learnt by" not in second["reason"]
+    assert "was trained with" not in second["reason"]
     shards(place, 6)
-    kinds = "The champion so far was learnt by c-svm, the challenger by fogd; --solver c-svm learns as before."
+    kinds = "The champion was trained with c-svm, the challenger with fogd; --solver c-svm trains as before."
     assert retrain(settings(place))["reason"].endswith(kinds)
 
 
@@ -264,9 +264,9 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     (place / "in" / "day-01.parquet").unlink()
     result = retrain(settings(place))
     assert (result["outcome"], result["apart"]) == ("kept", 490)
-    told = "published from a run of 490 rows, the challenger began with 475 of the folder. Put those rows there, too"
+    told = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
     assert told in result["reason"]
-    assert "the champion came from a run, and may have" in verdicts_picture(result)[0].told
+    assert "the champion came from a run and may have" in verdicts_picture(result)[0].told
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Pa
     shards(place, 3)
     result = retrain(settings(place))
     assert (result["outcome"], result["version"]) == ("published", 2)
-    assert result["how"] == "begun anew on 3 shards"
+    assert result["how"] == "started anew on 3 shards"
     assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
     assert sum(champion(place).load().schema.class_counts) == sum(
         record.train_rows for record in ShardStore(place / "registry" / "m" / "data").accepted()

@@ -154,7 +154,7 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
     pacsv.write_csv(content, tmp_path / "s.csv")
     whole = table_pieces(tmp_path / "s.csv")
     assert len(whole) == 1
-    for name, size in (("BLOCK_BYTES", 4000), ("STRETCH_BYTES", 16_000)):
+    for name, size in (("BLOCK_BYTES", 4000), ("RANGE_BYTES", 16_000)):
         monkeypatch.setattr(csv, name, size)
     monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     pieces = table_pieces(tmp_path / "s.csv")

@@ -113,7 +113,7 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     decision = {"reason": "Published: better.", "overall": {"rows": 1234}}
     model.publish(writer(1), lineage(1, metrics=judged, decision=decision), promote=True)
     shown = terminal.okl("models", "show", "churn").out
-    assert "mistakes 18.00% (before: 35.33%) on 1,234 rows\nbefore: the champion then" in shown
+    assert "mistakes 18.00% (before: 35.33%) on 1,234 rows\nbefore: the previous champion" in shown
     one = terminal.okl("models", "show", "churn@1").out
     assert re.search(
         "measured on +1,234 reserved rows of the latest shards then; before: majority class or mean\n", one
@@ -131,9 +131,9 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
 def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(terminal: Terminal) -> None:
     model = Registry().model("churn")
     hows: list[dict[str, object]] = [
-        {"how": "begun anew on 1 shards"},
-        {"how": "gone on with 1 new shards"},
-        {"how": "solved anew over the latest 2 shards", "window_rows": 190},
+        {"how": "started anew on 1 shards"},
+        {"how": "continued with 1 new shards"},
+        {"how": "solved on the latest 2 shards", "window_rows": 190},
         {"how": "solved anew over the latest 2 shards"},  # by an okl that did not write down how many rows these had
     ]
     for number, how in enumerate(hows, 1):
@@ -150,7 +150,7 @@ def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(termina
     told = terminal.okl("models", "show", "churn", "3").out
     assert told == terminal.okl("models", "show", "churn@3").out
     assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", told)
-    assert re.search(r"\nlearnt from +190 rows: solved anew over the latest 2 shards\n", told)
+    assert re.search(r"\ntrained on +190 rows: solved on the latest 2 shards\n", told)
     assert terminal.okl_json("models", "show", "churn", "previous")["learnt_rows"] == 190
     assert "takes exactly one version" in terminal.okl("models", "show", "churn@3", "3").sentence
 

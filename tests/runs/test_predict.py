@@ -20,7 +20,7 @@ import okl
 from flows.cli.predict import scored_text
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError
-from okl.foundation.folders import file_beside
+from okl.foundation.folders import atomic_file
 from okl.foundation.settings import settings_from
 from okl.models.file import Model, load_model, save_model
 from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun, check_score, score_stream
@@ -304,7 +304,7 @@ def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
 
 def test_processes_that_write_one_piece_at_once_have_a_file_each(tmp_path: Path) -> None:
     place = tmp_path / "part-00000.parquet"
-    with file_beside(place) as one, file_beside(place) as other:
+    with atomic_file(place) as one, atomic_file(place) as other:
         assert one != other
         for path in (one, other):
             path.write_text(path.name)

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from okl.data.dataset import Encoding
 from okl.data.encoder import Encoder, encoder_by
-from okl.data.ingest.sources import Source
 from okl.data.values import is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Encoding
+    from okl.data.ingest.sources import Source
 
 # Column roles from names and types.
 
@@ -49,8 +52,8 @@ class Roles:
         return encoder_by(self.features, self.encodings)
 
     @property
-    def beside(self) -> list[str]:
-        """Columns to read beside those of the inputs: target, keys, then split or holdout."""
+    def other_columns(self) -> list[str]:
+        """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
         return [self.target, *self.keys, *rest]
 
@@ -65,8 +68,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:
-        told = absent(settings.target, columns, source.location, "target")
-        raise DataError(f"{told} Name the column to predict: --target NAME.{values_hint(columns)}")
+        missing = absent(settings.target, columns, source.location, "target")
+        raise DataError(f"{missing} Name the column to predict: --target NAME.{values_hint(columns)}")
     for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)
@@ -102,7 +105,7 @@ def check_present(name: str, columns: Sequence[str], where: str, what: str) -> N
 
 
 def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
-    """The error about a column that is not there, with the closest names."""
+    """Return the error for a missing column, with the closest names."""
     close = get_close_matches(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     if what == "holdout" and SHARE.match(name):
@@ -115,12 +118,12 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
 
 
 def values_hint(columns: Sequence[str]) -> str:
-    """A sentence if names of columns look like values, as those of a file without a header line do; else ""."""
+    """Return a hint if column names look like values, as in a file without a header line; else ""."""
     return " If these are values, add a header line with names." if any(map(VALUE.match, columns)) else ""
 
 
 def share_of(holdout: float | str | None) -> float | None:
-    """The share of rows that a holdout states, as a number or as text; None where it names a column, or nothing.
+    """Return the share of rows that a holdout states, as a number or as text; None for a column name or None.
 
     >>> share_of(0.2), share_of("0.2"), share_of("is_test"), share_of("1"), share_of(None)
     (0.2, 0.2, None, None, None)
@@ -133,7 +136,7 @@ def share_of(holdout: float | str | None) -> float | None:
 
 
 def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
-    """Share and column of a holdout; a number written as text is a share unless a column has that name."""
+    """Return share and column of a holdout; a number written as text is a share unless a column has that name."""
     if settings.holdout is None:
         return 0.0, None
     if isinstance(settings.holdout, str) and settings.holdout in columns:
@@ -193,12 +196,12 @@ FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers,
 FEW_ROWS = 100  # in so few, measures too may all differ
 
 
-def identifier_notes(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
-    """A sentence for each input column of whole numbers all of which differ in the first rows, such as an id.
+def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
+    """Return a note for each input column of whole numbers that all differ in the first rows, such as an id.
 
     Only the first FIRST_ROWS rows are read, and only of such columns.
 
-    roles : before encodings are learnt; categories : columns whose numbers are names, as was said
+    roles : before encodings are fitted; categories : columns whose numbers are names
     """
     kinds = {name: value_type(source.schema.field(name).type) for name in roles.features if name not in categories}
     names = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
@@ -212,7 +215,7 @@ def identifier_notes(source: Source, roles: Roles, categories: Sequence[str] = (
 
 
 def _differing(source: Source, names: Sequence[str]) -> tuple[list[str], int]:
-    """Columns all of whose first values differ, and how many rows were looked at."""
+    """Return the columns whose first values all differ, and the number of rows read."""
     columns, rows = {name: list[pa.Array]() for name in names}, 0
     for read in source.batches(names, exact=names):
         batch = read.batch.slice(0, FIRST_ROWS - rows)
@@ -235,6 +238,6 @@ def _all_differ(parts: list[pa.Array]) -> bool:
 def _sentence(name: str, rows: int) -> str:
     where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
     return (
-        f"Column {name!r} holds whole numbers that all differ in {where}, as those of an id do; it is learnt from all "
+        f"Column {name!r} holds whole numbers that all differ in {where}, like an id; it is used as an input all "
         f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
     )

@@ -1,27 +1,101 @@
-"""CSV files: dialects, blocks of lines, column types and reading."""
+"""Text files: compression; CSV dialects, blocks of lines, column types and reading."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import PurePath
 from shlex import quote
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from okl.data.ingest.files import check_unique, first_line, open_text, packing_of
-from okl.data.values import is_date, is_number, zone_of
+from okl.data.values import MISSING_WORDS, is_date, is_number, zone_of
 from okl.foundation.errors import DataError
-from okl.foundation.locations import Place, readable, size_of
+from okl.foundation.locations import Place, open_binary, readable, size_of
+
+# Compressed text files.
+
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+
+
+def packing_of(name: str) -> str | None:
+    """Return the compression of a file of this name; None for an uncompressed one."""
+    return PACKED.get(PurePath(name).suffix.lower())
+
+
+def ending_of(name: str) -> str:
+    """Return the suffix of a file name in lower case, including that of its compression.
+
+    >>> [ending_of(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz", "part-0001")]
+    ['.csv', '.csv.gz', '.gz', '']
+    """
+    path = PurePath(name.lower())
+    return PurePath(path.stem).suffix + path.suffix if packing_of(name) else path.suffix
+
+
+def unpacked_ending(name: str) -> str:
+    """Return the suffix of a file name in lower case, without that of its compression.
+
+    >>> [unpacked_ending(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz")]
+    ['.csv', '.csv', '']
+    """
+    return PurePath(PurePath(name.lower()).stem if packing_of(name) else name.lower()).suffix
+
+
+def packed_ending(beginning: bytes) -> str:
+    """Return the suffix of the compression of bytes with this beginning; "" for uncompressed bytes."""
+    return next((ending for magic, ending in BEGINNINGS.items() if beginning.startswith(magic)), "")
+
+
+@contextmanager
+def open_text(file: Place) -> Iterator[Any]:
+    """Open a file as a stream of uncompressed bytes; a file that is not compressed can also be sought in.
+
+    Raises
+    ------
+    DataError : what is compressed cannot be unpacked, or its end is missing
+    """
+    codec = packing_of(file.name)
+    with open_binary(file) as stream:
+        if codec is None:
+            yield stream
+            return
+        try:
+            with pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) as unpacked:
+                yield unpacked
+        except OSError as error:
+            raise DataError(
+                f"{file} cannot be unpacked as {codec}: {error}. It may be truncated: write or fetch it again."
+            ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a message, without a full stop."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
+def check_unique(schema: pa.Schema, file: Place) -> None:
+    """Raise DataError if two columns share a name, or one has a name that is no text."""
+    try:
+        counts = Counter(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{file}: the name of a column is not UTF-8 text. Write the file again as UTF-8.") from None
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
+        raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
+
 
 # CSV dialects: separators and decimal marks.
 
 MARKS = ";\t|"  # that separate values where commas do not
-BESIDE_DECIMAL_COMMAS = ";"  # where a spreadsheet writes it, it writes 1,5; beside tabs 1,234 may be a thousand
+BESIDE_DECIMAL_COMMAS = ";"  # spreadsheets that write it also write 1,5; with tabs 1,234 may be a thousand
 # from a quote where a value begins, whatever separates values, to the one where it ends, or to the end of the line
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)')
 
@@ -75,7 +149,7 @@ def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
 # Blocks of complete lines, and Arrow's reading options.
 
 BLOCK_BYTES = 2 * 2**20
-STRETCH_BYTES = 16 * BLOCK_BYTES  # held by whoever reads a stretch
+RANGE_BYTES = 16 * BLOCK_BYTES  # memory of a reader of a range
 READING = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # one thread: errors then name their row
 
 
@@ -84,17 +158,17 @@ def of_one_block(file: Place) -> bool:
     return packing_of(file.name) is None and size_of(file) <= BLOCK_BYTES
 
 
-def stretches(file: Place) -> list[tuple[int, int]]:
-    """A file cut into stretches of whole lines, each the first of its bytes and the first that is the next one's.
+def line_ranges(file: Place) -> list[tuple[int, int]]:
+    """Return byte ranges of a file, start and stop, that contain whole lines.
 
     Cut where Arrow itself cuts, at the last line's end of a block: what lies in between is read as it always is. What
-    is compressed is one stretch: it can only be read from its beginning.
+    is compressed is one range: it can only be read from its beginning.
     """
     size, cuts = size_of(file), [0]
     if packing_of(file.name) is not None:
         return [(0, size)]
     with open_text(file) as stream:
-        for stop in range(STRETCH_BYTES, size, STRETCH_BYTES):
+        for stop in range(RANGE_BYTES, size, RANGE_BYTES):
             stream.seek(stop - BLOCK_BYTES)
             found = whole(stream, BLOCK_BYTES).rfind(b"\n")
             if found >= 0:
@@ -123,13 +197,13 @@ def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
 
 
 class LineBlock(io.RawIOBase):
-    """So many bytes of a stream, from where it stands."""
+    """The next bytes of a stream, up to a given number."""
 
     def __init__(self, stream: io.RawIOBase, size: int) -> None:
         self._stream, self._left = stream, size
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -141,7 +215,7 @@ class LineBlock(io.RawIOBase):
 
 
 def whole(stream: io.RawIOBase, size: int) -> bytes:
-    """So many bytes, or as many as there are."""
+    """Read this many bytes, or all bytes up to the end."""
     content = bytearray()
     while len(content) < size and (some := stream.read(size - len(content))):
         content += some
@@ -149,10 +223,6 @@ def whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 # Column types: suggested by the first block, confirmed by a scan.
-
-_ABSENT = ("?", "None", "none", "<NA>", *pacsv.ConvertOptions().null_values)
-MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
-"""Words that stand for no value among numbers and dates, such as NA; among text they are values like any other."""
 
 
 class Inspected(NamedTuple):
@@ -163,7 +233,7 @@ class Inspected(NamedTuple):
 
 
 def inspect(file: Place) -> Inspected:
-    """Look at the header line and the first 2 MiB of a file.
+    """Read the header line and the first 2 MiB of a file.
 
     Raises
     ------
@@ -187,7 +257,7 @@ def inspect(file: Place) -> Inspected:
 
 
 def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
-    """Names and types by the first block."""
+    """Return names and types by the first block."""
     with bytes_of(file, None) as stream, pacsv.open_csv(stream, READING, **_typing(dialect)) as reader:
         if reader.read_next_batch().num_rows == 0:
             raise DataError(f"{file} holds no rows; expected at least one.")
@@ -200,8 +270,8 @@ def _typing(dialect: Dialect) -> dict[str, Any]:
     return {"parse_options": dialect.parsing, "convert_options": dialect.converting(null_values=MISSING_WORDS)}
 
 
-def settled(schema: pa.Schema) -> pa.Schema:
-    """Types to read by: a column without any value counts as numbers."""
+def numeric_nulls(schema: pa.Schema) -> pa.Schema:
+    """Return the schema to read with: a column without any value counts as numbers."""
     return pa.schema([field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema])
 
 
@@ -212,8 +282,8 @@ class ScanResult(NamedTuple):
     rows: int
 
 
-def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
-    """Read a stretch block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
+def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
+    """Read a range block by block to learn its types and rows; None if it cannot be read."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
     begun = span[0] > 0
     with bytes_of(file, span) as stream:
@@ -244,7 +314,7 @@ def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dia
 
 
 def merged_types(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """For each column the narrowest type that holds the values of both."""
+    """Return for each column the narrowest type for the values of both."""
     pairs = zip(one, other.types, strict=True)
     return pa.schema([field.with_type(_merged(field.type, kind)) for field, kind in pairs])
 
@@ -272,9 +342,9 @@ def read(
     file: Place, schema: pa.Schema, columns: list[str], batch_rows: int, exact: Collection[str],
     span: tuple[int, int] | None = None, first_row: int = 0, dialect: Dialect = COMMAS,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Rows in order as batches of the columns in the given order; whole numbers become float64 unless exact.
+    """Yield rows in order as batches of the columns in the given order; whole numbers become float64 unless exact.
 
-    span : bytes to read, as `stretches` cuts them, None for all; first_row : number of the first row there
+    span : bytes to read, as `line_ranges` cuts them, None for all; first_row : number of the first row there
     dialect : how its text is values
     """
     types = {
@@ -295,14 +365,14 @@ def read(
 
 
 def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dialect: Dialect) -> int:
-    """Rows of a file, or of a stretch of it, whatever they hold."""
+    """Return the number of rows of a file, or of a range of it."""
     first = schema.names[0]
     uncast = pa.schema([field.with_type(pa.binary()) if field.name == first else field for field in schema])
     return sum(batch.num_rows for batch in read(file, uncast, [first], BLOCK_BYTES, (), span, 0, dialect))
 
 
 def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> str:
-    """The first value of a column that is no number, and where it stands; "" if there is none, or rows do not parse."""
+    """Return the first value of a column that is no number, and its position; "" if none, or rows do not parse."""
     kinds = {name: pa.float64()}
     for file, dialect in files.items():
         options = dialect.converting(column_types=kinds, include_columns=[name], null_values=MISSING_WORDS)
@@ -334,7 +404,7 @@ def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) 
 def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
     found = re.search(FAULT, message)
     if not found:
-        message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
+        message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
         return f"{file} cannot be read as CSV: {message}."
     name = schema.names[int(found[1])]
     value = re.search(VALUE, found[3])
@@ -343,12 +413,12 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         if value
         else f"fails: {found[3]}"
     )
-    mend = "Mend the value"
+    remedy = "Correct the value"
     if is_date(types[name]):
-        mend = "Write dates as 2026-12-31"
+        remedy = "Write dates as 2026-12-31"
     elif value and re.search(r"\d,\d|[%$€£]", value[1]):
-        mend = "Write numbers plainly, such as 1234.5"
-    return f"{file}: column {name!r}{_row(found, before)} {why}. {mend}, or leave the column out."
+        remedy = "Write numbers plainly, such as 1234.5"
+    return f"{file}: column {name!r}{_row(found, before)} {why}. {remedy}, or leave the column out."
 
 
 def _row(found: re.Match[str], before: int) -> str:

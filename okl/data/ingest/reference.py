@@ -34,11 +34,11 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
         reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
-    return open_source(location, reading, told_types(schema))
+    return open_source(location, reading, csv_types(schema))
 
 
-def told_types(schema: Schema) -> dict[str, pa.DataType]:
-    """Types of columns of CSV files that a schema tells; of the others their values do."""
+def csv_types(schema: Schema) -> dict[str, pa.DataType]:
+    """Return the types of columns of CSV files that a schema determines; the values determine the others."""
     types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
     if text_labels(schema):
         types[schema.target] = pa.string()
@@ -54,13 +54,13 @@ CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {
 
 
 def _last_column(schema: Schema) -> int:
-    """The largest i of inputs f0, f1, ...; -1 for other names."""
+    """Return the largest i of inputs f0, f1, ...; -1 for other names."""
     found = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
     return max((int(match[1]) for match in found if match), default=-1)
 
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
-    """The settings with all that the reference decides; what is left is the share of test rows, and how to store."""
+    """Return the settings with the values of the reference; the share of test rows and the storage are kept."""
     return settings.model_copy(
         update={
             "target": reference.target,
@@ -103,7 +103,7 @@ def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Rol
 
 
 def reader_by(reference: Schema, source: Source) -> TargetReader:
-    """A reader that gives text labels the codes that they have in the reference."""
+    """Return a reader that encodes text labels as in the reference."""
     codes = {}
     if text_labels(reference):
         pairs = sorted(zip(reference.stored_labels, reference.labels, strict=True))
@@ -112,7 +112,7 @@ def reader_by(reference: Schema, source: Source) -> TargetReader:
 
 
 def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCounts:
-    """The classes of the reference, with the counts of the rows that were read.
+    """Return the classes of the reference, with the counts of the new rows.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
 
 
 def schema_by(reference: Schema, classes: ClassCounts) -> Schema:
-    """The reference with the counts of classes that were read."""
+    """Return the reference with the counts of classes of the new rows."""
     return replace(reference, class_counts=classes.class_counts)
 
 

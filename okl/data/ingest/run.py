@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from shlex import quote
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnStatistics, Dataset, Schema, Shard
+from okl.data.dataset import ColumnStatistics, Dataset, Encoding, EncodingKind, Schema, Shard
+from okl.data.encoder import words_and_index
 from okl.data.executor import Execution
-from okl.data.ingest.columns import Roles, assign_roles, identifier_notes
-from okl.data.ingest.encoders import check_first_rows, learn_encodings
-from okl.data.ingest.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by, told_types
-from okl.data.ingest.sources import Source, SvmlightReading, looked_through, open_source
-from okl.data.ingest.targets import ClassCounts, TargetReader
+from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
+from okl.data.ingest.csv import explain_words
+from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
+from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
+from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
 from okl.data.ingest.writer import (
     Counts,
     Progress,
     RowCopier,
+    RowCounts,
     RowReader,
+    ShardPosition,
     WrittenSplit,
     column_statistics,
     copy_on_workers,
@@ -32,8 +42,29 @@ from okl.data.ingest.writer import (
     shard_writers,
 )
 from okl.data.manifest import find_warnings, is_dataset, open_dataset, read_manifest, write_manifest
+from okl.data.order import MOST_INPUTS
+from okl.data.values import (
+    DATE_PARTS,
+    PARTS,
+    Mask,
+    date_parts,
+    has_time,
+    is_date,
+    is_number,
+    missing_in_rows,
+    missing_target,
+    numbers,
+    zone_of,
+)
 from okl.foundation.errors import ConfigError, DataError, PlaceError
-from okl.foundation.folders import PLACE_FAULTS, PublishedFolder, is_leftover, make_beside, remove_leftovers, unwritable
+from okl.foundation.folders import (
+    PLACE_FAULTS,
+    PublishedFolder,
+    is_leftover,
+    make_unfinished,
+    remove_leftovers,
+    unwritable,
+)
 from okl.foundation.locations import Place, RemotePath, place_of
 from okl.foundation.settings import IngestSettings
 
@@ -48,13 +79,13 @@ def check_destination(destination: Place) -> None:
         raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
-def written_beside(destination: Place) -> AbstractContextManager[Path]:
-    """A new folder that takes its place at the end, or goes away with everything it holds; see the two ways below."""
-    return _renamed_at_the_end(destination) if isinstance(destination, Path) else _sent_at_the_end(destination)
+def destination_folder(destination: Place) -> AbstractContextManager[Path]:
+    """Write to a new folder that replaces the destination at the end; remove the folder after an error."""
+    return _renamed_folder(destination) if isinstance(destination, Path) else _uploaded_folder(destination)
 
 
 @contextmanager
-def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
+def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
     place = PublishedFolder(destination, replaces=is_dataset(destination))
     try:
         place.open()
@@ -69,10 +100,10 @@ def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
 
 
 @contextmanager
-def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
-    """A new folder beside the destination that takes its place at the end, or goes away with everything it holds.
+def _renamed_folder(destination: Path) -> Iterator[Path]:
+    """Write to a new folder next to the destination and rename it at the end; remove the folder after an error.
 
-    What killed processes left beside the destination goes, too.
+    Remove also the unfinished folders of killed processes next to the destination.
 
     Raises
     ------
@@ -84,7 +115,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
     lock: int | None = None
     done = False
     try:
-        folder, lock = make_beside(destination)
+        folder, lock = make_unfinished(destination)
         remove_leftovers(destination.parent)
         yield folder
         check_destination(destination)
@@ -107,6 +138,361 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
         for parent in [] if done else made:
             if parent.exists() and not any(parent.iterdir()):
                 parent.rmdir()
+
+
+# The scan of the TRAIN rows.
+#
+# Only columns that need it are read: text, and under missing = mean numbers and dates, too. What is counted of a
+# piece of the source does not depend on who reads it, and pieces are added up in their order: so the records are the
+# same from one process and from any workers.
+
+MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
+
+NUMBER = r"^\s*[-+]?[$€£]?\s?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s?[%$€£]?\s*$"
+"""Text that looks like a number, including formats of spreadsheets: 1,5 and 1.234,5 and $1,234.5 and 7%."""
+DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}[-/.]\d{4}|\d{1,2}/\d{1,2}/\d{2})([ T]\s?\d{1,2}:.*)?\s*$"
+)
+"""Text that looks like a date, with an ambiguous month or stored as text."""
+
+Sums = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """A source column and what it is read as."""
+
+    name: str
+    kind: EncodingKind
+    time_zone: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the inputs of a numeric or date column, without the one for missing values."""
+        return {"number": (self.name,), "category": ()}.get(
+            self.kind, tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnScan:
+    """Statistics of one column over the TRAIN rows.
+
+    rows : with a value; missing : without one; values : rows by value, None where there are more than MOST_VALUES
+    sums : of the parts of a number or date, float64
+    numeric, dated : of a text column, rows whose value reads like a number or a date, as far as values are counted
+    """
+
+    rows: int = 0
+    missing: int = 0
+    values: Counter[str] | None = None
+    sums: Sums | None = None
+    numeric: int = 0
+    dated: int = 0
+
+    def plus(self, later: ColumnScan) -> ColumnScan:
+        """Merge the statistics of later rows; the values of the later ones are counted in this one's counter."""
+        values: Counter[str] | None = None
+        if self.values is not None and later.values is not None:
+            self.values.update(later.values)
+            values = None if len(self.values) > MOST_VALUES else self.values
+        sums = None if self.sums is None or later.sums is None else self.sums + later.sums
+        rows, missing = self.rows + later.rows, self.missing + later.missing
+        return ColumnScan(rows, missing, values, sums, self.numeric + later.numeric, self.dated + later.dated)
+
+
+def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
+    """Return how each input column is read, in order."""
+    plans = []
+    for name in roles.features:
+        kind = schema.field(name).type
+        if name in settings.categories or not (is_number(kind) or is_date(kind)):
+            plans.append(ColumnPlan(name, "category"))
+        elif is_date(kind):
+            plans.append(ColumnPlan(name, "timestamp" if has_time(kind) else "date", zone_of(kind)))
+        else:
+            plans.append(ColumnPlan(name, "number"))
+    return plans
+
+
+@dataclass(frozen=True)
+class ScanColumns:
+    """Work on a piece: what its TRAIN rows hold of some columns."""
+
+    roles: Roles
+    plans: tuple[ColumnPlan, ...]
+    seed: int
+
+    def __call__(self, position: ShardPosition) -> tuple[int, list[ColumnScan]]:
+        """Return the rows of the piece, and the statistics of each column."""
+        others = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
+        columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *others]))
+        found = [self._nothing(plan) for plan in self.plans]
+        n_rows = 0
+        for rows in read_piece(position.piece, columns):
+            test = held_out(self.roles, rows, position.at.rows + n_rows, self.seed)
+            n_rows += rows.batch.num_rows
+            batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
+            found = [
+                so_far if _is_over_limit(so_far) else so_far.plus(_scan_column(plan, batch.column(plan.name)))
+                for plan, so_far in zip(self.plans, found, strict=True)
+            ]
+        return n_rows, found
+
+    def _nothing(self, plan: ColumnPlan) -> ColumnScan:
+        return ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
+
+
+def _is_over_limit(found: ColumnScan) -> bool:
+    """Return whether a text column has too many values to continue counting."""
+    return found.values is None and found.sums is None
+
+
+def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
+    n = len(column)
+    if plan.kind == "category":
+        return count_words(column)
+    if plan.kind == "number":
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
+    else:
+        parts = date_parts(column, plan.kind == "timestamp", plan.time_zone)
+    present = ~np.isnan(parts[0])
+    rows = int(present.sum())
+    return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1))
+
+
+def count_words(column: pa.Array) -> ColumnScan:
+    """Count the words of a column of text."""
+    words, index = words_and_index(column)
+    counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
+    named = Counter[str]()
+    for word, count in zip(words.to_pylist(), counts.tolist(), strict=True):
+        if word is not None and count:
+            named[word] += count
+    numeric, dated = (
+        int(counts[pc.fill_null(pc.match_substring_regex(words, like), False).to_numpy(zero_copy_only=False)].sum())
+        for like in (NUMBER, DATE)
+    )
+    rows = named.total()
+    values = None if len(named) > MOST_VALUES else named
+    return ColumnScan(rows, len(column) - rows, values, numeric=numeric, dated=dated)
+
+
+def scan_columns(
+    source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
+) -> list[ColumnScan]:
+    """Scan the TRAIN rows of a source for the content of some columns.
+
+    source : one whose pieces know their rows, where workers read it
+
+    Raises
+    ------
+    DataError : rows that cannot be read, or whose split is none
+    """
+    if not plans:
+        return []
+    work = ScanColumns(replace(roles, keys=()), tuple(plans), settings.seed)
+    parts = _scanned_pieces(work, source) if execution is None else execution.map(work, piece_positions(source))
+    return reduce(_plus, (found for _, found in parts))
+
+
+def _plus(one: list[ColumnScan], other: list[ColumnScan]) -> list[ColumnScan]:
+    return [a.plus(b) for a, b in zip(one, other, strict=True)]
+
+
+def _scanned_pieces(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
+    rows = 0
+    for piece in source.pieces():
+        n_rows, found = work(ShardPosition(piece, RowCounts(rows)))
+        rows += n_rows
+        yield n_rows, found
+
+
+def piece_positions(source: Source) -> list[ShardPosition]:
+    """Return pieces with known rows, each with the counts of rows before it."""
+    positions, rows = [], 0
+    for piece in source.pieces():
+        positions.append(ShardPosition(piece, RowCounts(rows)))
+        rows += piece.rows or 0
+    return positions
+
+
+# Encoding records from the scan: which values get an input.
+
+FEW_VALUES = 16  # a column of so few is never taken for an identifier
+NUMBERS_SHARE = 0.9  # of the rows of a text column: then its words are more likely mistakes than names
+LONGEST_NAME = 60
+OTHER, MISSING = "(other)", "(missing)"
+
+
+class FittedEncodings(NamedTuple):
+    """Roles whose features are the inputs, and a sentence for each column that was left out."""
+
+    roles: Roles
+    notes: list[str]
+
+
+def learn_encodings(
+    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None
+) -> FittedEncodings:
+    """Decide how each column becomes inputs; a table of numbers is left as it is, without being read.
+
+    The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
+    order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most of
+    whose values come once, such as an id, tells nothing about other rows: it is left out.
+
+    Raises
+    ------
+    DataError : numbers among which there are a few words; more inputs than fit; no input left
+    """
+    plans = column_plans(roles, source.schema, settings)
+    mean = settings.missing == "mean"
+    if not mean and all(plan.kind == "number" for plan in plans):
+        return FittedEncodings(roles, [])
+    looked = [plan for plan in plans if mean or plan.kind == "category"]
+    found = dict(zip(looked, scan_columns(source, roles, looked, settings, execution), strict=True))
+    taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
+    notes, made = list[str](), dict[str, Encoding | None]()
+    for plan in plans:
+        if plan.kind == "category":
+            check_words(source, plan.name, found[plan], settings)
+            note = _left_out(plan.name, found[plan], settings, source.location)
+            if note:
+                notes.append(note)
+                continue
+            made[plan.name] = _category(plan.name, found[plan], settings, taken)
+        elif plan.kind == "number" and not mean:
+            made[plan.name] = None
+        else:
+            made[plan.name] = _filled(plan, found[plan] if mean else None, taken)
+    return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
+
+
+def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
+    inputs = {name: (name,) if encoding is None else encoding.inputs for name, encoding in made.items()}
+    features = tuple(name for names in inputs.values() for name in names)
+    if not features:
+        raise DataError(f"{where} has no input columns left. {' '.join(notes)}")
+    if len(features) > MOST_INPUTS:
+        widest = sorted(inputs, key=lambda name: (-len(inputs[name]), name))[:3]
+        widths = ", ".join(f"{len(inputs[name])} from {name!r}" for name in widest)
+        raise DataError(
+            f"{where}: its {len(inputs)} columns would make {len(features)} inputs ({widths}, ...), but okl holds rows "
+            f"dense and takes at most {MOST_INPUTS}. Lower --max-categories, or leave columns out with --drop."
+        )
+    encodings = tuple(encoding for encoding in made.values() if encoding is not None)
+    return replace(roles, features=features, encodings=encodings)
+
+
+def _category(name: str, found: ColumnScan, settings: IngestSettings, taken: set[str]) -> Encoding:
+    assert found.values is not None
+    ranked = sorted(found.values, key=lambda word: (-found.values[word], word))  # type: ignore[index]
+    kept = tuple(sorted(ranked[: settings.max_categories]))
+    other, missing = len(ranked) > len(kept), found.missing > 0 and settings.missing != "drop"
+    shown = [*(_shortened(word) for word in kept), *([OTHER] if other else []), *([MISSING] if missing else [])]
+    inputs = tuple(_unused(f"{name}={word}", taken) for word in shown)
+    return Encoding(name, "category", inputs, categories=kept, other=other, missing=missing)
+
+
+def _filled(plan: ColumnPlan, found: ColumnScan | None, taken: set[str]) -> Encoding:
+    """Return the encoding of a number or date; found : statistics if missing values become the mean."""
+    inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
+    if found is None:
+        return Encoding(plan.name, plan.kind, inputs, time_zone=plan.time_zone)
+    assert found.sums is not None
+    fills = tuple(float(total) / found.rows if found.rows else 0.0 for total in found.sums)
+    if found.missing:
+        inputs = (*inputs, _unused(f"{plan.name}={MISSING}", taken))
+    return Encoding(
+        plan.name, plan.kind, inputs, missing=found.missing > 0, fills=fills, time_zone=plan.time_zone
+    )  # fmt: skip
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """Return a name that no column has, with apostrophes appended if necessary, and add it to `taken`."""
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
+
+
+def _shortened(word: str) -> str:
+    word = " ".join(word.split()) or word
+    return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
+
+
+def _left_out(name: str, found: ColumnScan, settings: IngestSettings, where: str) -> str:
+    """Return the reason why a text column makes no inputs; "" if it makes some."""
+    asked = name in settings.categories
+    if found.values is None:
+        if asked:
+            raise DataError(
+                f"{where}: column {name!r} was named as a category, but has more than {MOST_VALUES} values. Group them "
+                f"beforehand, or use --drop {quote(name)}."
+            )
+        return f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values."
+    n = len(found.values)
+    if n == 0:
+        return f"Column {name!r} is left out: it holds no value in the training rows."
+    if not asked and n > FEW_VALUES and 2 * n > found.rows:
+        flag = quote(name)
+        return (
+            f"Column {name!r} is left out: its {n} different values in {found.rows} training rows are names of rows "
+            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
+        )
+    return ""
+
+
+def check_words(source: Source, name: str, found: ColumnScan, settings: IngestSettings) -> None:
+    """Raise DataError for text columns of dates, or of numbers of a CSV file with a few words."""
+    if name in settings.categories or found.rows == 0:
+        return
+    if found.dated >= NUMBERS_SHARE * found.rows:
+        flag, likely = quote(name), (word for word in sorted(found.values or ()) if re.match(DATE, word))
+        such = f", such as {word!r}" if (word := next(likely, "")) else ""
+        raise DataError(
+            f"{source.location}: column {name!r} is text that reads like dates{such}. Write them as 2026-12-31, in "
+            f"Parquet as dates, for --dates; or use --category {flag} to take them for names, --key {flag} to carry "
+            f"them along, or --drop {flag} to leave them out."
+        )
+    if source.kind == "csv" and found.numeric >= NUMBERS_SHARE * found.rows:
+        files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
+        explain_words(files, source.schema, name)
+
+
+# Preview of the first rows: errors are raised early.
+
+
+def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, targets: TargetReader) -> None:
+    """Check the first batch of rows, except of svmlight text.
+
+    targets : reads the target; not to be used again, as it has seen these rows then
+
+    Raises
+    ------
+    DataError : text that is rather dates or numbers; a number, a date or a target that is missing where none may be
+        (for a word that is missing there is an input); rows that cannot be read: each as when all rows are read
+    """
+    plans = column_plans(roles, source.schema, settings)
+    names = [*(plan.name for plan in plans), roles.target]
+    if source.kind == "svmlight" or (rows := next(source.batches(names), None)) is None:
+        return
+    columns = {plan: rows.batch.column(plan.name) for plan in plans}
+    for plan, column in columns.items():
+        if plan.kind == "category":
+            check_words(source, plan.name, count_words(column), settings)
+    filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
+    if settings.missing == "error" and any(absent.any() for absent in filled.values()):
+        raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
+    if settings.missing != "drop" and (absent := np.isnan(targets.values(rows))).any():
+        raise DataError(missing_target(rows.file, roles.target, absent, rows.first_row))
+
+
+def _absent(column: pa.Array) -> Mask:
+    """Return which values of a column of numbers or dates are missing, (rows,)."""
+    found: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
+    return found
 
 
 # The ingest.
@@ -134,11 +520,11 @@ def ingest(
     Parameters
     ----------
     source : Parquet file, directory or glob, CSV, or svmlight text; a path or a URL, as the destination
-    destination : folder of the data set; it appears when it is complete, whatever happens
+    destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
-    progress : is told the rows done and the rows in all (None where only reading tells)
+    progress : called with the rows done and the total (None if unknown)
     reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
-    execution : whose workers, if it has any, read the source and write the shards; the same bytes come of it
+    execution : its workers, if any, read the source and write the shards, with the same bytes
 
     Raises
     ------
@@ -154,23 +540,29 @@ def ingest(
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
-    types = settings.categories if reference is None else told_types(reference)
-    opened = looked_through(opened, spread, types, exact)
+    types = settings.categories if reference is None else csv_types(reference)
+    opened = scan_source(opened, spread, types, exact)
     roles, reader = _roles_and_reader(opened, settings, reference)
-    reader.check_kind(opened.location)  # again: words may stand among numbers further down
+    reader.check_kind(opened.location)  # again: later rows may contain words
     notes: list[str] = []
     if reference is None:
-        ids = identifier_notes(opened, roles, settings.categories)
+        ids = identifier_warnings(opened, roles, settings.categories)
         roles, notes = learn_encodings(opened, roles, settings, spread)
         notes = [*notes, *ids]
-    with written_beside(destination) as folder:
+    with destination_folder(destination) as folder:
         asked = (opened, roles, settings, reader, folder)
         if spread is None:
             counts, train, test = _copy_here(*asked, progress)
         else:
             counts, train, test = copy_on_workers(*asked, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
-    return IngestResult(_just_written(destination), changed=True)
+    return IngestResult(_open_written(destination), changed=True)
+
+
+def check_not_ingested(data: str, ingest: IngestSettings | None) -> None:
+    """Raise ConfigError for options of ingest with a data set, which has been ingested."""
+    if ingest is not None:
+        raise ConfigError(f"{data} is already a data set. Remove the options of ingest, which apply to sources only.")
 
 
 def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
@@ -192,11 +584,11 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     return opened
 
 
-def _just_written(destination: Place) -> Dataset:
+def _open_written(destination: Place) -> Dataset:
     try:
         return open_dataset(destination)
     except DataError as error:
-        raise PlaceError(f"{error} It was there a moment ago: is somebody else writing there?") from None
+        raise PlaceError(f"{error} Another process may be writing to this folder.") from None
 
 
 _FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}
@@ -215,7 +607,7 @@ def _same_or_error(
     manifest = read_manifest(destination)
     schema = manifest.dataset.schema
     if reference is not None and replace(schema, class_counts=()) != replace(reference, class_counts=()):
-        raise DataError(f"{destination} was held to another reference. Use another folder.")
+        raise DataError(f"{destination} was made with another reference. Use another folder.")
     if manifest.source.get("sha256") != fingerprint:
         raise DataError(f"{destination} was made from other data than {source.location} holds now. Use --overwrite.")
     made = _DEFAULTS | dict(manifest.settings)  # options younger than the data set
@@ -264,7 +656,7 @@ def _finish(
     reference: Schema | None,
     notes: list[str],
 ) -> None:
-    """Name the shards, settle the task and write the manifest; notes : on columns, left out or suspect."""
+    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""
@@ -287,13 +679,13 @@ def _finish(
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
-YOUNGER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
+NEWER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
 
 
 def _as_given(settings: IngestSettings) -> dict[str, Any]:
-    """Settings as JSON, the younger ones only where they were given: manifests without them are as they always were."""
+    """Return settings as JSON, newer ones only if given, so that manifests without them do not change."""
     values = settings.model_dump(mode="json")
-    return {name: value for name, value in values.items() if name not in YOUNGER or value != _DEFAULTS[name]}
+    return {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
 
 
 def _schema(

@@ -3,25 +3,360 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
+from glob import glob, has_magic
+from io import BytesIO
 from itertools import accumulate
-from typing import Literal, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from okl.data.dataset import SvmlightColumns
+from okl.data.dataset import MANIFEST, SvmlightColumns
 from okl.data.executor import Execution
-from okl.data.ingest import csv, files
-from okl.data.ingest import files as ingest_files
-from okl.data.ingest import svmlight as ingest_svmlight
-from okl.data.ingest.csv import COMMAS, Dialect
-from okl.data.ingest.files import Kind, check_schemas, kind_of, list_files
+from okl.data.ingest import csv
+from okl.data.ingest.csv import (
+    COMMAS,
+    PACKED,
+    Dialect,
+    check_unique,
+    ending_of,
+    first_line,
+    open_text,
+    packing_of,
+    unpacked_ending,
+)
+from okl.data.order import MOST_INPUTS, mixed
 from okl.foundation.errors import DataError
-from okl.foundation.locations import Place, combined_digest, file_digest, place_of
+from okl.foundation.locations import (
+    Place,
+    RemotePath,
+    combined_digest,
+    file_digest,
+    open_binary,
+    place_of,
+    readable,
+    size_of,
+)
+
+# File listing, formats and agreement of columns.
+
+Kind = Literal["parquet", "csv", "svmlight"]
+ENDINGS: dict[str, Kind] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".txt": "svmlight",
+}
+EXPECTED = f"{', '.join(ENDINGS)}, or text compressed as {', '.join(PACKED)}"
+
+
+def kind_by_name(name: str) -> Kind | None:
+    """Return the kind of a file by its ending; None if the ending does not name a data format."""
+    kind = ENDINGS.get(unpacked_ending(name))
+    return None if kind == "parquet" and packing_of(name) else kind
+
+
+def list_files(location: Place) -> list[Place]:
+    """Return the files of a source by name: the file itself, the data files of a directory, or those of a glob."""
+    return [*(_remote_files(location) if isinstance(location, RemotePath) else _local_files(location))]
+
+
+def _remote_files(location: RemotePath) -> list[RemotePath]:
+    if has_magic(str(location)):
+        files = location.matches()
+        if not files:
+            raise DataError(f"no file matches {location}.")
+        return files
+    if location.is_file():
+        return [location]
+    names = {file.name: file for file, _ in location.files()}
+    if not names and not location.exists():
+        raise DataError(f"{location} does not exist; expected a file, a folder or a glob.")
+    if MANIFEST in names:
+        raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
+    return _data_files(location, list(names.values()))
+
+
+Kept = TypeVar("Kept", Path, RemotePath)
+
+
+def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
+    """Return the data files of a directory, by name; raise DataError if there is none."""
+    kept = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
+    if not kept:
+        raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
+    return sorted(kept, key=lambda file: file.name)
+
+
+def _local_files(path: Path) -> list[Path]:
+    location = str(path)
+    if path.is_dir():
+        if (path / MANIFEST).exists():
+            raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
+        files = _data_files(path, (file for file in path.iterdir() if file.is_file()))
+    elif path.exists():
+        files = [path]
+    elif has_magic(location):
+        files = sorted(Path(name) for name in glob(location) if Path(name).is_file())
+        if not files:
+            raise DataError(f"no file matches {location}.")
+    else:
+        raise DataError(f"{location} does not exist; expected a file, a directory or a glob.")
+    return [file.absolute() for file in files]
+
+
+def kind_of(file: Place) -> Kind:
+    """Return the kind of a file by its ending; Parquet also by its first bytes."""
+    kind = kind_by_name(file.name)
+    try:
+        with open_binary(file) as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}.") from None
+    if magic == MAGIC:
+        return "parquet"
+    if kind is None:
+        raise DataError(f"{file}: the ending {ending_of(file.name)!r} is unknown; expected {EXPECTED}.")
+    return kind
+
+
+def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
+    """Raise DataError if a file has two columns of one name, or columns or types that the first file has not."""
+    for file, schema in zip(files, schemas, strict=True):
+        check_unique(schema, file)
+        if schema != schemas[0]:
+            check_same_schema(schemas[0], schema, files[0], file)
+
+
+def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
+    """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
+    here, there = dict(zip(first.names, first.types, strict=True)), dict(zip(other.names, other.types, strict=True))
+    differences = [f"{name!r} is only in the former" for name in here if name not in there]
+    differences += [f"{name!r} is only in the latter" for name in there if name not in here]
+    differences += [
+        f"{name!r} is {kind} in the former, {there[name]} in the latter"
+        for name, kind in here.items()
+        if name in there and there[name] != kind
+    ]
+    if differences:
+        more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
+        raise DataError(
+            f"{first_file} and {other_file.name} differ in their columns: {'; '.join(differences[:3])}{more}. "
+            "All files of a source need the same columns."
+        )
+
+
+# Parquet files.
+
+MAGIC = b"PAR1"
+STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chunk comes into memory at once
+
+
+def inspect_parquet(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Schema, tuple[int, ...]]:
+    """Return schema and rows of each row group, from the footer alone; verify the bytes of a shard first.
+
+    Raises
+    ------
+    DataError : the file is empty, no Parquet, or truncated
+    """
+    if not sha256:
+        check_magic(file)
+    try:
+        with readable(file, size_bytes, sha256) as stream, pq.ParquetFile(stream) as parquet:
+            meta = parquet.metadata
+            schema = without_views(parquet.schema_arrow.remove_metadata())
+            return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
+
+
+def check_magic(file: Place) -> None:
+    """Raise DataError unless a file begins and ends as Parquet files do."""
+    size = size_of(file)
+    with open_binary(file) as stream:
+        begin = stream.read(4)
+        stream.seek(max(0, size - 4))
+        end = stream.read(4)
+    if size == 0:
+        raise DataError(f"{file} is empty; expected a Parquet file.")
+    if begin != MAGIC:
+        raise DataError(f"{file} is not a Parquet file: it begins with {begin!r} instead of {MAGIC!r}.")
+    if end != MAGIC or size < 12:
+        raise DataError(f"{file} is a truncated Parquet file: its footer is missing. Write or copy it again.")
+
+
+def read_parquet(
+    file: Place, row_groups: tuple[int, ...], columns: list[str], batch_rows: int, size_bytes: int = 0, sha256: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of row groups in order, as batches of the columns in the given order; verify the bytes of a shard."""
+    try:
+        with (
+            readable(file, size_bytes, sha256) as stream,
+            pq.ParquetFile(stream, pre_buffer=False, buffer_size=STREAM_BYTES) as parquet,
+        ):
+            for batch in parquet.iter_batches(
+                batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False
+            ):
+                # select: a column named a also matches a.b, and the file keeps its own order
+                yield _without_views(batch.select(columns))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without string_view and binary_view, which Arrow's filters do not support yet."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    schema = without_views(batch.schema)
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
+
+
+# svmlight text, as dense rows. More columns than fit are folded into fewer by a signed hash: see `fold`.
+
+CHUNK_BYTES = 2**20
+SVMLIGHT_TARGET = "y"
+
+
+class SvmlightScan(NamedTuple):
+    """Rows of a file, its largest index, and whether its indices begin at 0."""
+
+    rows: int
+    last_index: int
+    zero_based: bool
+
+
+def scan_svmlight(file: Place) -> SvmlightScan:
+    """Read a file once to learn its size."""
+    rows, last, zero_based = 0, -1, False
+    for inputs, _ in _parsed_svmlight(file):
+        rows += inputs.shape[0]
+        if inputs.indices.size:
+            last = max(last, int(inputs.indices.max()))
+            zero_based |= bool(inputs.indices.min() == 0)
+    return SvmlightScan(rows, last, zero_based)
+
+
+class SvmlightTable(NamedTuple):
+    """Columns of the table that text becomes, and how its indices are these."""
+
+    schema: pa.Schema
+    indices: SvmlightColumns
+
+
+def svmlight_table(
+    files: Sequence[Place], scans: Sequence[SvmlightScan], at_least: int, first_index: Literal[0, 1] | None, hashed: int
+) -> SvmlightTable:
+    """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
+
+    Parameters
+    ----------
+    at_least : columns f0, f1, ..., whatever the text holds
+    first_index : of the first column; None: 0 if it occurs in a file, else 1
+    hashed : columns to fold into; 0: none are
+
+    Raises
+    ------
+    DataError : too many columns to be dense, or none; an index 0 where the first is 1
+    """
+    zero = next((i for i, scan in enumerate(scans) if scan.zero_based), None)
+    first: Literal[0, 1] = (1 if zero is None else 0) if first_index is None else first_index
+    if zero is not None and first == 1:
+        raise DataError(
+            f"{files[zero]} holds the index 0, but the first index should be 1. Use --svmlight-index 0, "
+            "or a model of such rows."
+        )
+    widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
+    last = scans[widest].last_index
+    if last < 0:
+        raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
+    n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, at_least), "f")
+    if n_columns > MOST_INPUTS:
+        reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
+        raise DataError(
+            f"{reason}, but okl holds rows dense and takes at most {MOST_INPUTS} columns. Fold them into fewer by "
+            "a hash, --hash-columns 1024, or select columns first."
+        )
+    names = [f"{letter}{index}" for index in range(n_columns)]
+    return SvmlightTable(
+        pa.schema([(name, pa.float64()) for name in [*names, SVMLIGHT_TARGET]]), SvmlightColumns(first, hashed)
+    )
+
+
+def read_svmlight(
+    file: Place, schema: pa.Schema, indices: SvmlightColumns, columns: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in order as dense batches of the columns in the given order."""
+    n_columns = len(schema) - 1
+    chosen = [n_columns if name == SVMLIGHT_TARGET else int(name[1:]) for name in columns]
+    for inputs, targets in _parsed_svmlight(file):
+        for start in range(0, inputs.shape[0], batch_rows):
+            part = inputs[start : start + batch_rows]
+            dense = np.zeros((n_columns + 1, part.shape[0]))
+            row, column = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices - indices.first_index
+            if indices.hashed:
+                column, sign = fold(column, indices.hashed)
+                np.add.at(dense, (column, row), sign * part.data)
+            else:
+                dense[column, row] = part.data
+            dense[n_columns] = targets[start : start + batch_rows]
+            yield pa.RecordBatch.from_arrays([pa.array(dense[i]) for i in chosen], names=columns)
+
+
+def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the column below n_columns that each of many columns is folded into, and the sign of its values there.
+
+    Values that meet are added up; for their signs, inner products of rows stay what they were on average.
+
+    Source: Weinberger, Dasgupta, Langford, Smola & Attenberg, ICML 2009, definition 1; the hash is SplitMix64.
+    """
+    hashed = mixed(np.asarray(columns).astype(np.uint64))
+    sign = 1.0 - 2.0 * (hashed >> np.uint64(63)).astype(np.float64)
+    return (hashed % np.uint64(n_columns)).astype(np.int64), sign
+
+
+def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtype[np.float64]]]]:
+    """Yield sparse rows and labels, chunk by chunk; indices as written in the file."""
+    from sklearn.datasets import load_svmlight_file  # heavy: only those who read such text pay for it
+
+    first = 0
+    for chunk in _text_chunks(file):
+        try:
+            inputs, targets = load_svmlight_file(BytesIO(chunk), zero_based=True)
+        except (ValueError, OverflowError, IndexError) as error:
+            raise DataError(
+                f"{file} is not svmlight text, after row {first}: {first_line(error)}; "
+                "expected lines like '1 3:0.5 7:1'."
+            ) from None
+        yield inputs, targets
+        first += inputs.shape[0]
+
+
+def _text_chunks(file: Place) -> Iterator[bytes]:
+    """Yield the bytes of a file in chunks of whole lines."""
+    rest = b""
+    with open_text(file) as stream:
+        while block := stream.read(CHUNK_BYTES):
+            whole, newline, tail = (rest + block).rpartition(b"\n")
+            if newline:
+                yield whole + newline
+            rest = tail
+    if rest.strip():
+        yield rest
+
 
 # Pieces: consecutive rows of a source.
 
@@ -76,12 +411,12 @@ def read_piece(
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
     place = place_of(piece.path)
     if piece.kind == "parquet":
-        stream = files.read_parquet(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
+        stream = read_parquet(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
         stream = csv.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row, piece.dialect)
     else:
         assert piece.svmlight is not None, "as open_source makes such pieces"
-        stream = ingest_svmlight.read_svmlight(place, piece.schema, piece.svmlight, names, limit)
+        stream = read_svmlight(place, piece.schema, piece.svmlight, names, limit)
     row = piece.first_row
     for batch in stream:
         yield SourceBatch(piece.path, row, batch)
@@ -89,7 +424,7 @@ def read_piece(
 
 
 def count_rows(piece: Piece) -> int:
-    """Rows of a piece."""
+    """Return the number of rows of a piece."""
     if piece.rows is not None:
         return piece.rows
     return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
@@ -113,28 +448,28 @@ class Source:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns in the order of the files."""
+        """Return the names of the columns in the order of the files."""
         return tuple(self.schema.names)
 
     @property
     def rows(self) -> int | None:
-        """Rows of all files, or None where only reading tells."""
+        """Return the rows of all files, or None if unknown before reading."""
         counts = [piece.rows for piece in self.parts]
         return None if None in counts else sum(count or 0 for count in counts)
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Parts that may be read in parallel: one for each row group of Parquet files, else one for each file."""
+        """Return parts that can be read in parallel: one for each row group of Parquet files, or for each file."""
         return self.parts
 
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
     ) -> Iterator[SourceBatch]:
-        """All rows in order: files by name, rows as stored; see `read_piece`."""
+        """Yield all rows in order: files by name, rows as stored; see `read_piece`."""
         for piece in self.parts:
             yield from read_piece(piece, columns, batch_rows, exact)
 
     def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
-        """SHA-256 of the names and contents of the files, hexadecimal; progress is told the bytes read so far."""
+        """Return the SHA-256 of names and contents of the files; progress is called with the bytes read so far."""
         done = 0
 
         def advance(read: int) -> None:
@@ -148,7 +483,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SvmlightReading:
-    """Reading of the indices of svmlight text: see `okl.data.ingest.svmlight.plan_columns`.
+    """Reading of the indices of svmlight text: see `svmlight_table`.
 
     n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
     first_index : of the first column; None: 0 if it occurs in a file, else 1
@@ -172,7 +507,7 @@ def open_source(
     ----------
     location : a file, a directory of files of one kind, or a glob; paths or URLs
     svmlight : how the indices of such text are columns
-    types : of columns of CSV files, whatever their values look like
+    types : of columns of CSV files, whatever their values scan like
 
     Raises
     ------
@@ -199,7 +534,7 @@ def open_source(
 
 
 def _parquet_pieces(file: Place) -> list[Piece]:
-    schema, groups = ingest_files.inspect(file)
+    schema, groups = inspect_parquet(file)
     firsts = [0, *accumulate(groups)]
     pieces = [Piece(str(file), "parquet", schema, firsts[i], rows, (i,)) for i, rows in enumerate(groups) if rows > 0]
     return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
@@ -210,30 +545,30 @@ def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> lis
     schemas = [one.schema for one in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
-    schemas = [csv.settled(one) for one in schemas]
-    schemas = [pa.schema([field.with_type(_told(field, types)) for field in one]) for one in schemas]
+    schemas = [csv.numeric_nulls(one) for one in schemas]
+    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in one]) for one in schemas]
     found = zip(files, schemas, inspected, strict=True)
     return [Piece(str(file), "csv", schema, 0, None, dialect=one.dialect) for file, schema, one in found]
 
 
-def _told(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
-    """The type that a column is to have; of times as fine as they are written, which Arrow would refuse otherwise."""
-    told = types.get(field.name, field.type)
-    fine = pa.types.is_timestamp(told) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
-    return pa.timestamp("ns", told.tz) if fine else told
+def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Return the type of a column; timestamps keep the resolution of the text, which Arrow would reject otherwise."""
+    kind = types.get(field.name, field.type)
+    fine = pa.types.is_timestamp(kind) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+    return pa.timestamp("ns", kind.tz) if fine else kind
 
 
 def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:
-    scans = [ingest_svmlight.scan(file) for file in files]
-    columns = ingest_svmlight.plan_columns(files, scans, reading.n_columns, reading.first_index, reading.hashed)
+    scans = [scan_svmlight(file) for file in files]
+    made = svmlight_table(files, scans, reading.n_columns, reading.first_index, reading.hashed)
     return [
-        Piece(str(file), "svmlight", columns.schema, 0, scan.rows, svmlight=columns.indices)
+        Piece(str(file), "svmlight", made.schema, 0, scan.rows, svmlight=made.indices)
         for file, scan in zip(files, scans, strict=True)
     ]
 
 
-def in_stretches(source: Source) -> list[Piece]:
-    """The pieces of a source, those of CSV files cut into stretches of whole lines, whose rows only reading tells."""
+def split_pieces(source: Source) -> list[Piece]:
+    """Return the pieces of a source; divide CSV files into ranges of whole lines, with unknown numbers of rows."""
     if source.kind != "csv":
         return list(source.pieces())
     return [
@@ -242,7 +577,7 @@ def in_stretches(source: Source) -> list[Piece]:
         for part in (
             [piece]
             if piece.span is not None
-            else [replace(piece, span=span) for span in csv.stretches(place_of(piece.path))]
+            else [replace(piece, span=span) for span in csv.line_ranges(place_of(piece.path))]
         )
     ]
 
@@ -256,38 +591,38 @@ LEADING_ZEROS = r"^\s*[-+]?0\d"  # a number does not keep them
 MANY_DIGITS = r"^\s*[-+]?\d{16,}\s*$"  # of whole numbers beyond 2^53 float64 keeps the first ones only
 
 
-def looked_through(
+def scan_source(
     source: Source, execution: Execution | None, types: Collection[str] = (), exact: Collection[str] = ()
 ) -> Source:
-    """A CSV source with the types that fit all its values, cut into pieces that know their rows; others as they are.
+    """Return a CSV source with types for all its values and pieces with known rows; any other source as it is.
 
-    types : names of columns whose type stands already
+    types : names of columns with a given type
     exact : names of columns that are to come back as they are written, such as keys: numbers that would not become text
 
     A file of a single block has been seen whole, and is left as it is unless there are workers to share it.
     """
     if source.kind != "csv":
         return source
-    looked = _settled(source, execution, types)
-    changed = rewritten(looked.parts, exact, execution)
+    scanned = _with_types(source, execution, types)
+    changed = altered_columns(scanned.parts, exact, execution)
     if not changed:
-        return looked
-    schema = _as_text(looked.schema, changed)
-    return replace(looked, schema=schema, parts=tuple(replace(piece, schema=schema) for piece in looked.parts))
+        return scanned
+    schema = _as_text(scanned.schema, changed)
+    return replace(scanned, schema=schema, parts=tuple(replace(piece, schema=schema) for piece in scanned.parts))
 
 
-def _settled(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
-    """The same with types by all values, and pieces; `types` : see `looked_through`."""
+def _with_types(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
+    """Return the same with pieces and types by all values; `types` : see `scan_source`."""
     if execution is None and all(csv.of_one_block(file) for file in source.files):
         return source
-    pieces = in_stretches(source)
-    looks = _in_threads(_look_through, pieces) if execution is None else list(execution.map(_look_through, pieces))
+    pieces = split_pieces(source)
+    scans = _in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
     schema = source.schema
-    if all(look is not None for look in looks):
-        found = csv.settled(reduce(csv.merged_types, (look.schema for look in looks if look is not None)))
+    if all(scan is not None for scan in scans):
+        found = csv.numeric_nulls(reduce(csv.merged_types, (scan.schema for scan in scans if scan is not None)))
         schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
-        numbered = zip(pieces, looks, strict=True)
-        pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
+        numbered = zip(pieces, scans, strict=True)
+        pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
     elif execution is None:  # read as it is: then the error names the row
         return source
     else:  # such as a line end in quotes, just where a block ends
@@ -301,8 +636,8 @@ def _settled(source: Source, execution: Execution | None, types: Collection[str]
     return replace(source, schema=schema, parts=tuple(parts))
 
 
-def rewritten(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
-    """Those columns of CSV files that are read as numbers, but hold values that a number would write otherwise.
+def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
+    """Return the columns of CSV files that are read as numbers, but contain values that a number would change.
 
     Such values are digits with leading zeros, as 00501, and whole numbers of more digits than float64 keeps, where
     int64 does not take them all. Only these columns are read, and none where none of them is of numbers.
@@ -315,20 +650,20 @@ def rewritten(pieces: Sequence[Piece], names: Collection[str], execution: Execut
     zeros = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
     if pieces[0].kind != "csv" or not zeros:
         return set()
-    work = FindRewritten(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
+    work = FindAltered(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
     found = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
     return set().union(*found)
 
 
 @dataclass(frozen=True)
-class FindRewritten:
+class FindAltered:
     """Work on a piece: which columns hold leading zeros, or, if they are among `floating`, too many digits."""
 
     names: tuple[str, ...]
     floating: tuple[str, ...]
 
     def __call__(self, piece: Piece) -> set[str]:
-        """Names of such columns."""
+        """Return the names of such columns."""
         found, text = set[str](), replace(piece, schema=_as_text(piece.schema, self.names))
         for rows in read_piece(text, self.names, csv.BLOCK_BYTES):
             for name in {*self.names} - found:
@@ -350,6 +685,6 @@ def _in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
         return list(threads.map(work, pieces))
 
 
-def _look_through(piece: Piece) -> csv.ScanResult | None:
+def _scan_lines(piece: Piece) -> csv.ScanResult | None:
     assert piece.span is not None
-    return csv.look_through(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)
+    return csv.scan_lines(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)

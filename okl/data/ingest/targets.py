@@ -6,20 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import Label
-from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import SourceBatch
 from okl.data.order import mixed
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import DataError
 from okl.foundation.types import Task
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Label
+    from okl.data.ingest.columns import Roles
+    from okl.data.ingest.sources import SourceBatch
 
 # Target classes and their counts, in bounded memory.
 
@@ -66,7 +68,7 @@ class TargetReader:
         return self.task != "regression" and len(self.counts) <= MAX_LABELS
 
     def values(self, rows: SourceBatch) -> Targets:
-        """Targets of a batch (rows,) as they are stored; NaN where there is none.
+        """Return targets of a batch (rows,) as they are stored; NaN for missing ones.
 
         Raises
         ------
@@ -104,7 +106,7 @@ class TargetReader:
         return coded
 
     def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
-        """Count the labels of rows that stay; row_numbers says where each stands in its file."""
+        """Count the labels of rows that stay; row_numbers : of the rows in their file."""
         self.rows += len(values) if test is None else int((~test).sum())
         if not self.counting:
             return
@@ -122,7 +124,7 @@ class TargetReader:
                     self.only_test.setdefault(value, (file, int(where[at])))
 
     def fresh(self) -> TargetReader:
-        """A reader of the same target, with the same codes, that has seen nothing."""
+        """Return a reader of the same target, with the same codes and no counts."""
         return TargetReader(self.name, self.kind, self.task, dict(self.codes))
 
     def add(self, other: TargetReader) -> None:
@@ -147,7 +149,7 @@ class TargetReader:
             )
 
     def classes(self, where: str) -> ClassCounts:
-        """Settle the task once all rows were seen.
+        """Decide the task after all rows were read.
 
         Raises
         ------
@@ -193,7 +195,7 @@ class TargetReader:
 
 
 def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False) -> Task:
-    """The task of a target with so many distinct whole values or names in so many training rows.
+    """Return the task of a target with this number of distinct whole values or names in this number of training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
     average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More
@@ -211,14 +213,14 @@ def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: 
 
 
 def plain_label(value: float, kind: pa.DataType) -> Label:
-    """A stored number as the label a person would write: True, 3 rather than 3.0, 0.5."""
+    """Return a stored number as a label: True, 3 rather than 3.0, 0.5."""
     if pa.types.is_boolean(value_type(kind)):
         return bool(value)
     return int(value) if value == int(value) else value
 
 
 def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArray[np.int64]:
-    """Class index (rows,) of each stored value; -1 where no label has it."""
+    """Return the class index (rows,) of each stored value; -1 for a value without a label."""
     stored = np.asarray(stored_labels)
     order = np.argsort(stored)
     near = order[np.minimum(np.searchsorted(stored, values, sorter=order), len(stored) - 1)]
@@ -264,7 +266,7 @@ def _by_name(rows: SourceBatch, name: str) -> Mask:
         row = int((test | train).argmin())
         raise DataError(
             f"{rows.file}: column {name!r} is {column[row].as_py()!r} in row {rows.first_row + row} (counted from 0), "
-            f"but a split is train or test. Mend it, or use --drop {quote(name)}."
+            f"but a split is train or test. Correct it, or use --drop {quote(name)}."
         )
     mask: Mask = test
     return mask

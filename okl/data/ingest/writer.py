@@ -22,10 +22,10 @@ from okl.data.dataset import ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, in_stretches, read_piece
+from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, read_piece, split_pieces
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, hash_share, held_out
 from okl.data.order import WINDOW_BYTES
-from okl.data.values import Mask, missing_target, settle_inputs, value_type
+from okl.data.values import Mask, apply_missing_policy, missing_target, value_type
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.locations import Place, combined_digest, file_digest, written
 from okl.foundation.settings import IngestSettings
@@ -51,13 +51,13 @@ class ColumnMoments:
 
 
 def empty_moments(n_columns: int) -> ColumnMoments:
-    """Moments over no rows: the neutral element of `merge_moments`."""
+    """Return moments over no rows: the neutral element of `merge_moments`."""
     zeros, infinite = np.zeros(n_columns), np.full(n_columns, np.inf)
     return ColumnMoments(0, zeros, zeros.copy(), infinite, -infinite)
 
 
 def moments_of(columns: FloatArray) -> ColumnMoments:
-    """Moments of columns (n_columns, rows) of any precision; the values are taken as they are and summed in float64."""
+    """Return moments of columns (n_columns, rows) of any precision; values are summed in float64."""
     n_columns, rows = columns.shape
     if rows == 0:
         return empty_moments(n_columns)
@@ -73,7 +73,7 @@ def moments_of(columns: FloatArray) -> ColumnMoments:
 
 
 def merge_moments(one: ColumnMoments, other: ColumnMoments) -> ColumnMoments:
-    """Moments over the rows of both.
+    """Return the moments over the rows of both.
 
     With delta = mean_2 - mean_1 and n = n_1 + n_2:
     mean = mean_1 + delta n_2 / n,  squares = squares_1 + squares_2 + delta^2 n_1 n_2 / n.
@@ -94,7 +94,7 @@ def merge_moments(one: ColumnMoments, other: ColumnMoments) -> ColumnMoments:
 
 
 def column_statistics(moments: ColumnMoments) -> tuple[ColumnStatistics, ...]:
-    """One record a column; the mean of a constant column is its value, exactly."""
+    """Return one record a column; the mean of a constant column is exactly its value."""
     mean = np.where(moments.minimum == moments.maximum, moments.minimum, moments.mean)
     deviation = np.sqrt(moments.squares / max(1, moments.count))
     deviation[moments.minimum == moments.maximum] = 0.0
@@ -110,7 +110,7 @@ PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
 
 
 def part_schema(features: tuple[str, ...], target: str, keys: dict[str, pa.DataType]) -> pa.Schema:
-    """Columns of a part file: inputs, target, keys (in their own types, dictionaries decoded)."""
+    """Return the schema of a part file: inputs, target, keys (in their own types, dictionaries decoded)."""
     fields = [pa.field(name, pa.float32(), nullable=False) for name in features]
     fields.append(pa.field(target, pa.float64(), nullable=False))
     fields += [pa.field(name, value_type(kind)) for name, kind in keys.items()]
@@ -118,7 +118,7 @@ def part_schema(features: tuple[str, ...], target: str, keys: dict[str, pa.DataT
 
 
 def group_rows(asked: int, n_features: int) -> int:
-    """Rows of a row group: as asked, or fewer so that its inputs fit the memory for one window of rows."""
+    """Return the rows of a row group: as requested, or fewer so that its inputs fit the memory of one window."""
     return max(1, min(asked, WINDOW_BYTES // (4 * max(1, n_features))))
 
 
@@ -132,7 +132,7 @@ class WrittenSplit:
 
     @property
     def rows(self) -> int:
-        """Rows of all shards."""
+        """Return the rows of all shards."""
         return sum(shard.rows for shard in self.shards)
 
 
@@ -168,7 +168,7 @@ class ShardWriter:
 
     @property
     def rows(self) -> int:
-        """Rows written to finished shards."""
+        """Return the rows of finished shards."""
         return sum(shard.rows for shard in self.shards)
 
     def append(self, inputs: FloatArray, targets: NDArray[np.float64], keys: list[pa.Array]) -> None:
@@ -245,7 +245,7 @@ class ShardWriter:
 def shard_writers(
     folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings
 ) -> tuple[ShardWriter, ShardWriter]:
-    """Writers of train and test rows into a folder; columns : of the source."""
+    """Return writers of train and test rows into a folder; columns : of the source."""
     types = {name: columns.field(name).type for name in roles.keys}
     schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
     rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
@@ -271,7 +271,7 @@ def shard_writers(
 # One process copies all rows of a source; a worker copies those that its shards take, by the same code.
 
 
-class CopiedRows(NamedTuple):
+class RowCounts(NamedTuple):
     """Rows of a source that have gone by: all of them, and those that stay, by split."""
 
     rows: int = 0
@@ -279,10 +279,10 @@ class CopiedRows(NamedTuple):
     test: int = 0
 
 
-class KeptRows(NamedTuple):
+class RowsToWrite(NamedTuple):
     """Those rows of a batch that stay.
 
-    read : rows of the batch; file, numbers : where they stand, (rows,) numbers in their file
+    read : rows of the batch; file, numbers : (rows,) numbers of the rows in their file
     inputs (n_features, rows) float32, valid until the next batch; targets (rows,); keys : columns
     test : which of them are test rows, (rows,); None if the source has none
     """
@@ -300,16 +300,16 @@ class KeptRows(NamedTuple):
         """Test rows."""
         return 0 if self.test is None else int(self.test.sum())
 
-    def some(self, at: NDArray[np.int64]) -> KeptRows:
-        """Only those at some positions, in order."""
+    def some(self, at: NDArray[np.int64]) -> RowsToWrite:
+        """Return the rows at some positions, in order."""
         test = None if self.test is None else self.test[at]
         keys = [column.take(pa.array(at)) for column in self.keys]
-        return KeptRows(self.read, self.file, self.numbers[at], self.inputs[:, at], self.targets[at], keys, test)
+        return RowsToWrite(self.read, self.file, self.numbers[at], self.inputs[:, at], self.targets[at], keys, test)
 
 
 @dataclass(eq=False)
 class RowReader:
-    """Reads rows, settles what is missing, and tells which ones stay.
+    """Reader of rows that applies the policy for missing values.
 
     Parameters
     ----------
@@ -326,27 +326,27 @@ class RowReader:
         self._encoder = self.roles.encoder if self.with_inputs else encoder_by((), ())
         self._buffer = np.empty((len(self._encoder.features), 0), dtype=np.float32)
 
-    def batches(self, piece: Piece, first_row: int) -> Iterator[KeptRows]:
-        """Rows of a piece whose first row has this number in the whole source.
+    def batches(self, piece: Piece, first_row: int) -> Iterator[RowsToWrite]:
+        """Yield the rows of a piece; first_row : number of its first row in the whole source.
 
         Raises
         ------
         DataError : a value that cannot stay: names file, column and row
         """
         roles, settings, encoder = self.roles, self.settings, self._encoder
-        columns = list(dict.fromkeys([*encoder.columns, *roles.beside]))
+        columns = list(dict.fromkeys([*encoder.columns, *roles.other_columns]))
         for rows in read_piece(piece, columns, exact=roles.keys):
             n = rows.batch.num_rows
             if n > self._buffer.shape[1]:
                 self._buffer = np.empty((len(encoder.features), n), dtype=np.float32)
             inputs = self._buffer[:, :n]
             encoder.fill(inputs, rows.batch, settings.missing)
-            complete = settle_inputs(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
+            complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
             keep = _kept(targets, complete, self.targets.name, settings, rows)
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
-            read = KeptRows(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
+            read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
             yield read if keep is None else read.some(np.flatnonzero(keep))
             first_row += n
 
@@ -362,20 +362,20 @@ class RowCopier:
     reader: RowReader
     writers: tuple[ShardWriter, ShardWriter]
     wanted: tuple[range, range] | None = None
-    at: CopiedRows = field(default_factory=CopiedRows)
+    at: RowCounts = field(default_factory=RowCounts)
 
     def copy(self, piece: Piece) -> Iterator[int]:
         """Copy a piece; the rows read, batch by batch."""
         for rows in self.reader.batches(piece, self.at.rows):
             n_test = rows.n_test
             train, test = self.at.train, self.at.test
-            self.at = CopiedRows(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
+            self.at = RowCounts(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
             self._take(rows if self.wanted is None else _within(rows, self.wanted, train, test))
             yield rows.read
             if self._satisfied():
                 return
 
-    def _take(self, rows: KeptRows) -> None:
+    def _take(self, rows: RowsToWrite) -> None:
         self.reader.targets.count(rows.targets, rows.test, rows.file, rows.numbers)
         if rows.test is None:
             self.writers[0].append(rows.inputs, rows.targets, rows.keys)
@@ -393,8 +393,8 @@ class RowCopier:
         return (not train or self.at.train >= train.stop) and (not test or self.at.test >= test.stop)
 
 
-def _within(rows: KeptRows, wanted: tuple[range, range], train: int, test: int) -> KeptRows:
-    """Those rows of a batch whose numbers among the rows of their split are wanted; train, test : of its first ones."""
+def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: int) -> RowsToWrite:
+    """Return the rows of a batch whose numbers in their split are wanted; train, test : numbers of its first ones."""
     of_test = np.zeros(len(rows.targets), dtype=np.bool_) if rows.test is None else rows.test
     number = np.where(of_test, test + np.cumsum(of_test) - 1, train + np.cumsum(~of_test) - 1)
     inside = np.zeros(len(number), dtype=np.bool_)
@@ -429,17 +429,17 @@ class ShardPosition:
     """A piece of the source, and how many rows come before it."""
 
     piece: Piece
-    at: CopiedRows
+    at: RowCounts
 
 
 @dataclass(frozen=True)
 class ShardTask:
     """Whole shards for one worker to write.
 
-    seats : pieces with rows of these shards; train, test : numbers of rows among those of their split
+    positions : pieces with rows of these shards; train, test : numbers of rows among those of their split
     """
 
-    seats: tuple[ShardPosition, ...]
+    positions: tuple[ShardPosition, ...]
     train: range
     test: range
 
@@ -452,16 +452,16 @@ class ScanWork:
     settings: IngestSettings
     reader: TargetReader
 
-    def __call__(self, seat: ShardPosition) -> tuple[CopiedRows, list[str]]:
+    def __call__(self, position: ShardPosition) -> tuple[RowCounts, list[str]]:
         """Return the content of the piece."""
         targets = self.reader.fresh()
         roles = replace(self.roles, keys=())
         train = test = rows = 0
         with_inputs = self.settings.missing == "drop"
-        for read in RowReader(roles, self.settings, targets, with_inputs).batches(seat.piece, seat.at.rows):
+        for read in RowReader(roles, self.settings, targets, with_inputs).batches(position.piece, position.at.rows):
             n_test = read.n_test
             rows, train, test = rows + read.read, train + len(read.targets) - n_test, test + n_test
-        return CopiedRows(rows, train, test), list(targets.codes)
+        return RowCounts(rows, train, test), list(targets.codes)
 
 
 class ShardTaskResult(NamedTuple):
@@ -489,14 +489,14 @@ class WriteWork:
         except FileNotFoundError as error:
             raise ExecutionError(f"{self.folder} is not there, where shards wait for each other.") from error
         targets = self.reader.fresh()
-        writers = shard_writers(own, task.seats[0].piece.schema, self.roles, self.settings)
+        writers = shard_writers(own, task.positions[0].piece.schema, self.roles, self.settings)
         writers[0].groups = []
         reader = RowReader(self.roles, self.settings, targets)
         copier = RowCopier(reader, writers, (task.train, task.test))
         try:
-            for seat in task.seats:
-                copier.at = seat.at
-                for _ in copier.copy(seat.piece):
+            for position in task.positions:
+                copier.at = position.at
+                for _ in copier.copy(position.piece):
                     pass
             for writer in writers:
                 writer.close()
@@ -512,7 +512,7 @@ class WriteWork:
 # Assignment of rows and shards to workers: the bytes equal those of one process.
 #
 # Which rows a shard takes follows from how many rows stay before it. So workers first count rows (of CSV files, read
-# in stretches of whole lines), then look at what decides who stays (labels that are text, a split, missing values)
+# in line_ranges of whole lines), then look at what decides who stays (labels that are text, a split, missing values)
 # where that is asked for, and then each writes whole shards.
 
 Progress = Callable[[int, int | None], None]
@@ -529,7 +529,7 @@ class Counts(NamedTuple):
 
 
 def fingerprint_on_workers(source: Source, execution: Execution) -> str:
-    """`Source.fingerprint`, a file at a time on the workers."""
+    """Return `Source.fingerprint`, computed on the workers, one file at a time."""
     return combined_digest(source.files, execution.map(_digest, source.files))
 
 
@@ -562,14 +562,14 @@ def copy_on_workers(
     DataError : as in one process, where rows do not hold what they must
     ExecutionError : a worker that does not see the folder, or cannot write there
     """
-    seats, end = _seated(source, roles, settings, reader, execution)
+    positions, end = _piece_positions(source, roles, settings, reader, execution)
     shards: tuple[list[Shard], list[Shard]] = ([], [])
     moments = empty_moments(len(roles.features)), empty_moments(1)
-    with _writing_room(folder):
+    with _writing_folder(folder):
         work = WriteWork(roles, settings, reader, folder)
-        for part in execution.map(work, _tasks(seats, end, settings.rows_per_shard, execution.n_workers)):
+        for part in execution.map(work, _tasks(positions, end, settings.rows_per_shard, execution.n_workers)):
             for found, more in zip(shards, part.shards, strict=True):
-                found += [_lifted(folder, shard, len(found) + at) for at, shard in enumerate(more)]
+                found += [_moved(folder, shard, len(found) + at) for at, shard in enumerate(more)]
             moments = reduce(_merged, part.groups, moments)
             reader.add(part.targets)
             if progress is not None:
@@ -585,8 +585,8 @@ def _merged(
 
 
 @contextmanager
-def _writing_room(folder: Path) -> Iterator[None]:
-    """The folder that workers write in, which goes with all that is left there.
+def _writing_folder(folder: Path) -> Iterator[None]:
+    """Make the folder in which workers write; remove it with its content at the end.
 
     First it gets another name: a worker that comes late finds no place, and what it holds open has no name.
     """
@@ -599,36 +599,38 @@ def _writing_room(folder: Path) -> Iterator[None]:
         shutil.rmtree(gone)
 
 
-def _lifted(folder: Path, shard: Shard, index: int) -> Shard:
-    """A shard taken out of where it was written."""
+def _moved(folder: Path, shard: Shard, index: int) -> Shard:
+    """Move a shard from the folder of its worker to the folder of the data set."""
     lifted = replace(shard, index=index, path=f"{shard.split}-{index:05d}.parquet")
     os.rename(folder / shard.path, folder / lifted.path)
     return lifted
 
 
-def _seated(
+def _piece_positions(
     source: Source, roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
-) -> tuple[list[ShardPosition], CopiedRows]:
-    """All pieces in order with what comes before each, and what comes before the end."""
-    pieces = in_stretches(source)  # as they are, where the source was looked through
+) -> tuple[list[ShardPosition], RowCounts]:
+    """Return all pieces in order, each with the counts of rows before it, and the total counts."""
+    pieces = split_pieces(source)  # as they are, where the source was looked through
     if any(piece.rows is None for piece in pieces):
         counted = execution.map(count_rows, pieces)
         pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
         pieces = list(_numbered(pieces))
-    firsts = [CopiedRows(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
-    seats = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
+    firsts = [RowCounts(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
+    positions = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
     decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
-    held = list(_looked(seats, roles, settings, reader, execution) if decided else _drawn(seats, roles, settings))
-    places = list(accumulate(held, _beyond, initial=CopiedRows()))
+    held = list(
+        _looked(positions, roles, settings, reader, execution) if decided else _drawn(positions, roles, settings)
+    )
+    places = list(accumulate(held, _beyond, initial=RowCounts()))
     return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
 
 
-def _beyond(at: CopiedRows, held: CopiedRows) -> CopiedRows:
-    return CopiedRows(at.rows + held.rows, at.train + held.train, at.test + held.test)
+def _beyond(at: RowCounts, held: RowCounts) -> RowCounts:
+    return RowCounts(at.rows + held.rows, at.train + held.train, at.test + held.test)
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Pieces that know the number of their first row in their file."""
+    """Yield pieces with the number of their first row in their file."""
     first: dict[str, int] = {}
     for piece in pieces:
         yield replace(piece, first_row=first.get(piece.path, 0))
@@ -636,41 +638,47 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _looked(
-    seats: Sequence[ShardPosition], roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
-) -> Iterator[CopiedRows]:
+    positions: Sequence[ShardPosition],
+    roles: Roles,
+    settings: IngestSettings,
+    reader: TargetReader,
+    execution: Execution,
+) -> Iterator[RowCounts]:
     """Return the remaining rows of each piece; text labels get their codes, in the order of all rows.
 
     Raises
     ------
     DataError : more labels than can be classes
     """
-    for seat, (held, words) in zip(seats, execution.map(ScanWork(roles, settings, reader), seats), strict=True):
+    for position, (held, words) in zip(
+        positions, execution.map(ScanWork(roles, settings, reader), positions), strict=True
+    ):
         for word in words:
             reader.codes.setdefault(word, len(reader.codes))
         if len(reader.codes) > MAX_LABELS:
             raise DataError(
-                f"{seat.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels by "
-                f"row {seat.piece.first_row + held.rows}; expected classes. If it is a key, name another target."
+                f"{position.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels "
+                f"by row {position.piece.first_row + held.rows}; expected classes. If it is a key, name another target."
             )
         yield held
 
 
-def _drawn(seats: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[CopiedRows]:
+def _drawn(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
     """Return the number of train and test rows of each piece, where only row numbers decide."""
-    for seat in seats:
-        rows, test = seat.piece.rows or 0, 0
+    for position in positions:
+        rows, test = position.piece.rows or 0, 0
         for start in range(0, rows if roles.share > 0 else 0, 2**20):
-            some = hash_share(seat.at.rows + start, min(2**20, rows - start), settings.seed)
+            some = hash_share(position.at.rows + start, min(2**20, rows - start), settings.seed)
             test += int(np.count_nonzero(some < roles.share))
-        yield CopiedRows(rows, rows - test, test)
+        yield RowCounts(rows, rows - test, test)
 
 
-def _tasks(seats: Sequence[ShardPosition], end: CopiedRows, rows_per_shard: int, n_workers: int) -> list[ShardTask]:
-    """Whole shards, in order, about as many of each split for each task."""
-    ends = [*(seat.at for seat in seats[1:]), end]
+def _tasks(positions: Sequence[ShardPosition], end: RowCounts, rows_per_shard: int, n_workers: int) -> list[ShardTask]:
+    """Return tasks of whole shards, in order, with about equally many shards of each split."""
+    ends = [*(position.at for position in positions[1:]), end]
     shards = -(-end.train // rows_per_shard), -(-end.test // rows_per_shard)
     # a piece is read from its beginning by each task that needs some of it
-    pieces = len(seats) * (2 if seats[0].piece.kind == "parquet" else 1)
+    pieces = len(positions) * (2 if positions[0].piece.kind == "parquet" else 1)
     rounds = max(1, min(TASKS_PER_WORKER, max(shards) // (SHARDS_PER_TASK * n_workers)))
     n_tasks = max(1, min(max(shards), rounds * n_workers, pieces))
     tasks = []
@@ -680,9 +688,9 @@ def _tasks(seats: Sequence[ShardPosition], end: CopiedRows, rows_per_shard: int,
             for of_split, rows in zip(shards, (end.train, end.test), strict=True)
         )
         needed = [
-            seat
-            for seat, after in zip(seats, ends, strict=True)
-            if _meet(train, seat.at.train, after.train) or _meet(test, seat.at.test, after.test)
+            position
+            for position, after in zip(positions, ends, strict=True)
+            if _meet(train, position.at.train, after.train) or _meet(test, position.at.test, after.test)
         ]
         if needed:
             tasks.append(ShardTask(tuple(needed), train, test))

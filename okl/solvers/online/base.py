@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,14 @@ from okl.compiled.sgd import (
     TARGET,
     UPDATES,
 )
-from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
+from okl.losses import Loss
 
 # Progress: prediction errors before each row is learnt.
 
@@ -272,3 +273,95 @@ def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_c
         raise ConfigError(f"{len(class_weights)} class weights were given for {n_classes} classes.")
     if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
         raise ConfigError(f"class_weights = {class_weights}, but each takes a finite number of at least 0.")
+
+
+# From settings to a learner.
+
+Mode = Literal["stream", "mix", "sum"]
+
+
+@dataclass(frozen=True, eq=False)
+class BuildContext:
+    """Context in which a learner is built.
+
+    schema : of the data; sample : training rows in a random order, at most 4096 of them
+    rows : training rows of a pass, None for a stream of unknown length; n_shards : that hold them
+    mode, seed, precision : of the run
+    data, execution : all of the rows and where to go over them, None for rows in memory
+    """
+
+    schema: Schema
+    sample: Rows
+    rows: int | None
+    n_shards: int
+    mode: Mode
+    seed: int
+    precision: Precision
+    data: Dataset | None = None
+    execution: Execution | None = None
+
+
+@stored("adagrad")
+@dataclass(frozen=True, eq=False)
+class AdaGrad:
+    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
+
+    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
+    """
+
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
+        """Return nothing seen yet."""
+        return cls(np.zeros((n_outputs, n_columns)))
+
+
+class BuiltLearner(NamedTuple):
+    """Learner built for a context.
+
+    learner : the learner; chosen : what was chosen from the sample, each with its reason: for people
+    optimiser : that steps in the mode sum; None for plain steps
+    """
+
+    learner: RowLearner[Any]
+    chosen: dict[str, Any]
+    optimiser: AdaGrad | None = None
+
+
+class LearnerFactory(Protocol):
+    """Frozen configuration of one kind of learner."""
+
+    @property
+    def name(self) -> str:
+        """Return the name for `--solver`."""
+        ...
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Return the modes in which it can train."""
+        ...
+
+    def settle(self, situation: BuildContext) -> BuiltLearner:
+        """Return the learner for the data at hand.
+
+        Raises
+        ------
+        ConfigError : the configuration does not fit the data
+        """
+        ...
+
+
+def check_loss(loss: Loss, schema: Schema) -> None:
+    """Raise ConfigError unless the loss is for the task of the data."""
+    if loss.task != schema.task:
+        raise ConfigError(
+            f"The loss {loss.name!r} is for a {loss.task} task, but {schema.target!r} makes this a {schema.task} task. "
+            f"Leave the loss to auto, or ingest with --task {loss.task}."
+        )
+
+
+def balanced_class_weights(schema: Schema) -> tuple[float, ...]:
+    """Return rows / (classes x rows of the class), as in scikit-learn, from the training rows."""
+    counts = np.array(schema.class_counts, dtype=np.float64)
+    return tuple(float(weight) for weight in counts.sum() / (len(counts) * counts))

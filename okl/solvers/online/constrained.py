@@ -20,6 +20,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
+from okl.solvers.online.base import BuildContext, BuiltLearner, Mode, check_loss
 from okl.solvers.online.constraints import (
     Columns,
     Constraint,
@@ -31,7 +32,6 @@ from okl.solvers.online.constraints import (
     rows_from,
     sums_of,
 )
-from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss, race_step_sizes
 from okl.solvers.online.linear import (
     LinearLearner,
     Turns,
@@ -40,6 +40,7 @@ from okl.solvers.online.linear import (
     in_turns,
     learn_mapped,
     learnt_from,
+    race_step_sizes,
     weights_from,
 )
 from okl.solvers.online.maps import MapChoice

@@ -24,15 +24,18 @@ from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
+    BuildContext,
+    BuiltLearner,
+    Mode,
     Progress,
     check_class_weights,
+    check_loss,
     checked_rows,
     progress_arrays,
     progress_from,
     start_progress,
 )
 from okl.solvers.online.experts import Candidates, ExpertGroup, Kind, Words, learn_fourier, padded_columns
-from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss
 from okl.solvers.online.maps import MapChoice
 
 # Snapshots of the model at the ends of the last windows.

@@ -41,14 +41,18 @@ from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
+    BuildContext,
+    BuiltLearner,
+    Mode,
     Progress,
     check_class_weights,
+    check_loss,
     checked_rows,
     progress_arrays,
     progress_from,
     start_progress,
 )
-from okl.solvers.online.factory import BuildContext, BuiltLearner, LinearFactory, Mode, check_loss
+from okl.solvers.online.linear import LinearFactory
 
 # The schedule: fewer and fewer maps take part.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,13 +52,19 @@ from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
+    AdaGrad,
+    BuildContext,
+    BuiltLearner,
+    Mode,
     Progress,
     check_class_weights,
+    check_loss,
     checked_rows,
     progress_arrays,
     progress_from,
     start_progress,
 )
+from okl.solvers.online.maps import MapChoice
 
 # Slices of a shard's seeded order.
 
@@ -510,22 +517,6 @@ class GradientWork(RoundWork):
         return PlainGradient.of(self.learner, task.learned.last, self.rows(shard, task))
 
 
-@stored("adagrad")
-@dataclass(frozen=True, eq=False)
-class AdaGrad:
-    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
-
-    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
-    """
-
-    squares: NDArray[np.float64]
-
-    @classmethod
-    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
-        """Return nothing seen yet."""
-        return cls(np.zeros((n_outputs, n_columns)))
-
-
 @dataclass(frozen=True, eq=False)
 class PlainGradient:
     """Subgradients of some rows at fixed weights, added up.
@@ -605,3 +596,145 @@ def add_gradients(parts: list[PlainGradient]) -> PlainGradient:
             total.target_squares + part.target_squares,
         )
     return total
+
+
+# Step sizes: a race on a sample.
+
+PLAIN_STEPS = tuple(2.0**k for k in range(-6, 5))
+ADAGRAD_STEPS = tuple(2.0**k for k in range(-6, 4))
+RACE_BATCHES = 32
+
+
+def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tuple[float, str]:
+    """Choose the step size whose progressive error on a sample is least; the smaller one on a tie.
+
+    Rows of the scaled map have norm 1, so that a step of at most 1 on a squared residual never overshoots it: larger
+    ones do not take part in regression. AdaGrad's steps do not grow with the gradients, so that in regression they are
+    measured in the root mean square of the targets: weights for house prices could never be reached by steps of 8.
+
+    Parameters
+    ----------
+    learner : whose step size is to be chosen; sample : rows in a random order
+    adaptive : for AdaGrad's mini-batch steps
+
+    Returns
+    -------
+    the step size, and a sentence that says why
+    """
+    steps = _adagrad_steps(learner, sample) if adaptive else _safe_steps(learner)
+    errors = [_adagrad_error(learner, sample, step) if adaptive else _error(learner, sample, step) for step in steps]
+    best = int(np.argmin(errors))
+    return steps[best], f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
+
+
+def _safe_steps(learner: LinearLearner) -> tuple[float, ...]:
+    if learner.loss.task != "regression":
+        return PLAIN_STEPS
+    return tuple(step for step in PLAIN_STEPS if step <= 1.0)
+
+
+def _adagrad_steps(learner: LinearLearner, sample: Rows) -> tuple[float, ...]:
+    if learner.loss.task != "regression" or not sample.targets.any():
+        return ADAGRAD_STEPS
+    unit = float(np.sqrt(np.mean(sample.targets**2)))
+    return tuple(step * unit for step in ADAGRAD_STEPS)
+
+
+def _error(learner: LinearLearner, sample: Rows, step: float) -> float:
+    racer = replace(learner, step_size=step)
+    try:
+        return racer.learn(racer.start(), sample, n_threads=1).progress.error
+    except DivergedError:
+        return np.inf
+
+
+def _adagrad_error(learner: LinearLearner, sample: Rows, step: float) -> float:
+    racer = replace(learner, step_size=step)
+    weights, optimiser = racer.start(), AdaGrad.start(learner.n_outputs, learner.feature_map.n_columns)
+    try:
+        batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
+        for number, part in enumerate(batches, start=1):
+            inside = slice(part[0], part[-1] + 1)
+            gradient = PlainGradient.of(racer, weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
+            weights, stepped = gradient.step(racer, weights, optimiser, number)
+            assert stepped is not None
+            optimiser = stepped
+    except DivergedError:
+        return np.inf
+    return weights.progress.error
+
+
+# The linear learner with a fixed map.
+
+MOST_STEP_FACTOR = 4
+
+
+@dataclass(frozen=True)
+class LinearFactory:
+    """Predict, suffer, then learn, one row at a time: w <- w - step_size loss'(w'z(x)) z(x).
+
+    Parameters
+    ----------
+    maps : the feature map to draw; loss : of the table
+    step_size : on the scaled map, None for a choice by a small race
+    class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
+    adaptive : whether the caller of the mode sum steps by AdaGrad
+    radius : of the ball that weights stay in, None for no ball; a step size that is to be chosen is then the one that
+        its regret is proved for, radius / sqrt(2 t)
+    decaying : whether step t is step_size / sqrt(t), in a ball
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
+    """
+
+    maps: MapChoice
+    loss: Loss
+    step_size: float | None = None
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    adaptive: bool = True
+    name: str = "fogd"
+    radius: float | None = None
+    decaying: bool = False
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Return the modes in which it can train."""
+        return ("stream", "mix", "sum") if self.radius is None else ("stream",)
+
+    def settle(self, situation: BuildContext) -> BuiltLearner:
+        """Draw the map, and settle the step size on the sample."""
+        schema, sample, mode = situation.schema, situation.sample, situation.mode
+        check_loss(self.loss, schema)
+        feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
+        learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
+        adaptive = mode == "sum" and self.adaptive
+        if self.radius is not None:
+            return self._settle_in_ball(learner, self.radius, chosen)
+        if self.step_size is None:
+            step_size, why = race_step_sizes(learner, sample, adaptive)
+            factor = self._step_factor(situation)
+            if factor != 1:
+                step_size, why = step_size * factor, f"{why}, times {factor} for the mode {mode}"
+        else:
+            step_size, why = self.step_size, "as given"
+        optimiser = AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None
+        chosen = chosen | {"step_size": step_size, "step_size_reason": why}
+        return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
+
+    def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
+        decaying = self.decaying or self.step_size is None
+        step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
+        why += ", over the square root of the rows seen" if decaying else ""
+        learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
+        return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
+
+    def _step_factor(self, situation: BuildContext) -> int:
+        """Return the factor of a mode's steps relative to the sample's; squared residuals do not tolerate one.
+
+        The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left
+        to learn in its rows of a round; in sum the average of the weights is predicted with, which gains from longer
+        steps than the progressive error of the race does (measured: tests/benchmarks/modes.py).
+        """
+        if situation.mode == "stream" or self.loss.task == "regression":
+            return 1
+        return MOST_STEP_FACTOR if situation.mode == "sum" else min(situation.n_shards, MOST_STEP_FACTOR)

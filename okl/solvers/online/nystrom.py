@@ -18,20 +18,29 @@ from okl.compiled.threads import MOST_ROWS
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
-from okl.features.base import FeatureMap, precision_of
+from okl.features.base import FeatureMap, precision_of, transform_rows
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
-from okl.features.predictors import LinearPredictor, transform_rows
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
-from okl.solvers.online.factory import PLAIN_STEPS, BuildContext, BuiltLearner, LinearFactory, Mode, check_loss
-from okl.solvers.online.linear import LinearLearner, Weights
+from okl.solvers.online.base import (
+    BuildContext,
+    BuiltLearner,
+    Mode,
+    Progress,
+    check_loss,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
+from okl.solvers.online.linear import PLAIN_STEPS, LinearFactory, LinearLearner, Weights
 from okl.solvers.online.maps import refuse_bandwidth_beside
 
 # State: support vectors, then a Nystrom map with weights.

@@ -16,11 +16,20 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import Precision
 from okl.solvers.base import Outcome, SolverProgress
-from okl.solvers.online.base import SEGMENTS, Progress, Segment, segments_of, windows_of
+from okl.solvers.online.base import (
+    SEGMENTS,
+    AdaGrad,
+    BuildContext,
+    LearnerFactory,
+    Mode,
+    Progress,
+    Segment,
+    segments_of,
+    windows_of,
+)
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.drift import TrackingLearner, TrackingState
-from okl.solvers.online.factory import BuildContext, LearnerFactory, Mode
-from okl.solvers.online.linear import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+from okl.solvers.online.linear import GradientWork, LearnWork, RoundTask, add_gradients
 
 SAMPLE_ROWS = 4096
 

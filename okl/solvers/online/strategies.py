@@ -61,8 +61,9 @@ from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
+from okl.solvers.online.base import BuildContext, BuiltLearner, Mode, check_loss
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
-from okl.solvers.online.factory import PLAIN_STEPS, BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers.online.linear import PLAIN_STEPS
 
 # The kernel Perceptron, without a budget.
 

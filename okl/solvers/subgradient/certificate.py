@@ -16,9 +16,8 @@ from okl.data.reading import bytes_of_runs, read_runs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.subgradient.drawing import SampleDesign
+from okl.solvers.subgradient.drawing import SampleDesign, SampledRows
 from okl.solvers.subgradient.method import Scs, solve_sample
-from okl.solvers.subgradient.sharded import SampledRows
 from okl.solvers.subgradient.spaces import ExplicitRows
 
 # Replicates: lower bounds from fresh samples.

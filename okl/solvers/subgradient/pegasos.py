@@ -27,16 +27,25 @@ from okl.compiled.sgd import (
 )
 from okl.compiled.threads import MOST_ROWS
 from okl.data.executor import Rows
-from okl.features.base import FeatureMap
-from okl.features.predictors import LinearPredictor, transform_rows
+from okl.features.base import FeatureMap, transform_rows
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
-from okl.solvers.online.factory import BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers.online.base import (
+    BuildContext,
+    BuiltLearner,
+    Mode,
+    Progress,
+    check_loss,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
 from okl.solvers.online.maps import MapChoice
 from okl.solvers.subgradient.coordinate import as_columns
 

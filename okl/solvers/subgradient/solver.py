@@ -30,7 +30,7 @@ from okl.solvers.subgradient.certificate import (
     fresh,
     replicated_bound,
 )
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SamplePlan
+from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SampledRows, SamplePlan
 from okl.solvers.subgradient.losses import PiecewiseLinear, describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
@@ -41,7 +41,7 @@ from okl.solvers.subgradient.sampling import (
     kernel_of,
     most_rows,
 )
-from okl.solvers.subgradient.sharded import OpenSample, SampledRows, ShardedDescent, begin, iterate, place, squared
+from okl.solvers.subgradient.sharded import OpenSample, ShardedDescent, begin, iterate, place, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Validation samples.

@@ -15,8 +15,7 @@ from okl.compiled.jit import as_compiled
 from okl.compiled.threads import run_threads
 from okl.data.dataset import Schema
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
-from okl.features.base import FeatureMap, check_inputs
-from okl.features.predictors import transform_rows
+from okl.features.base import FeatureMap, check_inputs, transform_rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision

@@ -11,8 +11,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 from okl.data.ingest import csv
-from okl.data.ingest.csv import separator_of
-from okl.data.ingest.files import packing_of
+from okl.data.ingest.csv import packing_of, separator_of
 from okl.data.ingest.run import check_source, ingest
 from okl.data.ingest.sources import open_source
 from okl.foundation.errors import DataError
@@ -63,7 +62,7 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
     source = written(tmp_path / name, separator, decimal)
     if blocks == "many":
         monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
-        monkeypatch.setattr(csv, "STRETCH_BYTES", 8000)
+        monkeypatch.setattr(csv, "RANGE_BYTES", 8000)
         monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     assert shards(source, tmp_path / "data") == plain
 
@@ -151,7 +150,9 @@ def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Pa
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + whole[2:400][::-1]):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=rf"{name} cannot be unpacked as \w+: .* Is it whole\?"):
+        with pytest.raises(
+            DataError, match=rf"{name} cannot be unpacked as \w+: .* It may be truncated: write or fetch it again"
+        ):
             ingest(path, tmp_path / "data", settings())
         assert [file.name for file in tmp_path.iterdir()] == [name]
 

@@ -83,7 +83,7 @@ def test_svmlight_equals_the_rows_it_was_written_from(tmp_path: Path, zero_based
 
 
 def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("okl.data.ingest.svmlight.CHUNK_BYTES", 64)
+    monkeypatch.setattr("okl.data.ingest.sources.CHUNK_BYTES", 64)
     (tmp_path / "s.txt").write_text("".join(f"{i % 2} 1:{i} 2:0.5\n" for i in range(200)) + "1 1:200")
     read = everything(open_source(tmp_path / "s.txt"))
     np.testing.assert_array_equal(read.column("f0").to_numpy(), np.arange(201))

@@ -107,7 +107,7 @@ def test_bytes_are_those_of_one_process(
 ) -> None:
     kind, asked = CASES[case]
     ingest(sources[kind], tmp_path / "here", asked)
-    for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
+    for name in ("RANGE_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(csv, name, 16_000)
     told: list[tuple[int, int | None]] = []
     made = ingest(
@@ -121,7 +121,7 @@ def test_bytes_are_those_of_one_process(
     assert not again.changed
     verify(again.dataset)
     if kind == "csv":
-        assert all(len(csv.stretches(path)) > 2 for path in sources[kind].iterdir())
+        assert all(len(csv.line_ranges(path)) > 2 for path in sources[kind].iterdir())
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,10 @@ def test_a_worker_that_dies_with_written_shards_leaves_no_trace(
     ("meddle", "message"),
     [
         (lambda work: Cramped(work, 2000), r"Worker tcp://\S+ cannot write to .* \(File too large\)"),
-        (Elsewhere, r"/somewhere/else is not there.* Worker tcp://\S+ says so: the data must lie at this very path"),
+        (
+            Elsewhere,
+            r"/somewhere/else is not there.* Worker tcp://\S+ cannot open it: the data must have the same path",
+        ),
     ],
 )
 def test_a_worker_that_cannot_write_is_named_and_nothing_stays(
@@ -225,7 +228,7 @@ def test_rows_that_cannot_be_read_are_named_as_in_one_process(
     lines[650] = "x" + lines[650]
     (tmp_path / "bad.csv").write_text("".join(lines))
     monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=16_000))
-    for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
+    for name in ("RANGE_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(csv, name, 16_000)
     message = failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"))
     assert "row 649 (counted from 0) holds 'x" in message

@@ -13,7 +13,7 @@ from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.options import OPTIONS
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import bits, last_state
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

@@ -18,11 +18,11 @@ from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_online_solver, make_recipe, make_solver
 from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.factory import LinearFactory
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import OPTIONS, mode_of
-from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import last_state
 from tests.solvers.factory.cases import ONLINE, SCHEMAS, SMALL, defined, re_escaped, settings_of
 

@@ -18,7 +18,8 @@ from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
 from okl.losses import make_loss
 from okl.models.file import Model, load_model, save_model
-from okl.solvers.online.factory import LinearFactory, Mode
+from okl.solvers.online.base import Mode
+from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice, MapChoice, NystromChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.solver_cases import last_state

@@ -19,9 +19,9 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Task
 from okl.losses import make_loss
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.solvers.online.base import BuildContext, Mode, balanced_class_weights
 from okl.solvers.online.experts import ExpertFactory, ExpertLearner, Round, draw_candidates
-from okl.solvers.online.factory import BuildContext, LinearFactory, Mode, balanced_class_weights
-from okl.solvers.online.linear import LinearLearner, round_rows
+from okl.solvers.online.linear import LinearFactory, LinearLearner, round_rows
 from okl.solvers.online.maps import FourierChoice, LinearChoice
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from tests.conftest import make_learnable

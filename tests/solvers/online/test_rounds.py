@@ -11,7 +11,8 @@ from okl.foundation.errors import DivergedError
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
-from okl.solvers.online.linear import AdaGrad, LinearLearner, PlainGradient, Weights, add_gradients, average_weights
+from okl.solvers.online.base import AdaGrad
+from okl.solvers.online.linear import LinearLearner, PlainGradient, Weights, add_gradients, average_weights
 from tests.naive.rounds import adagrad_step, majority_mistakes, mean_squared_errors
 
 N_INPUTS, N_CLASSES = 3, 4

@@ -20,10 +20,9 @@ from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.solvers.online.maps import InputsChoice
 from okl.solvers.subgradient import sharded as sharded_module
-from okl.solvers.subgradient.catalogue import DEFAULT_LOSS, make_piecewise
-from okl.solvers.subgradient.drawing import SampleDesign
+from okl.solvers.subgradient.drawing import SampleDesign, SampledRows
+from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise
 from okl.solvers.subgradient.method import Scs, solve_sample
-from okl.solvers.subgradient.sharded import SampledRows
 from okl.solvers.subgradient.spaces import ExactChoice, ExplicitRows
 from tests.solvers.accelerated.sharded_cases import vectors_lost, worker_killed
 from tests.solvers.subgradient.sharded_cases import Seeing, bits, in_memory, last_state, sharded, solver, states
