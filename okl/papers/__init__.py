@@ -1,5 +1,5 @@
 """Reproductions of the tables and figures of four papers.
 
-A paper is a package here: its printed numbers as CSV, and a module for each kind of experiment. `catalogue.py` names
-the tables; the rest of this package runs any of them.
+`base` defines tables as data: cases with printed numbers, and the experiment that runs them. Each paper is a module or
+package with its printed numbers as CSV; `run` runs any table and `report` compares it with the paper.
 """

@@ -1,4 +1,4 @@
-"""Tables, cells, work items, printed numbers and data folders of a reproduction."""
+"""Tables, cases, cells, work items and data folders of a reproduction."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import csv
 import hashlib
 import json
 import math
-import os
 import re
-import secrets
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, lru_cache, partial
 from importlib import resources
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, stdev
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,19 +26,19 @@ from numpy.typing import NDArray
 
 from okl.data.executor import Rows
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.folders import write_whole
+from okl.foundation.types import Precision, Task
 from okl.report.figures import DARK, Theme, add_axes, empty_figure, png
 from okl.report.format import metric_name
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# Cells: printed and measured figures.
+# Cells: printed and measured numbers, and the verdict.
 
 HIGHER_IS_BETTER = frozenset({"accuracy"})
-EXACT = frozenset({"kappa_max", "lipschitz"})  # quantities of the data: another value is wrong on either side
-MEASURED, NO_DATA, NO_LEARNER, DIVERGED = "measured", "no data", "no learner", "diverged"
-HAIR = 0.02
+EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a deviation in either direction is an error
+MEASURED, NO_DATA, NO_LEARNER, DIVERGED, NOT_MEASURED = "measured", "no data", "no learner", "diverged", "not measured"
+LIKE_CONSTANT = 0.02  # relative difference from the constant predictor below which nothing was learned
+REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
+BASELINES = {"linear": "--", "constant": ":"}  # predictors without a kernel, and their line styles
 
 
 @dataclass(frozen=True)
@@ -56,35 +53,37 @@ class Tolerance:
     relative: float = 0.0
 
     def of(self, paper_mean: float, paper_sd: float | None, sd: float | None) -> float:
-        """The tolerance, in the metric's unit."""
         spread = math.hypot(paper_sd or 0.0, sd or 0.0)
         return max(self.deviations * spread, self.absolute, self.relative * abs(paper_mean))
 
     def describe(self) -> str:
-        """In words."""
-        said = []
-        if self.deviations:
-            said.append(f"{self.deviations:g} sqrt(sd_paper^2 + sd_okl^2)")
-        if self.absolute:
-            said.append(f"{100 * self.absolute:g} points")
-        if self.relative:
-            said.append(f"{100 * self.relative:g}% of the paper's mean")
-        return said[0] if len(said) == 1 else f"the larger of {' and '.join(said)}"
+        terms = (
+            (self.deviations, f"{self.deviations:g} sqrt(sd_paper^2 + sd_okl^2)"),
+            (self.absolute, f"{100 * self.absolute:g} points"),
+            (self.relative, f"{100 * self.relative:g}% of the paper's mean"),
+        )
+        texts = [text for size, text in terms if size]
+        return texts[0] if len(texts) == 1 else f"the larger of {' and '.join(texts)}"
+
+    @property
+    def rule(self) -> str:
+        """Return the criterion of a match."""
+        return f"better, or worse by at most {self.describe()}"
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """Printed and measured figure of one algorithm on one data set (at one point of a study).
+    """Printed and measured value of one metric of one algorithm on one data set (at one point of a study).
 
-    mean, sd : over repeats orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
-    seconds : mean seconds of learning alone, an order; relative_seconds : of FOGD's on the same set, in the same run
+    mean, sd : over `repeats` orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
+    seconds : mean training seconds of an order; relative_seconds : in units of FOGD's on the same data set and point
     difference : okl minus paper, in the metric's unit; deviations : the same in units of the root of both variances
-    verdict : "within", "better" (by more than the tolerance), "worse", None where there is nothing to compare; a
-        quantity of the data is never better
-    constant, linear : the metric of the majority class or mean, and of a linear model; None if not known
-    like_constant : the mean is a hair from that of the constant predictor: nothing was learnt, whatever the verdict
-    setting : all that was set, and how it was chosen; point : where in a study, such as {"budget": 100}
-    more : other figures, by name; status : "measured", or why not; note : what else a reader must know
+    verdict : "within" the tolerance, "better" or "worse" by more; None without a printed number; a property of the
+        data is never better
+    constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
+    like_constant : the mean is within 2% of that of the constant predictor: nothing was learned, whatever the verdict
+    setting : all parameters, and how they were chosen; point : position in a study, such as {"budget": 100}
+    more : further values by name; status : "measured", or why not; note : remark
     """
 
     dataset: str
@@ -105,111 +104,110 @@ class TableCell:
     constant: float | None = None
     linear: float | None = None
     like_constant: bool = False
-    setting: dict[str, Any] = field(default_factory=dict)
-    point: dict[str, float] = field(default_factory=dict)
-    more: dict[str, float | None] = field(default_factory=dict)
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    point: Mapping[str, float] = field(default_factory=dict)
+    more: Mapping[str, float | None] = field(default_factory=dict)
     status: str = MEASURED
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """All fields, by name."""
         return asdict(self)
 
-    def measured(self, values: Sequence[float], seconds: Sequence[float], tolerance: Tolerance) -> TableCell:
-        """The cell with the metric and the seconds of each order, and its verdict if the paper prints a number."""
+    def measured(self, values: Sequence[float], seconds: Sequence[float], tolerance: Tolerance | None) -> TableCell:
+        """Return the cell with the metric and the seconds of each order; a tolerance adds the verdict."""
         mean, sd = fmean(values), stdev(values) if len(values) > 1 else None
         cell = replace(self, mean=mean, sd=sd, repeats=len(values), seconds=fmean(seconds))
         if self.paper_mean is None:
             return cell
-        difference, allowed = mean - self.paper_mean, tolerance.of(self.paper_mean, self.paper_sd, sd)
-        spread = math.hypot(self.paper_sd or 0.0, sd or 0.0)
+        difference, spread = mean - self.paper_mean, math.hypot(self.paper_sd or 0.0, sd or 0.0)
+        cell = replace(cell, difference=difference, deviations=difference / spread if spread > 0 else None)
+        if tolerance is None:
+            return cell
+        allowed = tolerance.of(self.paper_mean, self.paper_sd, sd)
         worse = -difference if self.metric in HIGHER_IS_BETTER else difference
         if self.metric in EXACT:
             worse = abs(difference)
-        return replace(
-            cell,
-            difference=difference,
-            deviations=difference / spread if spread > 0 else None,
-            tolerance=allowed,
-            verdict="worse" if worse > allowed else "better" if -worse > allowed else "within",
-        )
+        verdict = "worse" if worse > allowed else "better" if -worse > allowed else "within"
+        return replace(cell, tolerance=allowed, verdict=verdict)
 
-    def beside(self, constant: float | None, linear: float | None) -> TableCell:
-        """The cell with the predictors that use no kernel, and whether it is a hair from the constant one."""
-        mean = self.mean
-        hair = mean is not None and constant is not None and _is_hair(self.metric, mean, constant)
-        return replace(self, constant=constant, linear=linear, like_constant=hair)
+    def with_baselines(self, constant: float | None, linear: float | None) -> TableCell:
+        """Return the cell with the predictors without a kernel, and whether it is as poor as the constant one."""
+        like = self.mean is not None and constant is not None and _like_constant(self.metric, self.mean, constant)
+        return replace(self, constant=constant, linear=linear, like_constant=like)
+
+
+def _like_constant(metric: str, mean: float, constant: float) -> bool:
+    if metric in HIGHER_IS_BETTER:
+        mean, constant = 1.0 - mean, 1.0 - constant
+    return abs(mean - constant) <= LIKE_CONSTANT * constant
 
 
 def relative_to(algorithm: str, cells: Sequence[TableCell]) -> list[TableCell]:
-    """The cells, each with its seconds in units of those of an algorithm on the same data set and point, if known."""
-    reference = {(c.dataset, tuple(c.point.items())): c.seconds for c in cells if c.algorithm == algorithm}
-    found = []
+    """Return the cells with their seconds in units of an algorithm's seconds on the same data set and point."""
+    units = {(c.dataset, tuple(c.point.items())): c.seconds for c in cells if c.algorithm == algorithm}
+    relative = []
     for cell in cells:
-        unit = reference.get((cell.dataset, tuple(cell.point.items())))
-        known = cell.seconds is not None and unit
-        found.append(replace(cell, relative_seconds=cell.seconds / unit) if known else cell)  # type: ignore[operator]
-    return found
-
-
-def _is_hair(metric: str, mean: float, constant: float) -> bool:
-    """Return whether an error is within 2% of that of the predictor that ignores the inputs."""
-    if metric in HIGHER_IS_BETTER:
-        mean, constant = 1.0 - mean, 1.0 - constant
-    return abs(mean - constant) <= HAIR * constant
+        unit = units.get((cell.dataset, tuple(cell.point.items())))
+        relative.append(
+            replace(cell, relative_seconds=cell.seconds / unit) if cell.seconds is not None and unit else cell
+        )
+    return relative
 
 
 # Printed numbers from CSV files.
 
+Record = Mapping[str, str]
+
 
 @dataclass(frozen=True)
-class PrintedCell:
-    """A cell of a table as printed; mean and sd as fractions or in the unit of the metric, None where not printed."""
+class Quantity:
+    """Reported metric of a case, with the printed numbers.
 
-    dataset: str
-    algorithm: str
+    tolerance : None to report without a verdict; more : further printed numbers by name
+    """
+
     metric: str
-    mean: float
-    sd: float | None
+    paper_mean: float | None = None
+    paper_sd: float | None = None
+    paper_seconds: float | None = None
+    tolerance: Tolerance | None = None
+    more: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @cache
 def read_records(package: str, file: str) -> tuple[dict[str, str], ...]:
-    """Lines of a CSV file of a package, each by the names in the header."""
+    """Return the lines of a CSV file of a package by the names in the header."""
     with (resources.files(package) / file).open("r", encoding="utf-8") as stream:
         return tuple(csv.DictReader(stream))
 
 
-def read_printed(package: str, file: str) -> tuple[PrintedCell, ...]:
-    """Cells of a file with the columns dataset, algorithm, metric, mean and std; those without a mean are left out."""
-    return tuple(
-        PrintedCell(
-            record["dataset"],
-            record["algorithm"],
-            record["metric"],
-            float(record["mean"]),
-            float(record["std"]) if record["std"] else None,
-        )
-        for record in read_records(package, file)
-        if record["mean"]
-    )
+def printed_number(record: Record, name: str) -> float | None:
+    """Return a number of a record, None if the field is missing or empty."""
+    return float(record[name]) if record.get(name) else None
+
+
+def read_printed(package: str, file: str) -> dict[tuple[str, str, str], Quantity]:
+    """Return the printed numbers of a file by its columns dataset, algorithm and metric; without a mean: left out."""
+    return {
+        (r["dataset"], r["algorithm"], r["metric"]): Quantity(r["metric"], float(r["mean"]), printed_number(r, "std"))
+        for r in read_records(package, file)
+        if r["mean"]
+    }
 
 
 # Data folders.
 
-Whose = Literal["authors", "seeded"]
-APART = ("y", "split")
-MOST_HELD = 2
-_held: OrderedDict[tuple[str, int, Selection, str], Rows] = OrderedDict()
-_held_lock = Lock()
+OrderSource = Literal["authors", "seeded"]
+NOT_INPUTS = ("y", "split")
+_read_lock = Lock()
 
 
 @dataclass(frozen=True)
 class Selection:
     """Rows of NAME.parquet that take part, and their scaling.
 
-    split : of a file that has one; "all" takes every row
-    minmax : inputs, and the target of a regression, to [0, 1]; constant columns to 0
+    split : part of a file that has a column split; "all" takes every row
+    minmax : scale inputs, and the target of a regression, to [0, 1]; constant columns to 0
     """
 
     name: str
@@ -220,31 +218,33 @@ class Selection:
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder of NAME.parquet (float columns, label y, perhaps a text column split) and perms/NAME_perms.parquet."""
+    """A folder of NAME.parquet (float columns, label y, optional text column split) and perms/NAME_perms.parquet."""
 
     path: str
+    _digests: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
-        """Return where a data set is, whether it is there or not."""
         return Path(self.path) / f"{name}.parquet"
 
     def orders_file(self, name: str) -> Path:
-        """Return where the authors' orders are, whether they are there or not."""
         return Path(self.path) / "perms" / f"{name}_perms.parquet"
 
     def has(self, name: str) -> bool:
-        """Return whether the data set is there."""
         return self.file(name).is_file()
 
+    def has_orders(self, name: str) -> bool:
+        return self.orders_file(name).is_file()
+
     def check(self) -> None:
-        """Raise ConfigError unless the folder is there."""
+        """Raise ConfigError unless the folder exists."""
         if not self.path:
             raise ConfigError("--data is missing. Give the folder that holds NAME.parquet.")
         if not Path(self.path).is_dir():
             raise ConfigError(f"--data {self.path} is not a folder. Give the one that holds NAME.parquet.")
 
     def digest(self, name: str) -> str:
-        """The sha256 of a data set's bytes and of the authors' orders of its rows; kept, as every item asks for it."""
+        """Return the sha256 of a data set and of the authors' orders of its rows; cached, as every item needs it."""
         if name not in self._digests:
             digest = hashlib.sha256()
             for path in (self.file(name), self.orders_file(name)):
@@ -254,17 +254,12 @@ class DataFolder:
             self._digests[name] = digest.hexdigest()
         return self._digests[name]
 
-    @cached_property
-    def _digests(self) -> dict[str, str]:
-        return {}
-
     def has_split(self, name: str) -> bool:
-        """Return whether a data set that is there tells training from test rows."""
         with _readable(self.file(name)) as path:
             return "split" in pq.read_schema(path).names
 
     def count(self, selection: Selection) -> int:
-        """Rows of a selection, without reading its inputs."""
+        """Return the number of rows of a selection without reading the inputs."""
         key = (selection.name, selection.split)
         if key not in self._counts:
             with _readable(self.file(selection.name)) as path:
@@ -276,49 +271,35 @@ class DataFolder:
                     self._counts[key] = int((split == selection.split).sum())
         return self._counts[key]
 
-    @cached_property
-    def _counts(self) -> dict[tuple[str, str], int]:
-        return {}
-
     def rows(self, selection: Selection, precision: Precision) -> Rows:
-        """The rows of a selection, as stored; the last two selections stay in memory, and must not be written into.
+        """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
 
         Raises
         ------
-        DataError : the file cannot be read, or does not hold what the task takes
+        DataError : the file is unreadable, or lacks the columns or labels of the task
         """
         path = self.file(selection.name)
         if not path.is_file():
-            raise DataError(f"{path} is not there. Put the data set there, or leave it out of --datasets.")
-        key = (str(path), path.stat().st_mtime_ns, selection, precision)
-        with _held_lock:  # two threads that need the same rows read them once
-            if key not in _held:
-                _held[key] = _read(path, selection, precision)
-            _held.move_to_end(key)
-            while len(_held) > MOST_HELD:
-                _held.popitem(last=False)
-            return _held[key]
+            raise DataError(f"{path} does not exist. Add the data set, or leave it out of --datasets.")
+        with _read_lock:  # two threads that need the same rows read them once
+            return _read(path, path.stat().st_mtime_ns, selection, precision)
 
-    def has_orders(self, name: str) -> bool:
-        """Return whether the authors' own orders are there."""
-        return self.orders_file(name).is_file()
-
-    def order(self, name: str, n_rows: int, number: int, whose: Whose) -> NDArray[np.int64]:
-        """One order of the rows of a set: the authors' by its number where they are asked for and there, else seeded.
+    def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
+        """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
 
         Raises
         ------
         DataError : the authors' file has no order of this number, or not of these rows
         """
         path = self.orders_file(name)
-        if whose == "seeded" or not path.is_file():
+        if source == "seeded" or not path.is_file():
             drawn: NDArray[np.int64] = np.random.default_rng(number).permutation(n_rows)
             return drawn
         table = pq.read_table(path)
         column = f"run{number}"
         if column not in table.column_names:
             raise DataError(
-                f"{path} holds {table.num_columns} orders, but one more was asked for. Use fewer --repeats, or "
+                f"{path} holds {table.num_columns} orders, but order {number} was requested. Use fewer --repeats, or "
                 "--orders seeded."
             )
         order: NDArray[np.int64] = table[column].to_numpy().astype(np.int64)
@@ -329,21 +310,22 @@ class DataFolder:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[Path]:
-    """Turn what Arrow says of a bad file into one sentence."""
+    """Turn Arrow's errors on a bad file into a DataError."""
     try:
         yield path
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path} cannot be read as a data set ({error}). Make it anew.") from None
+        raise DataError(f"{path} cannot be read as a data set ({error}). Create it again.") from None
 
 
-def _read(path: Path, selection: Selection, precision: Precision) -> Rows:
+@lru_cache(maxsize=2)
+def _read(path: Path, _modified: int, selection: Selection, precision: Precision) -> Rows:
     with _readable(path):
         table = pq.read_table(path)
-        names = [name for name in table.column_names if name not in APART]
+        names = [name for name in table.column_names if name not in NOT_INPUTS]
         if "y" not in table.column_names or not names:
-            raise DataError(f"{path} holds {table.column_names}, but it takes inputs and a column y.")
+            raise DataError(f"{path} holds the columns {table.column_names}. Expected inputs and a column y.")
         if selection.split != "all" and "split" in table.column_names:
             table = table.filter(pa.array(table["split"].to_numpy(zero_copy_only=False) == selection.split))
         inputs = np.empty((table.num_rows, len(names)), dtype=precision)
@@ -351,109 +333,92 @@ def _read(path: Path, selection: Selection, precision: Precision) -> Rows:
             column = table[name].to_numpy().astype(np.float64)
             inputs[:, position] = _to_unit(column) if selection.minmax else column
         targets = table["y"].to_numpy().astype(np.float64)
-    _check(path, selection, inputs, targets)
-    scaled = _to_unit(targets) if selection.minmax and selection.task == "regression" else targets
-    return Rows(inputs, scaled)
-
-
-def _check(path: Path, selection: Selection, inputs: FloatArray, targets: NDArray[np.float64]) -> None:
     if not len(targets):
         raise DataError(f"{path} has no rows of the split {selection.split!r}.")
     if not (np.isfinite(inputs).all() and np.isfinite(targets).all()):
-        raise DataError(f"{path} holds values that are missing or infinite. Drop or mend these rows.")
+        raise DataError(f"{path} holds missing or infinite values. Remove or repair these rows.")
     if selection.task == "binary" and not (np.abs(targets) == 1.0).all():
-        raise DataError(f"{path}, column y: two classes are -1 and +1, but other labels came.")
+        raise DataError(f"{path}, column y: two classes must be -1 and +1.")
     if selection.task == "multiclass" and not ((targets >= 0) & (targets == np.floor(targets))).all():
-        raise DataError(f"{path}, column y: classes are 0, 1, 2, ..., but other labels came.")
+        raise DataError(f"{path}, column y: classes must be 0, 1, 2, ....")
+    return Rows(inputs, _to_unit(targets) if selection.minmax and selection.task == "regression" else targets)
 
 
 def _to_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A column to [0, 1]; a constant one to 0."""
+    """Scale a column to [0, 1]; a constant one to 0."""
     low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
     scaled: NDArray[np.float64] = (values - low) / (high - low if high > low else 1.0)
     return scaled
 
 
-# Work items, each with a result file.
+# Work items, each with a file of its outcome.
 
 Outcome = dict[str, Any]
-"""What came of an item, as JSON; "error" is the metric, None if the learner diverged."""
+"""Result of an item as JSON."""
+Check = Callable[[], None]
+"""Raises if the run was stopped; called about every second."""
 
 
-class WorkItem(Protocol):
-    """A frozen, picklable piece of work that depends on no other one."""
+@dataclass(frozen=True)
+class WorkItem:
+    """An independent, picklable piece of work.
 
-    @property
-    def name(self) -> str:
-        """Readable, and different from that of every other item of its table."""
-        ...
+    name : readable and unique within its table
+    dataset : NAME of the file that is read, "" for none; rows : training rows
+    cost : estimated duration in any unit: the longest items start first
+    description : everything that decides the outcome, except data and code, as JSON
+    compute : the work: takes the data folder and a `Check`
+    """
 
-    @property
-    def dataset(self) -> str:
-        """The data set it reads, "" for none."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Rows that it learns."""
-        ...
-
-    @property
-    def cost(self) -> float:
-        """About how long it takes, in any unit: the longest begin first."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """All that decides the outcome, but for the data and the code, as JSON."""
-        ...
-
-    def run(self, folder: DataFolder, check: Callable[[], None]) -> Outcome:
-        """Do the work; check raises if nobody wants the outcome any more, and is called every second or so."""
-        ...
+    name: str
+    dataset: str
+    rows: int
+    cost: float
+    description: Mapping[str, Any]
+    compute: Callable[[DataFolder, Check], Outcome]
 
 
-class Stopped(Exception):  # noqa: N818  (no error: nobody wants the outcome any more)
-    """The run was stopped while the item was worked on."""
+class Stopped(Exception):  # noqa: N818  (no error: the outcome is no longer needed)
+    """The run was stopped while the item was computed."""
 
 
 class Stop:
-    """Tells the threads of this process to stop; in another process nobody can, and it ends with its process."""
+    """Stop signal for the threads of this process; a worker process ends with its items."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._event = threading.Event()
 
     def __reduce__(self) -> tuple[type[Stop], tuple[()]]:
         return Stop, ()
 
-    def ask(self) -> None:
-        """From now on `check` raises."""
-        self._asked.set()
+    def set(self) -> None:
+        self._event.set()
 
     def check(self) -> None:
-        """Raise Stopped if that was asked for."""
-        if self._asked.is_set():
+        """Raise Stopped after `set`."""
+        if self._event.is_set():
             raise Stopped
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Outcomes as files of a folder, named by the item and a digest of all that decides them.
+    """Outcomes as files of a folder, named by the item and a digest of everything that decides them.
 
-    place : folder of the files; data : where items read; code : digest of the sources that decide outcomes
+    folder : of the files; data : folder that items read; code : digest of the sources that decide outcomes
     """
 
-    place: str
+    folder: str
     data: DataFolder
     code: str
 
     def path(self, item: WorkItem) -> Path:
-        """The file of an item: another one if its settings, its data or the code change."""
-        described = json.dumps([item.name, item.describe(), self.code, self.data.digest(item.dataset)], sort_keys=True)
-        digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-        return Path(self.place) / f"{re.sub(r'[^A-Za-z0-9.+=-]+', '_', item.name)}.{digest}.json"
+        """Return the file of an item; it changes with the settings, the data and the code."""
+        parts = [item.name, dict(item.description), self.code, self.data.digest(item.dataset)]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        return Path(self.folder) / f"{re.sub(r'[^A-Za-z0-9.+=-]+', '_', item.name)}.{digest}.json"
 
     def read(self, item: WorkItem) -> Outcome | None:
-        """The outcome of an item that is done, else None."""
+        """Return the outcome of a finished item, else None."""
         try:
             outcome: Outcome = json.loads(self.path(item).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -463,35 +428,26 @@ class Archive:
         return outcome
 
     def write(self, item: WorkItem, outcome: Outcome) -> None:
-        """Keep an outcome: the file is whole or not there."""
-        path = self.path(item)
-        beside = path.with_name(f".{secrets.token_hex(8)}.partial")
-        try:
-            beside.write_text(json.dumps(outcome, allow_nan=False), encoding="utf-8")
-            os.replace(beside, path)
-        finally:
-            with suppress(FileNotFoundError):
-                beside.unlink()
+        write_whole(self.path(item), json.dumps(outcome, allow_nan=False))
 
 
 @dataclass(frozen=True)
 class ItemWork:
-    """Works on an item wherever it is called, and keeps the outcome before it hands it out."""
+    """Computes an item in any process and writes the outcome before it returns it."""
 
     archive: Archive
     stop: Stop = field(default_factory=Stop)
 
     def __call__(self, item: WorkItem) -> Outcome:
-        """The outcome of an item."""
         self.stop.check()
-        outcome = item.run(self.archive.data, self.stop.check)
+        outcome = item.compute(self.archive.data, self.stop.check)
         self.archive.write(item, outcome)
         return outcome
 
 
 @cache
 def code_digest(parts: tuple[str, ...]) -> str:
-    """A digest of the sources of some modules and packages of okl, by their names below it."""
+    """Return a digest of the sources of modules and packages of okl, given by their names below it."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for part in parts:
@@ -501,171 +457,276 @@ def code_digest(parts: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-# The interface of tables.
+# Tables: cases as data, and the experiment that runs them.
 
 
 @dataclass(frozen=True)
-class TableRequest:
-    """Request to a table: names are checked, in the order of the table.
+class Request:
+    """What to run of a table: validated names in the order of the table, and the outcomes so far by item name.
 
-    searched : candidates for every setting that has some, even where one is stated
+    searched : try the candidates of every setting that has some, even where one is stated
     """
 
     data: DataFolder
     datasets: tuple[str, ...]
     algorithms: tuple[str, ...]
     repeats: int
-    orders: Whose = "authors"
+    orders: OrderSource = "authors"
     searched: bool = False
     precision: Precision = "float32"
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    def outcomes_of(self, items: Iterable[WorkItem]) -> list[Outcome]:
+        return [self.outcomes[item.name] for item in items]
 
 
 @dataclass(frozen=True)
-class KnownOutcomes:
-    """Outcomes of the items that are done, by name."""
+class Case:
+    """One algorithm on one data set, at one point of a study.
 
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    dataset, algorithm : names as printed; quantities : what is reported, a cell each
+    file : NAME of NAME.parquet, "" if no file is read; paper_rows : rows of the data set in the paper
+    parameters : of the experiment; point : position in a study
+    """
 
-    def __getitem__(self, item: WorkItem) -> Outcome:
-        return self.outcomes[item.name]
+    dataset: str
+    algorithm: str
+    quantities: tuple[Quantity, ...]
+    file: str = ""
+    paper_rows: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    point: Mapping[str, float] = field(default_factory=dict)
+
+    def cell(self, quantity: Quantity) -> TableCell:
+        """Return the cell with the printed numbers alone."""
+        q = quantity
+        return TableCell(
+            self.dataset, self.algorithm, q.metric, q.paper_mean, q.paper_sd, q.paper_seconds, point=dict(self.point),
+            more=dict(q.more),
+        )  # fmt: skip
 
 
-ORDERS_REMARK = (
-    "Mean and standard deviation over orders of the rows; seconds of learning alone, an order on one thread, measured "
-    "beside each other."
-)
+class Experiment:
+    """How the cases of a table are run; one subclass for each kind of experiment."""
+
+    picture_title: str = "{}"  # format of the titles of pictures
+
+    def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
+        """Return status and note of a case that cannot be run, else None."""
+        if case.file and not request.data.has(case.file):
+            return NO_DATA, f"{case.file}.parquet is not in --data"
+        return None
+
+    def baselines(self, request: Request, cases: Sequence[Case]) -> list[Case]:
+        """Return further cases to run, which have no cell."""
+        return []
+
+    def trials(self, request: Request, case: Case) -> list[WorkItem]:
+        """Return the items whose outcomes decide the setting of a case."""
+        return []
+
+    def items(self, request: Request, case: Case) -> list[WorkItem]:
+        """Return the items whose outcomes are reported; their trials are done."""
+        raise NotImplementedError
+
+    def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+        """Return the cell of a quantity from the outcomes."""
+        raise NotImplementedError
+
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return facts on the data set of a case that can be run: rows, stand-in, constant predictor, linear model."""
+        raise NotImplementedError
+
+    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+        """Return the data of the pictures as JSON, by picture and line."""
+        return {}
+
+    def panels(self, title: str, lines: Lines) -> list[Panel]:
+        """Return the panels of a picture; none to draw nothing."""
+        return []
 
 
-class PaperPicture(NamedTuple):
+@dataclass(frozen=True)
+class Table:
+    """A table or a study of a paper.
+
+    repeats : orders or seeds, as many as in the paper
+    code : modules and packages, by their names below okl, whose sources decide outcomes
+    rule : criterion of a match, "" if nothing is compared; remarks : how the numbers were measured
+    """
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    experiment: Experiment
+    code: tuple[str, ...]
+    repeats: int = 1
+    rule: str = ""
+    remarks: tuple[str, ...] = ()
+    reads_data: bool = True
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(case.dataset for case in self.cases))
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(case.algorithm for case in self.cases))
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Return NAME of NAME.parquet for each data set."""
+        return {case.dataset: case.file for case in self.cases}
+
+    def requested(self, request: Request) -> list[Case]:
+        return [c for c in self.cases if c.dataset in request.datasets and c.algorithm in request.algorithms]
+
+    def runnable(self, request: Request) -> list[Case]:
+        """Return the requested cases that can be run, and their baselines."""
+        cases = self.requested(request)
+        cases += self.experiment.baselines(request, cases)
+        return [case for case in cases if self.experiment.unavailable(request, case) is None]
+
+    def trials(self, request: Request) -> list[WorkItem]:
+        """Return the items that decide settings; their outcomes are needed by `items`."""
+        return _unique(item for case in self.runnable(request) for item in self.experiment.trials(request, case))
+
+    def items(self, request: Request) -> list[WorkItem]:
+        """Return the items whose outcomes are reported."""
+        return _unique(item for case in self.runnable(request) for item in self.experiment.items(request, case))
+
+    def cells(self, request: Request) -> list[TableCell]:
+        """Return a cell for each quantity of each requested case, also of those that could not be run."""
+        cells = []
+        for case in self.requested(request):
+            missing = self.experiment.unavailable(request, case)
+            for quantity in case.quantities:
+                if missing is None:
+                    cells.append(self.experiment.measure(request, case, quantity))
+                else:
+                    cells.append(replace(case.cell(quantity), status=missing[0], note=missing[1]))
+        return relative_to(REFERENCE, cells)
+
+    def dataset_rows(self, request: Request) -> list[dict[str, Any]]:
+        """Return a flat row for each requested data set."""
+        rows = {
+            case.dataset: {"dataset": case.dataset, "paper_rows": case.paper_rows} for case in self.requested(request)
+        }
+        for case in {case.dataset: case for case in reversed(self.runnable(request))}.values():
+            rows[case.dataset] |= {"read": case.dataset} | self.experiment.dataset_facts(request, case)
+        return list(rows.values())
+
+    def curves(self, request: Request) -> dict[str, Any]:
+        """Return the data of the pictures as JSON."""
+        return self.experiment.curves(request, self)
+
+    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+        drawn = {title: self.experiment.panels(title, lines) for title, lines in curves.items()}
+        form = self.experiment.picture_title
+        return [Picture(form.format(name), partial(draw_panels, panels)) for name, panels in drawn.items() if panels]
+
+
+def _unique(items: Iterable[WorkItem]) -> list[WorkItem]:
+    return list({item.name: item for item in items}.values())
+
+
+# Pictures.
+
+Lines = Mapping[str, Sequence[Sequence[float]]]
+Points = NDArray[np.float64]
+COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")
+BRIGHT = ("#6cb2ee", "#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#bdc3c7", "#f5b7d8", "#b5c76b")
+FEW_POINTS = 12  # drawn with markers
+
+
+class Picture(NamedTuple):
     """A picture to draw in a theme."""
 
     title: str
     draw: Callable[[Theme], bytes]
 
 
-class PaperTable(Protocol):
-    """A table or a study of a paper: what to run, and what its numbers are called."""
+class Panel(NamedTuple):
+    """Axes of a picture: for each name points (n, 2), or (n, 3) with the half-width of a band about them."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """Names as printed, in the order of the paper."""
-        ...
-
-    @property
-    def algorithms(self) -> tuple[str, ...]: ...
-
-    @property
-    def repeats(self) -> int:
-        """As many orders as the paper took."""
-        ...
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """Modules and packages, by their names below okl, whose sources decide the outcome of an item."""
-        ...
-
-    @property
-    def rule(self) -> str:
-        """Return the criterion of a match as a sentence; "" where there is nothing to compare."""
-        ...
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Sentences on how the numbers came about."""
-        ...
-
-    def trials(self, request: TableRequest) -> Sequence[WorkItem]:
-        """Items that must be known before `items` can say which settings are taken; none if all is settled."""
-        ...
-
-    def items(self, request: TableRequest, known: KnownOutcomes) -> Sequence[WorkItem]:
-        """Items whose outcomes are reported."""
-        ...
-
-    def cells(self, request: TableRequest, known: KnownOutcomes) -> list[TableCell]:
-        """A cell for each data set and algorithm asked for, those that could not be measured too."""
-        ...
-
-    def beside(self, request: TableRequest, known: KnownOutcomes) -> list[dict[str, Any]]:
-        """Flat rows about each data set: rows, what stands in for it, the constant predictor, the linear model."""
-        ...
-
-    def curves(self, request: TableRequest, known: KnownOutcomes) -> dict[str, Any]:
-        """The figures behind the pictures, as JSON."""
-        ...
-
-    def pictures(self, curves: Mapping[str, Any]) -> list[PaperPicture]:
-        """Pictures of these figures."""
-        ...
+    title: str
+    x: str
+    lines: Mapping[str, Points]
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    limits: tuple[float, float] | None = None
 
 
-# Figures.
-
-Lines = Mapping[str, Sequence[Sequence[float]]]
-COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")
-BRIGHT = ("#6cb2ee", "#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#bdc3c7", "#f5b7d8", "#b5c76b")
-FEW_POINTS = 12
-CONSTANT = "constant"
-PANEL_GAP = {"linear": "--", CONSTANT: ":"}
-
-
-def draw_lines(lines: Lines, title: str, x: str, metric: str, theme: Theme) -> bytes:
-    """Draw error and seconds against x.
-
-    Parameters
-    ----------
-    lines : for each name points [x, error, seconds] and, where there is one, the constant predictor's error
-    title : of the picture; x : what x is; metric : what the error is
-    """
-    figure = empty_figure(9.2, 3.6, theme)
-    left, right = (add_axes(figure, theme, (1, 2, place)) for place in (1, 2))
-    left.set_title(f"{title}: {metric_name(metric).lower()}", loc="left", fontsize=10, color=theme.ink)
-    right.set_title("seconds of learning", loc="left", fontsize=10, color=theme.ink)
+def draw_panels(panels: Sequence[Panel], theme: Theme) -> bytes:
+    """Draw panels side by side with one legend and return a PNG."""
+    figure = empty_figure(9.2 if len(panels) == 2 else 11.5, 3.8, theme)
+    names = list(dict.fromkeys(name for panel in sorted(panels, key=lambda p: -len(p.lines)) for name in panel.lines))
     colours = cycle(BRIGHT if theme is DARK else COLOURS)
-    constant: np.ndarray[Any, np.dtype[np.float64]] | None = None
-    shown = []
-    for name, values in lines.items():
-        points = np.array(values, dtype=np.float64)
-        dash = PANEL_GAP.get(name, "-")
-        colour = theme.ink if name in PANEL_GAP else next(colours)
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.5}
-        style["marker"] = "o" if len(points) < FEW_POINTS else ""
-        left.plot(points[:, 0], points[:, 1], label=name, **style)
-        if name not in PANEL_GAP:
-            right.plot(points[:, 0], np.maximum(points[:, 2], 1e-6), **style)
-        if points.shape[1] > 3:
-            constant = points
-        shown.append(points[:, 1])
-    if constant is not None:
-        left.plot(constant[:, 0], constant[:, 3], label=CONSTANT, color=theme.ink, linestyle=":", linewidth=1.2)
-        shown.append(constant[:, 3])
-    _frame(left, x, theme, _range(shown))
-    right.set_yscale("log")
-    _frame(right, x, theme, None)
-    legend = figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
-        text.set_fontsize(8.5)
+    colour = {name: theme.ink if name in BASELINES else next(colours) for name in names}
+    drawn: dict[str, Any] = {}
+    for place, panel in enumerate(panels, start=1):
+        axes = add_axes(figure, theme, (1, len(panels), place))
+        for name, points in panel.lines.items():
+            style = BASELINES.get(name, "-")
+            marker = "o" if len(points) < FEW_POINTS else ""
+            x, y = points[:, 0], points[:, 1]
+            (line,) = axes.plot(x, y, label=name, color=colour[name], linestyle=style, marker=marker, linewidth=1.5)
+            drawn.setdefault(name, line)
+            if points.shape[1] > 2:
+                axes.fill_between(x, y - points[:, 2], y + points[:, 2], color=colour[name], alpha=0.2, linewidth=0)
+        axes.set_title(panel.title, loc="left", fontsize=10, color=theme.ink)
+        axes.set_xlabel(panel.x)
+        axes.set_xscale(panel.x_scale)
+        axes.set_yscale(panel.y_scale, **({"linthresh": 0.01} if panel.y_scale == "symlog" else {}))
+        axes.tick_params(which="both", colors=theme.ink, labelsize=9)
+        axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+        if panel.limits is not None:
+            axes.set_ylim(*panel.limits)
+    figure.legend(
+        [drawn[name] for name in names], names, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5,
+        labelcolor=theme.ink,
+    )  # fmt: skip
     return png(figure)
 
 
-def _frame(axes: Axes, x: str, theme: Theme, limits: tuple[float, float] | None) -> None:
-    axes.set_xlabel(x)
-    axes.tick_params(which="both", colors=theme.ink, labelsize=9)
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    if limits is not None:
-        axes.set_ylim(*limits)
+def as_points(lines: Lines) -> dict[str, Points]:
+    """Return lines as arrays."""
+    return {name: np.array(values, dtype=np.float64) for name, values in lines.items()}
 
 
-def _range(errors: Sequence[np.ndarray[Any, np.dtype[np.float64]]]) -> tuple[float, float] | None:
-    """Limits that show the later part of every line: the first rows' errors are large and say little."""
-    later = np.concatenate([error[len(error) // 8 :] for error in errors])
+def study_curves(cells: Iterable[TableCell], names: Callable[[TableCell], tuple[str, str]]) -> dict[str, Any]:
+    """Return for each picture and line the points [size, mean, seconds]; names : picture and line of a cell."""
+    curves: dict[str, Any] = {}
+    for cell in cells:
+        if cell.mean is not None:
+            picture, line = names(cell)
+            for size, value in cell.point.items():
+                lines = curves.setdefault(f"{picture}, {size}", {})
+                lines.setdefault(line, []).append([value, cell.mean, cell.seconds])
+    return curves
+
+
+def error_panels(title: str, x: str, metric: str, lines: Lines) -> list[Panel]:
+    """Return panels of error and training seconds against x.
+
+    Parameters
+    ----------
+    lines : for each name points [x, error, seconds] and, optionally, the constant predictor's error
+    """
+    points = as_points(lines)
+    errors = {name: values[:, :2] for name, values in points.items()}
+    for values in points.values():
+        if values.shape[1] > 3:
+            errors["constant"] = values[:, [0, 3]]
+    later = np.concatenate([values[len(values) // 8 :, 1] for values in errors.values()])  # the first rows say little
     low, high = float(later.min()), float(later.max())
     room = 0.06 * (high - low) or 0.05 * max(high, 1e-6)
-    return max(0.0, low - room), high + room
+    seconds = {
+        name: np.column_stack([values[:, 0], np.maximum(values[:, 2], 1e-6)])
+        for name, values in points.items()
+        if name not in BASELINES
+    }
+    return [
+        Panel(f"{title}: {metric_name(metric).lower()}", x, errors, limits=(max(0.0, low - room), high + room)),
+        Panel("training seconds", x, seconds, y_scale="log"),
+    ]

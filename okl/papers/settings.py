@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from okl.foundation.settings import Count
 from okl.foundation.types import Precision
 
-if TYPE_CHECKING:
-    pass
+
+def _split(value: object) -> object:
+    """Split a comma-separated text into a tuple of names."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
-def _words(value: object) -> object:
-    """A list of words from one text, commas between them."""
-    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 class ReproduceSettings(BaseModel):
-    """Everything that decides a reproduction, and where its work runs."""
+    """Settings that decide a reproduction and where it runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,24 +29,24 @@ class ReproduceSettings(BaseModel):
         "yi2021-olp or -oqp"
     )
     data: str = Field(
-        "",
-        description="folder of NAME.parquet (inputs, y, split), orders of rows in perms/; none: yi2021 draws its own",
+        "", description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021"
     )
-    datasets: Words = Field((), description="data sets, commas between; none: all that the table has")
-    algorithms: Words = Field((), description="algorithms, commas between; none: all that the table has")
+    datasets: Names = Field((), description="data sets, comma-separated; default: all of the table")
+    algorithms: Names = Field((), description="algorithms, comma-separated; default: all of the table")
     repeats: int | None = Field(
-        None, ge=1, description="orders of the rows, or seeds of the folds; none: as many as the paper, or 5"
+        None, ge=1, description="orders of the rows, or seeds of the folds; default: as in the paper, or 5"
     )
     orders: Literal["authors", "seeded"] = Field(
-        "authors", description="authors: their own orders of a set that has them in perms/; seeded: ours for all"
+        "authors", description="authors: the authors' orders of a data set that has them in perms/; seeded: our own"
     )
     choice: Literal["stated", "searched"] = Field(
         "stated",
-        description="stated: one setting an algorithm where there is one; searched: the paper's candidates for all",
+        description="stated: one setting per algorithm where there is one; searched: the paper's candidates for all",
     )
     precision: Precision = Field("float32", description="of inputs, maps and weights")
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")
     threads: Count | Literal["auto"] = Field("auto", description="items at once; auto: this process's cores, at most 4")
     out: str | None = Field(
-        None, description="folder of the run, taken up again where it stopped; none: a new one in okl's home folder"
+        None,
+        description="folder of the run; an interrupted run continues there; default: a new one in okl's home folder",
     )

@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder
-from okl.papers.ito2017.cases import ItoCase, cases
+from okl.papers.ito2017.experiments import ItoDataset, ito_datasets
 from okl.solvers.accelerated.fitting import fit_one, with_parameter
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import valid_range
@@ -47,7 +47,7 @@ def main(data: str, *names: str) -> None:
     )
     differences: dict[str, list[float]] = {}
     for name in names or SETS:
-        rows = drawn(cases()[name], folder)
+        rows = drawn(ito_datasets()[name], folder)
         for model, parameter, theirs in references(rows):
             differences.setdefault(model, []).append(line(name, model, parameter, rows, theirs))
     for model, found in differences.items():
@@ -55,7 +55,7 @@ def main(data: str, *names: str) -> None:
         print(f"{model:16} within 1e-6 on {len(agreed)} of {len(found)}, at most {max(agreed, default=0.0):.1e} there")
 
 
-def drawn(case: ItoCase, folder: DataFolder) -> DenseRows:
+def drawn(case: ItoDataset, folder: DataFolder) -> DenseRows:
     """Rows of a set, at most 1,000 of them."""
     stored = case.rows(folder, "float64")
     chosen = np.random.default_rng(0).permutation(len(stored.targets))[:_MOST_ROWS]

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.types import FloatArray
 from okl.papers.base import DataFolder, read_records
-from okl.papers.ito2017.cases import PACKAGE, ItoCase, cases
+from okl.papers.ito2017.experiments import PACKAGE, ItoDataset, ito_datasets
 from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
 from okl.solvers.accelerated.operators import DenseRows
@@ -37,7 +37,7 @@ def main(data: str) -> None:
     print(
         f"{'set':16}{'rows':>8}{'cols':>5} | kappa_max, table, digits | MM L_f, table, digits | nu L_f, table, digits"
     )
-    found = [case for case in cases().values() if folder.has(case.file)]
+    found = [case for case in ito_datasets().values() if folder.has(case.file)]
     agreed = np.zeros(3, dtype=int)
     for case in found:
         stored = case.rows(folder, "float64")
@@ -58,7 +58,7 @@ def main(data: str) -> None:
         nu_line(case, folder)
 
 
-def nu_line(case: ItoCase, folder: DataFolder) -> None:
+def nu_line(case: ItoDataset, folder: DataFolder) -> None:
     """Print the range of nu of a set, and its linear programs."""
     stored = case.rows(folder, "float64")
     rows = DenseRows(stored.inputs, np.where(stored.targets > 0, 1.0, -1.0))
@@ -77,7 +77,7 @@ def nu_line(case: ItoCase, folder: DataFolder) -> None:
     )
 
 
-def signed_norm(case: ItoCase, inputs: FloatArray, targets: NDArray[np.float64]) -> float:
+def signed_norm(case: ItoDataset, inputs: FloatArray, targets: NDArray[np.float64]) -> float:
     """||A||^2 under the labels that the paper computed with, from the eigenvalues of A A'."""
     signed = inputs * case.coded(targets)[:, np.newaxis]
     return float(np.linalg.eigvalsh(signed.T @ signed)[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from okl.papers.base import (
     relative_to,
 )
 from okl.papers.lu2016.algorithms import Sizes
-from okl.papers.lu2016.online import CODE, LearnItem
+from okl.papers.lu2016.tables import CODE, Training
 from tests.papers.sets import write_orders, write_set
 
 # When a cell matches the paper.
@@ -86,7 +87,7 @@ def test_without_a_printed_number_there_is_no_verdict() -> None:
 def test_a_cell_won_by_the_constant_predictor_is_marked(
     metric: str, mean: float, constant: float | None, like: bool
 ) -> None:
-    assert cell(metric).measured([mean], [1.0], CLASSES).beside(constant, 0.1).like_constant is like
+    assert cell(metric).measured([mean], [1.0], CLASSES).with_baselines(constant, 0.1).like_constant is like
 
 
 def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> None:
@@ -142,15 +143,15 @@ def test_the_authors_orders_are_taken_where_they_are_asked_for_and_there(tmp_pat
 @pytest.mark.parametrize(
     ("columns", "task", "sentence"),
     [
-        ({"f0": [1.0, 2.0]}, "binary", "it takes inputs and a column y"),
-        ({"f0": [1.0, 2.0], "y": [0, 1]}, "binary", r"two classes are -1 and \+1"),
-        ({"f0": [1.0, 2.0], "y": [0.5, 1]}, "multiclass", "classes are 0, 1, 2"),
+        ({"f0": [1.0, 2.0]}, "binary", "Expected inputs and a column y"),
+        ({"f0": [1.0, 2.0], "y": [0, 1]}, "binary", r"two classes must be -1 and \+1"),
+        ({"f0": [1.0, 2.0], "y": [0.5, 1]}, "multiclass", "classes must be 0, 1, 2"),
         ({"f0": [1.0, None], "y": [-1, 1]}, "binary", "missing or infinite"),
         ({"f0": ["a", "b"], "y": [-1, 1]}, "binary", "cannot be read as a data set"),
         ({"f0": [1.0], "y": [1], "split": ["test"]}, "binary", "no rows of the split 'train'"),
     ],
 )
-def test_a_bad_file_is_told_in_one_sentence(
+def test_a_bad_file_raises_one_sentence(
     columns: dict[str, list[object]], task: str, sentence: str, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "german.parquet")
@@ -158,7 +159,7 @@ def test_a_bad_file_is_told_in_one_sentence(
         DataFolder(str(tmp_path)).rows(Selection("german", task, "train"), "float32")  # type: ignore[arg-type]
 
 
-def test_a_broken_file_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_broken_file_raises_one_sentence(tmp_path: Path) -> None:
     path = write_set(tmp_path, "german")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"german\.parquet cannot be read"):
@@ -177,9 +178,8 @@ def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
 
 # Outcomes are files: whole or not there, and never taken for those of anything else.
 
-ITEM = LearnItem(
-    "german", Selection("german", "binary"), "FOGD", (("step_size", 0.002),), Sizes(10, 40, 2), 0, 320, "seeded"
-)
+TRAINING = Training(Selection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320)
+ITEM = TRAINING.item("german")
 
 
 @pytest.fixture
@@ -189,25 +189,26 @@ def archive(tmp_path: Path) -> Archive:
     return Archive(str(tmp_path / "items"), DataFolder(str(tmp_path / "data")), "code")
 
 
-def test_an_outcome_comes_back_as_it_was_kept(archive: Archive) -> None:
+def test_an_outcome_is_read_as_it_was_written(archive: Archive) -> None:
     assert archive.read(ITEM) is None
     outcome = ItemWork(archive)(ITEM)
     assert outcome["curve"][-1][0] == 320
     assert archive.read(ITEM) == outcome
-    assert [path.name for path in Path(archive.place).iterdir()] == [archive.path(ITEM).name]
+    assert [path.name for path in Path(archive.folder).iterdir()] == [archive.path(ITEM).name]
 
 
 def test_another_setting_size_order_precision_data_or_code_is_another_file(archive: Archive, tmp_path: Path) -> None:
-    others = [
-        replace(ITEM, setting=(("step_size", 0.02),)),
-        replace(ITEM, sizes=Sizes(10, 50, 2)),
-        replace(ITEM, order=1),
-        replace(ITEM, n_rows=300),
-        replace(ITEM, whose="authors"),
-        replace(ITEM, precision="float64"),
-        replace(ITEM, algorithm="NOGD"),
-        replace(ITEM, selection=Selection("german", "binary", minmax=True)),
+    changes: list[dict[str, Any]] = [
+        {"setting": {"step_size": 0.02}},
+        {"sizes": Sizes(10, 50, 2)},
+        {"order": 1},
+        {"n_rows": 300},
+        {"source": "authors"},
+        {"precision": "float64"},
+        {"algorithm": "NOGD"},
+        {"selection": Selection("german", "binary", minmax=True)},
     ]
+    others = [replace(TRAINING, **change).item("german") for change in changes]
     write_set(tmp_path / "more", "german", rows=400)
     paths = {archive.path(item).name for item in [ITEM, *others]}
     paths |= {replace(archive, code="new").path(ITEM).name}
@@ -215,29 +216,29 @@ def test_another_setting_size_order_precision_data_or_code_is_another_file(archi
     assert len(paths) == len(others) + 3
 
 
-def test_the_place_of_the_data_is_no_matter(archive: Archive, tmp_path: Path) -> None:
+def test_the_location_of_the_data_does_not_matter(archive: Archive, tmp_path: Path) -> None:
     write_set(tmp_path / "moved", "german")
     assert replace(archive, data=DataFolder(str(tmp_path / "moved"))).path(ITEM) == archive.path(ITEM)
 
 
-def test_a_damaged_outcome_is_told(archive: Archive) -> None:
+def test_a_damaged_outcome_raises(archive: Archive) -> None:
     archive.path(ITEM).write_text("{")
     with pytest.raises(ConfigError, match="Remove it, and run again"):
         archive.read(ITEM)
 
 
-def test_a_stopped_run_keeps_nothing_of_what_it_was_at(archive: Archive) -> None:
+def test_a_stopped_run_writes_no_unfinished_outcome(archive: Archive) -> None:
     work = ItemWork(archive)
-    travelled = pickle.loads(pickle.dumps(work))
-    work.stop.ask()
+    copied = pickle.loads(pickle.dumps(work))
+    work.stop.set()
     with pytest.raises(Stopped):
         work(ITEM)
     assert archive.read(ITEM) is None
-    assert travelled(ITEM)["error"] > 0, "another process is not stopped from here"
+    assert copied(ITEM)["error"] > 0, "another process is not stopped from here"
     stop = Stop()
-    stop.ask()
+    stop.set()
     with pytest.raises(Stopped):
-        ITEM.run(archive.data, stop.check)
+        ITEM.compute(archive.data, stop.check)
 
 
 def test_the_code_digest_covers_what_decides_and_names_what_is_there() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.papers.base import DataFolder, TableCell
-from okl.papers.ito2017.benchmarks import MarginItem
-from okl.papers.ito2017.cases import GRIDS, Figure, cases
-from okl.papers.ito2017.synthetic import SEARCHES, BreakdownItem, Penalised, PenalisedItem, ProjectionItem
+from okl.papers.base import DataFolder, TableCell, WorkItem
+from okl.papers.ito2017 import experiments
+from okl.papers.ito2017.experiments import (
+    GRIDS,
+    SEARCHES,
+    dataset_item,
+    ito_datasets,
+    project,
+    solve_penalised,
+    synthetic_item,
+    time_parts,
+)
+from okl.papers.ito2017.tables import digits_tolerance
 from okl.papers.run import reproduce
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_set
@@ -31,13 +39,13 @@ def test_the_grids_are_fixed_and_of_at_least_16_values() -> None:
 
 def test_a_set_is_read_as_the_paper_scaled_it(tmp_path: Path) -> None:
     table = pq.read_table(write_set(tmp_path, "german"))
-    case, folder = cases()["german.numer"], DataFolder(str(tmp_path))
+    case, folder = ito_datasets()["german.numer"], DataFolder(str(tmp_path))
     rows = case.rows(folder, "float64")
     assert (rows.inputs.min(axis=0) == -1.0).all()
     assert (rows.inputs.max(axis=0) == 1.0).all()
     assert (rows.targets == table["y"].to_numpy()).all()
     assert case.n_rows(folder) == 320
-    coded = cases()["breast-cancer"].coded(np.array([1.0, -1.0]))
+    coded = ito_datasets()["breast-cancer"].coded(np.array([1.0, -1.0]))
     assert coded.tolist() == [4.0, 2.0]
 
 
@@ -48,7 +56,7 @@ def ability(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return reproduce(settings(folder / "data", folder / "run", "table11", repeats=1, datasets="heart,a8a"))
 
 
-def test_a_model_is_judged_by_the_better_bias_and_both_are_told(ability: dict[str, Any]) -> None:
+def test_a_model_is_compared_with_the_better_bias_and_both_are_reported(ability: dict[str, Any]) -> None:
     heart = [cell for cell in ability["cells"] if cell["dataset"] == "heart"]
     assert [cell["algorithm"] for cell in heart] == list(GRIDS)
     for cell in heart:
@@ -63,7 +71,7 @@ def test_a_model_is_judged_by_the_better_bias_and_both_are_told(ability: dict[st
     assert ability["compared"] == len(GRIDS)
 
 
-def test_doubtful_numbers_are_shown_and_not_judged(tmp_path: Path) -> None:
+def test_doubtful_numbers_are_reported_without_a_verdict(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "ijcnn1", rows=60)
     asked = settings(
         tmp_path / "data", tmp_path / "run", "table11", repeats=2, datasets="ijcnn1", algorithms="mm_mpm,mm_fda"
@@ -89,8 +97,10 @@ def test_doubtful_numbers_are_shown_and_not_judged(tmp_path: Path) -> None:
         (9.6, 9.604, True),
     ],
 )
-def test_a_quantity_of_the_data_is_judged_by_the_three_digits_printed(printed: float, ours: float, same: bool) -> None:
-    allowed = Figure("kappa_max", printed, digits=3).allowed()
+def test_a_property_of_the_data_is_compared_in_the_three_digits_printed(
+    printed: float, ours: float, same: bool
+) -> None:
+    allowed = digits_tolerance(printed)
     assert allowed is not None
     cell = TableCell("heart", "mm_mpm", "kappa_max", printed)
     assert cell.measured([ours], [1.0], allowed).verdict == ("within" if same else "worse")
@@ -101,7 +111,7 @@ def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "liver_disorders", rows=60)
     result = reproduce(settings(tmp_path / "data", tmp_path / "run", "table5", datasets="liver-disorders,url"))
     found = {(c["dataset"], c["algorithm"], c["metric"]): c for c in result["cells"]}
-    rows = cases()["liver-disorders"].rows(DataFolder(str(tmp_path / "data")), "float64")
+    rows = ito_datasets()["liver-disorders"].rows(DataFolder(str(tmp_path / "data")), "float64")
     coded = rows.inputs * np.where(rows.targets > 0, 1.0, 2.0)[:, np.newaxis]
     largest = np.linalg.norm(coded, 2) ** 2
     linear = found["liver-disorders", "linear", "lipschitz"]
@@ -114,44 +124,47 @@ def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["l1-logistic", "l1-l2-svm"])
-def test_both_solvers_of_a_penalised_model_reach_one_objective(model: Penalised, tmp_path: Path) -> None:
+def test_both_solvers_of_a_penalised_model_reach_one_objective(model: str) -> None:
     objectives = [
-        PenalisedItem(model, solver, 200, 6, 1.0, seed=3).run(DataFolder(str(tmp_path)), lambda: None)["objective"]
+        solve_penalised(model, solver, 200, 6, 1.0, seed=3, check=lambda: None)["objective"]
         for solver in ("FAPG", "LIBLINEAR")
     ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
 
 
-def test_files_of_outcomes_do_not_depend_on_names_of_classes() -> None:
-    class RenamedProjection(ProjectionItem):
-        """The same work."""
+def test_files_of_outcomes_do_not_depend_on_names_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def items() -> list[WorkItem]:
+        case, setting = ito_datasets()["german.numer"], {"model": "nu_svm", "parameter": 0.5, "kernel": "linear"}
+        return [
+            synthetic_item("ProjectionItem", size=64, reach=10.0, search="newton", trial=0),
+            dataset_item("MarginItem", case, 1000, "float64", **setting),
+        ]
 
-    class RenamedMargin(MarginItem):
-        """The same work."""
-
-    item = ProjectionItem(64, 10.0, "newton", 0)
-    assert RenamedProjection(64, 10.0, "newton", 0).name == item.name == "ProjectionItem--64--10.0--newton--0"
-    case = cases()["german.numer"]
-    margin = MarginItem(case, 1000, "float64", "nu_svm", 0.5)
-    renamed = RenamedMargin(case, 1000, "float64", "nu_svm", 0.5)
-    assert renamed.name == margin.name == "german.numer--MarginItem--nu_svm--0.5--linear"
-    assert renamed.describe() == margin.describe()
+    before = items()
+    monkeypatch.setitem(experiments.SYNTHETIC, "ProjectionItem", lambda **_: {"renamed": 1})
+    monkeypatch.setitem(experiments.BENCHMARKS, "MarginItem", lambda *_, **__: {"renamed": 1})
+    assert before[0].compute(DataFolder(""), lambda: None) == {"renamed": 1}
+    assert [item.name for item in items()] == [item.name for item in before]
+    assert [item.name for item in before] == [
+        "ProjectionItem--64--10.0--newton--0",
+        "german.numer--MarginItem--nu_svm--0.5--linear",
+    ]
+    assert [item.description for item in items()] == [item.description for item in before]
+    assert before[1].description["work"] == "MarginItem"
 
 
 def test_all_searches_project_to_one_point() -> None:
-    item = ProjectionItem(64, 10.0, "newton", 0)
     point = 10.0 * np.random.default_rng(1).random(64)
     signs = np.where(np.arange(64) % 2 == 0, 1, -1).astype(np.int8)
     found = np.empty((len(SEARCHES), 64))
     for out, search in zip(found, SEARCHES, strict=True):
-        replace(item, search=search).project(out, point, signs)
+        project(out, point, signs, search)
     assert np.ptp(found, axis=0).max() < 1e-12
     assert found[0].sum() == pytest.approx(1.0)
 
 
-def test_a_stopwatch_changes_no_result(tmp_path: Path) -> None:
-    item = BreakdownItem("nu_svm", 120, 5, seed=0)
-    outcome = item.run(DataFolder(str(tmp_path)), lambda: None)
+def test_a_stopwatch_changes_no_result() -> None:
+    outcome = time_parts("nu_svm", 120, 5, seed=0, check=lambda: None)
     assert outcome["projection_evaluations"] >= outcome["iterations"] > 10
     parts = sum(outcome[f"{part}_share"] for part in ("gradient", "function", "projection"))
     assert 0.0 < parts < 1.0

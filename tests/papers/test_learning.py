@@ -1,4 +1,4 @@
-"""Learning in parts, with a look at the clock, is learning at once."""
+"""Training in measured segments equals training at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from okl.data.executor import Rows
 from okl.foundation.types import Task
 from okl.papers.base import DataFolder, Selection
-from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes
-from okl.papers.lu2016.online import EXTRA_ORDER, LearnItem, mean_curve, segments
+from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes, segments
+from okl.papers.lu2016.tables import EXTRA_ORDER, Training, mean_curve
 from tests.papers.sets import write_set
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -18,13 +18,11 @@ PAPER_TASKS = {"BPA-S": TASKS[:2], "Projectron++": TASKS[:2], "Norma": TASKS[2:]
 PAIRS = [(name, task) for name in ALGORITHMS for task in PAPER_TASKS.get(name, TASKS)]
 
 
-def item(name: str, task: Task, **more: object) -> LearnItem:
+def training(name: str, task: Task, **more: object) -> Training:
     setting = ALGORITHMS[name].settings(task, searched=False)[-1]
     values = {"order": 3, "n_rows": 320} | more
-    return LearnItem(
-        "made", Selection("made", task, "all", task == "regression"), name, tuple(setting.items()),
-        Sizes.of(20), **values,  # type: ignore[arg-type]
-    )  # fmt: skip
+    selection = Selection("made", task, "all", task == "regression")
+    return Training(selection, name, setting, Sizes.of(20), **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rows", [1, 39, 320, 1000, 5120, 5121, 48842, 581012])
@@ -41,10 +39,10 @@ def test_segments_cover_the_rows_and_end_at_blocks_where_there_are_many(rows: in
 @pytest.mark.parametrize(("name", "task"), PAIRS)
 def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, tmp_path: Path) -> None:
     write_set(tmp_path, "made", task)
-    folder, work = DataFolder(str(tmp_path)), item(name, task)
-    outcome = work.run(folder, lambda: None)
+    folder, work = DataFolder(str(tmp_path)), training(name, task)
+    outcome = work(folder, lambda: None)
     assert outcome["error"] is not None, outcome
-    assert outcome == work.run(folder, lambda: None) | {"seconds": outcome["seconds"], "curve": outcome["curve"]}
+    assert outcome == work(folder, lambda: None) | {"seconds": outcome["seconds"], "curve": outcome["curve"]}
     rows = work.ordered(folder)
     learner = work.learner(rows)
     assert learner.learn(learner.start(), rows).progress.error == pytest.approx(outcome["error"], rel=1e-5)
@@ -55,7 +53,7 @@ def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, 
 def test_the_first_rows_of_the_order_take_part(tmp_path: Path) -> None:
     write_set(tmp_path, "made")
     folder = DataFolder(str(tmp_path))
-    whole, part = (item(LINEAR, "binary", n_rows=n).ordered(folder) for n in (320, 50))
+    whole, part = (training(LINEAR, "binary", n_rows=n).ordered(folder) for n in (320, 50))
     assert isinstance(part, Rows)
     assert (part.inputs == whole.inputs[:50]).all()
 
@@ -63,10 +61,10 @@ def test_the_first_rows_of_the_order_take_part(tmp_path: Path) -> None:
 def test_a_step_that_diverges_is_an_outcome(tmp_path: Path) -> None:
     write_set(tmp_path, "made", "regression")
     scaled = Selection("made", "regression", "all", minmax=True)
-    outcome = LearnItem("made", scaled, "FOGD", (("step_size", 1e4),), Sizes.of(20), EXTRA_ORDER, 320)
-    found = outcome.run(DataFolder(str(tmp_path)), lambda: None)
-    assert found["error"] is None
-    assert "finite" in found["diverged"]
+    diverging = Training(scaled, "FOGD", {"step_size": 1e4}, Sizes.of(20), EXTRA_ORDER, 320)
+    outcome = diverging(DataFolder(str(tmp_path)), lambda: None)
+    assert outcome["error"] is None
+    assert "finite" in outcome["diverged"]
 
 
 def test_the_mean_curve_is_pointwise() -> None:

@@ -1,4 +1,4 @@
-"""A reproduction from a folder of data to cells, taken up where it stopped."""
+"""A reproduction from a folder of data to cells, continued after an interruption."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.papers.catalogue import CATALOGUE, table_named
-from okl.papers.run import reproduce
+from okl.papers.run import CATALOGUE, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set
 
@@ -34,7 +33,7 @@ def settings(data: Path, out: Path, table: str = "lu2016-table5", **values: Any)
 
 
 class Impatient(NullObserver):
-    """Types Ctrl-C after some items."""
+    """Interrupts after some items."""
 
     def __init__(self, items: int) -> None:
         self.left = items
@@ -64,19 +63,19 @@ def test_cells_compare_with_the_paper_and_a_missing_set_says_so(data: Path, tmp_
     assert [c["status"] for c in missing] == ["no data", "no data"]
     assert missing[0]["note"] == "w7a.parquet is not in --data"
     assert missing[0]["mean"] is None
-    (beside, absent) = result["beside"]
-    assert (beside["rows"], beside["paper_rows"], beside["orders"]) == (320, 1000, "authors")
-    assert 0.3 < beside["constant"] < 0.7
+    (row, absent) = result["datasets"]
+    assert (row["rows"], row["paper_rows"], row["orders"]) == (320, 1000, "authors")
+    assert 0.3 < row["constant"] < 0.7
     assert "rows" not in absent
     assert json.loads((tmp_path / "run" / "result.json").read_text())["cells"] == result["cells"]
 
 
-def test_what_is_done_is_not_done_again_and_gives_the_same_cells(data: Path, tmp_path: Path) -> None:
+def test_finished_items_are_not_computed_again_and_give_the_same_cells(data: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         reproduce(settings(data, tmp_path / "run"), Impatient(4))
-    kept = set((tmp_path / "run" / "items").iterdir())
-    assert len(kept) >= 3
-    assert all(path.suffix == ".json" for path in kept)
+    finished = set((tmp_path / "run" / "items").iterdir())
+    assert len(finished) >= 3
+    assert all(path.suffix == ".json" for path in finished)
     resumed = reproduce(settings(data, tmp_path / "run"))
     assert 0 < resumed["items_done_before"] < resumed["items"]
     again = reproduce(settings(data, tmp_path / "run"))
@@ -86,7 +85,7 @@ def test_what_is_done_is_not_done_again_and_gives_the_same_cells(data: Path, tmp
     assert errors_of(again) == errors_of(resumed) == errors_of(whole)
     seeded = reproduce(settings(data, tmp_path / "run", orders="seeded"))
     assert errors_of(seeded) != errors_of(again)
-    assert seeded["items_done_before"] == 5, "only what tried the linear model's steps on the extra order"
+    assert seeded["items_done_before"] == 5, "only the trials of the linear model on the extra order"
 
 
 def test_a_run_that_did_nothing_leaves_nothing(data: Path, tmp_path: Path) -> None:
@@ -95,7 +94,7 @@ def test_a_run_that_did_nothing_leaves_nothing(data: Path, tmp_path: Path) -> No
     assert not (tmp_path / "deep").exists()
 
 
-def test_what_is_searched_is_chosen_on_the_extra_order_and_told(data: Path, tmp_path: Path) -> None:
+def test_a_searched_setting_is_chosen_on_the_extra_order_and_reported(data: Path, tmp_path: Path) -> None:
     result = reproduce(settings(data, tmp_path / "run", datasets="german", algorithms="FOGD", choice="searched"))
     setting = result["cells"][0]["setting"]
     tried = setting["tried"]
@@ -155,9 +154,9 @@ def test_every_table_of_the_catalogue_can_be_named(name: str) -> None:
 
 
 def test_the_printed_numbers_are_all_there() -> None:
-    counts = [len(table_named(f"lu2016-table{k}").lines) for k in (5, 7, 9)]  # type: ignore[attr-defined]
+    counts = [len(table_named(f"lu2016-table{k}").cases) for k in (5, 7, 9)]
     assert counts == [90, 84, 72]
-    counts = [len(table_named(f"ito2017-table{k}").lines) for k in (2, 4, 5, 6, 8, 10)]  # type: ignore[attr-defined]
+    counts = [len(table_named(f"ito2017-table{k}").cases) for k in (2, 4, 5, 6, 8, 10)]
     assert counts == [16, 62, 62, 20, 31, 31]
 
 
@@ -178,7 +177,7 @@ def test_the_help_names_every_family() -> None:
         ({"data": "/nowhere"}, "--data /nowhere is not a folder"),
     ],
 )
-def test_what_can_be_known_to_be_wrong_is_told_at_once(
+def test_invalid_settings_are_refused_at_once(
     values: dict[str, Any], sentence: str, data: Path, tmp_path: Path
 ) -> None:
     whole = settings(data, tmp_path / "run").model_copy(update={})

@@ -11,7 +11,7 @@ import pytest
 from okl.foundation.errors import ConfigError
 from okl.papers.run import check, reproduce
 from okl.papers.settings import ReproduceSettings
-from okl.papers.yi2021 import POINTS, draw_coefficients, draw_problem, marks
+from okl.papers.yi2021 import POINTS, draw_coefficients, draw_problem, recorded_rounds
 
 REPEATS = 24
 
@@ -47,8 +47,8 @@ def test_quadratic_programming_separates_violations_and_shows_the_reading(tmp_pa
     loss, violation = means_of(result, "cumulative_loss"), means_of(result, "cumulative_violation")
     assert loss["Algorithm 1"] < loss["Jenatton"]
     assert 10.0 * violation["Algorithm 1"] < violation["Yuan & Lamperski"] < violation["Jenatton"]
-    said = result["beside"][0]["orders_of_means"]
-    assert {order["lower"] for order in said} == {"Algorithm 1", "Yuan & Lamperski"}
+    claims = result["datasets"][0]["claims"]
+    assert {claim["lower"] for claim in claims} == {"Algorithm 1", "Yuan & Lamperski"}
     assert "theta_t = 2 eta_t" in " ".join(result["remarks"])
 
 
@@ -62,8 +62,8 @@ def test_experiments_depend_on_their_number_alone() -> None:
     theta = losses.linear / 18.0
     point = np.array([0.3, -0.7])
     assert losses.value(7, point) == pytest.approx(((point - theta[7]) ** 2).sum() + 20.0 * theta[7] @ point)
-    assert marks(5000)[0] == 1
-    assert len(marks(5000)) == POINTS
+    assert recorded_rounds(5000)[0] == 1
+    assert len(recorded_rounds(5000)) == POINTS
 
 
 def test_coefficients_drift_as_the_paper_says() -> None:

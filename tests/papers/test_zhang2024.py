@@ -10,25 +10,21 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import DataFolder, KnownOutcomes, TableRequest
-from okl.papers.run import ReproductionRun, reproduce
+from okl.papers.base import DataFolder, Outcome, Request
+from okl.papers.run import ReproductionRun, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
-from okl.papers.zhang2024.table import (
+from okl.papers.zhang2024.tables import (
     ABLATION,
     ALGORITHMS,
     EQUAL_SAMPLES,
     EXACT,
-    FIGURE1,
-    FIGURE2,
     PEGASOS,
     PRINTED_GROWTH,
     SCS,
     SEEDS,
-    TABLE1,
     WOLFE,
-    RaceItem,
-    RaceTable,
-    cases,
+    race_item,
+    zhang_datasets,
 )
 from okl.report.figures import LIGHT
 from tests.papers.sets import write_set
@@ -60,11 +56,11 @@ def of_set(result: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
 
 
 def test_cases_are_those_of_the_paper_and_stay() -> None:
-    found = cases()
-    assert list(found) == list(TABLE1.datasets)
-    assert len(found) == 10
+    datasets = zhang_datasets()
+    assert list(datasets) == list(table_named("zhang2024-table1").datasets)
+    assert len(datasets) == 10
     assert list(SEEDS) == list(range(20))
-    fixed = {name: (case.file, case.n_rows, case.lam, case.bandwidth) for name, case in found.items()}
+    fixed = {name: (case.file, case.n_rows, case.lam, case.bandwidth) for name, case in datasets.items()}
     assert fixed["breast cancer"] == ("wdbc", 500, 1e-4, 6.34)
     assert fixed["wine quality"] == ("wine_quality", 680, 1e-3, 2.08)
     assert fixed["avila Bible"] == ("avila", 2000, 1e-4, 0.814)
@@ -73,17 +69,17 @@ def test_cases_are_those_of_the_paper_and_stay() -> None:
 
 
 def test_a_split_parts_the_rows_and_is_scaled_by_those_that_are_learnt(folder: Path) -> None:
-    case = cases()["breast cancer"]
+    case = zhang_datasets()["breast cancer"]
     split = case.split(DataFolder(str(folder / "data")), 3)
-    assert (len(split.learnt), len(split.tested)) == (500, 80)
-    np.testing.assert_allclose(split.learnt.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(split.learnt.std(axis=0), 1.0)
-    assert not np.isin(split.tested[:, 0], split.learnt[:, 0]).any()
+    assert (len(split.inputs), len(split.test_inputs)) == (500, 80)
+    np.testing.assert_allclose(split.inputs.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(split.inputs.std(axis=0), 1.0)
+    assert not np.isin(split.test_inputs[:, 0], split.inputs[:, 0]).any()
     other = case.split(DataFolder(str(folder / "data")), 4)
-    assert (other.learnt_targets != split.learnt_targets).any()
+    assert (other.targets != split.targets).any()
 
 
-def test_cells_stand_beside_the_printed_numbers_and_nobody_is_below_the_bound(table1: dict[str, Any]) -> None:
+def test_cells_hold_the_printed_numbers_and_no_excess_is_negative(table1: dict[str, Any]) -> None:
     cells = of_set(table1, "breast cancer")
     assert list(cells) == list(ALGORITHMS)
     assert cells[SCS]["paper_mean"] == cells[PRINTED_GROWTH]["paper_mean"] == 0.97
@@ -110,7 +106,7 @@ def test_sets_that_are_not_there_say_so(table1: dict[str, Any]) -> None:
     missing = of_set(table1, "skin-nonskin")
     assert {(cell["status"], cell["verdict"], cell["mean"]) for cell in missing.values()} == {("no data", None, None)}
     assert all("skin_nonskin.parquet" in cell["note"] for cell in missing.values())
-    assert [row.get("rows") for row in table1["beside"]] == [500, None]
+    assert [row.get("rows") for row in table1["datasets"]] == [500, None]
 
 
 def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: Path) -> None:
@@ -119,24 +115,26 @@ def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: P
     )
     run = ReproductionRun(settings)
     try:
-        assert run.plan()["data_sets_not_there"] == ["skin-nonskin"]
+        assert run.plan()["missing_datasets"] == ["skin-nonskin"]
     finally:
         run.close()
 
 
 @pytest.fixture(scope="module")
-def pictured(folder: Path) -> KnownOutcomes:
-    item = RaceItem(cases()["breast cancer"], 0, pictured=True)
-    return KnownOutcomes({item.name: item.run(DataFolder(str(folder / "data")), lambda: None)})
+def recorded(folder: Path) -> dict[str, Outcome]:
+    item = race_item(zhang_datasets()["breast cancer"], 0, record_curves=True)
+    return {item.name: item.compute(DataFolder(str(folder / "data")), lambda: None)}
 
 
-@pytest.mark.parametrize("table", [FIGURE1, FIGURE2])
+@pytest.mark.parametrize("figure", ["figure1", "figure2"])
 def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
-    folder: Path, pictured: KnownOutcomes, table: RaceTable
+    folder: Path, recorded: dict[str, Outcome], figure: str
 ) -> None:
-    request = TableRequest(DataFolder(str(folder / "data")), ("breast cancer", "heart failure"), ALGORITHMS, 1)
-    assert [item.name for item in table.items(request, KnownOutcomes())] == list(pictured.outcomes)
-    curves = json.loads(json.dumps(table.curves(request, pictured)))
+    table = table_named(f"zhang2024-{figure}")
+    data = DataFolder(str(folder / "data"))
+    request = Request(data, ("breast cancer", "heart failure"), ALGORITHMS, 1, outcomes=recorded)
+    assert [item.name for item in table.items(request)] == list(recorded)
+    curves = json.loads(json.dumps(table.curves(request)))
     assert list(curves) == ["breast cancer"]
     drawn = table.pictures(curves)[0].draw(LIGHT)
     lines = curves["breast cancer"]
@@ -150,8 +148,8 @@ def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
         if name != PEGASOS:
             assert (np.diff(numbers) == 1).all()
             assert len(points) == min(50, numbers[-1])
-            assert numbers[0] == 1 or table is FIGURE2
-    cells = {cell.algorithm: cell for cell in table.cells(request, pictured) if cell.dataset == "breast cancer"}
+            assert numbers[0] == 1 or figure == "figure2"
+    cells = {cell.algorithm: cell for cell in table.cells(request) if cell.dataset == "breast cancer"}
     assert cells[SCS].mean == pytest.approx(lines[SCS][-1][3])
     assert {cell.verdict for cell in cells.values()} == {None}
     assert len(drawn) > 10_000
@@ -160,4 +158,4 @@ def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
 def test_an_unknown_algorithm_is_refused_with_the_names(folder: Path) -> None:
     with pytest.raises(ConfigError, match="Wolfe"):
         asked(folder, "table1", algorithms="SGD")
-    assert FIGURE1.repeats == 1
+    assert table_named("zhang2024-figure1").repeats == 1

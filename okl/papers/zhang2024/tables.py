@@ -1,0 +1,489 @@
+"""Table 1 and figures 1 and 2 of Zhang & Sen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import islice
+from statistics import fmean
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import one_blas_thread
+from okl.features.bandwidth import median_distance
+from okl.foundation.types import FloatArray
+from okl.kernels import Gaussian
+from okl.papers.base import (
+    Case,
+    Check,
+    DataFolder,
+    Experiment,
+    Lines,
+    Outcome,
+    Panel,
+    Quantity,
+    Request,
+    Selection,
+    Table,
+    TableCell,
+    Tolerance,
+    WorkItem,
+    as_points,
+    printed_number,
+    read_records,
+)
+from okl.solvers.subgradient.coordinate import DualDescent
+from okl.solvers.subgradient.fitting import GeometricGrowth
+from okl.solvers.subgradient.method import Scs, Wolfe
+from okl.solvers.subgradient.paper import PaperGrowth
+from okl.solvers.subgradient.pegasos import Pegasos
+from okl.solvers.subgradient.spaces import KernelRows, KernelSource
+
+# Data sets of Table 1.
+#
+# The paper states none of these choices. The training rows are as many as it counts, drawn by the seed; the others are
+# the test rows. Inputs are standardised by the training rows. Bandwidth and lam have the best mean accuracy of exact
+# solutions in five-fold cross validation, over an eighth to the whole of the median distance and lam of 1e-2 to 1e-4,
+# on at most 2,000 rows of an order (seed 1000) that is not reported. Data sets that the project does not have use half
+# the median distance of the training rows, lam = 1e-3, and at most as many rows as a kernel matrix in memory allows.
+
+PACKAGE = "okl.papers.zhang2024"
+SEEDS = tuple(range(20))
+MAX_ROWS = 7_500  # training rows: 450 MB of kernel values
+MAX_TEST_ROWS = 20_000
+BANDWIDTH_ROWS = 2_048
+
+Doubles = NDArray[np.float64]
+
+
+class Split(NamedTuple):
+    """Standardised inputs (rows, n_inputs) and targets -1, +1 of the training rows and the test rows."""
+
+    inputs: Doubles
+    targets: Doubles
+    test_inputs: Doubles
+    test_targets: Doubles
+
+
+@dataclass(frozen=True)
+class ZhangDataset:
+    """A data set of the paper.
+
+    printed : its name there; file : NAME of NAME.parquet
+    n_rows : training rows; paper_rows, paper_columns : as printed
+    positive : labels of the file that are the class +1, all others being -1
+    first : number of rows of the file, as stored; None: all
+    lam : of lam / 2 |w|^2 + mean hinge; bandwidth : of the Gaussian kernel; None: half the median distance
+    """
+
+    printed: str
+    file: str
+    n_rows: int
+    paper_rows: int
+    paper_columns: int
+    positive: tuple[int, ...] = (1,)
+    first: int | None = None
+    lam: float = 1e-3
+    bandwidth: float | None = None
+
+    def split(self, folder: DataFolder, seed: int) -> Split:
+        """Return the training and test rows of a seed."""
+        task = "binary" if self.positive == (1,) else "multiclass"
+        stored = folder.rows(Selection(self.file, task), "float64")  # type: ignore[arg-type]
+        inputs, labels = stored.inputs[: self.first], stored.targets[: self.first]
+        order = np.random.default_rng(seed).permutation(len(labels))
+        trained, tested = order[: self.n_rows], order[self.n_rows : self.n_rows + MAX_TEST_ROWS]
+        targets = np.where(np.isin(labels, self.positive), 1.0, -1.0)
+        mean, spread = inputs[trained].mean(axis=0), inputs[trained].std(axis=0)
+        scaled = (inputs - mean) / np.where(spread > 0, spread, 1.0)
+        return Split(scaled[trained], targets[trained], scaled[tested], targets[tested])
+
+    def kernel(self, split: Split) -> Gaussian:
+        return Gaussian(self.bandwidth or 0.5 * median_distance(split.inputs[:BANDWIDTH_ROWS]))
+
+
+_PREPARATION: dict[str, dict[str, Any]] = {
+    "heart failure": {"file": "heart_failure"},
+    "breast cancer": {"file": "wdbc", "lam": 1e-4, "bandwidth": 6.34},
+    "wine quality": {"file": "wine_quality", "first": 1599, "positive": (4, 5, 6), "lam": 1e-3, "bandwidth": 2.08},
+    "avila Bible": {"file": "avila", "positive": (0,), "lam": 1e-4, "bandwidth": 0.814},
+    "magic telescope": {"file": "magic", "lam": 1e-4, "bandwidth": 3.59},
+    "room occupancy": {"file": "room_occupancy", "positive": (1, 2, 3), "lam": 1e-3, "bandwidth": 1.61},
+    "swarm behavious": {"file": "swarm_behaviour"},
+    "mini-BooNE": {"file": "miniboone"},
+    "skin-nonskin": {"file": "skin_nonskin"},
+    "Hepmass": {"file": "hepmass"},
+}
+
+
+def zhang_datasets() -> dict[str, ZhangDataset]:
+    """Return the data sets of Table 1 by their names there, in its order."""
+    datasets = {}
+    for record in read_records(PACKAGE, "table1.csv"):
+        name, rows = record["dataset"], int(record["samples"])
+        counts = {"n_rows": min(rows, MAX_ROWS), "paper_rows": rows, "paper_columns": int(record["features"])}
+        datasets[name] = ZhangDataset(name, **(counts | _PREPARATION[name]))
+    return datasets
+
+
+# Methods on the same kernel matrix.
+
+WOLFE, PEGASOS, EQUAL_SAMPLES, SCS = "Wolfe", "Pegasos", "Pegasos, equal samples", "SCS"
+PRINTED_GROWTH, ABLATION, EXACT = "SCS, paper's growth", "SCS, lambda* = 0", "dual coordinate descent"
+ALGORITHMS = (WOLFE, PEGASOS, EQUAL_SAMPLES, SCS, PRINTED_GROWTH, ABLATION, EXACT)
+GAP = 1e-4  # of the objective, certified, at which a method stops if it computes one
+EXACT_GAP = 1e-7  # relative
+STEP_ROWS, MAX_ITERATIONS = 16, 500
+
+
+class TrackPoint(NamedTuple):
+    """Number of the iteration, rows drawn, seconds, coefficients of the first rows."""
+
+    iteration: int
+    drawn: int
+    seconds: float
+    coefficients: Doubles
+
+
+@dataclass(eq=False)
+class MethodTrack:
+    """Points of a run with their times; the clock is stopped while a point is recorded.
+
+    record_all : record all points, or the last one only
+    """
+
+    record_all: bool
+    points: list[TrackPoint] = field(default_factory=list)
+    _spent: float = 0.0
+    _iteration: int = 0
+    _since: float = field(default_factory=time.perf_counter)
+
+    def note(self, coefficients: FloatArray, drawn: int, iteration: int | None = None) -> None:
+        """Record a point; iteration : None for the next one."""
+        self._spent += time.perf_counter() - self._since
+        self._iteration = self._iteration + 1 if iteration is None else iteration
+        if not self.record_all:
+            self.points.clear()
+        self.points.append(TrackPoint(self._iteration, drawn, self._spent, np.array(coefficients, dtype=np.float64)))
+        self._since = time.perf_counter()
+
+    @property
+    def last(self) -> TrackPoint:
+        return self.points[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class MethodRace:
+    """Training rows with their kernel values, which are computed before any clock starts.
+
+    Each method returns the track of its run; record_all : whether the tracks hold all points.
+    """
+
+    split: Split
+    kernel: Gaussian
+    lam: float
+    seed: int
+    record_all: bool = False
+    source: KernelSource = field(init=False)
+    kernel_seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        started, rows = time.perf_counter(), self.split.inputs
+        source = KernelSource(self.kernel, rows, np.arange(len(rows)))
+        source.space(len(rows))
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "kernel_seconds", time.perf_counter() - started)
+
+    @property
+    def space(self) -> KernelRows:
+        return self.source.space(self.source.n_rows)
+
+    @property
+    def matrix(self) -> FloatArray:
+        return self.space.values.among(self.source.n_rows)
+
+    @property
+    def _targets(self) -> Doubles:
+        return self.split.targets
+
+    def exact(self) -> tuple[MethodTrack, float]:
+        """Run dual coordinate descent and return its lower bound, too."""
+        track = MethodTrack(record_all=False)
+        result = DualDescent(self.lam, relative_gap=EXACT_GAP, seed=self.seed).solve_matrix(self.matrix, self._targets)
+        track.note(result.coefficients / (self.lam * len(result.coefficients)), result.history[-1].visits)
+        return track, result.bound
+
+    def scs(self) -> MethodTrack:
+        """Run SCS on samples that grow fourfold, with a bundle of cuts on each, to the gap on all rows."""
+        track = MethodTrack(self.record_all)
+        GeometricGrowth(confidence=None).fit(
+            self.source,
+            self._targets,
+            Scs(self.lam, gap=GAP),
+            lambda run: track.note(run.point.vector.coefficients, run.space.n_rows),
+        )
+        return track
+
+    def paper(self, directions: str) -> MethodTrack:
+        """Run the paper's growth with its own directions, "conjugate", or with subgradients alone, "subgradient"."""
+        track = MethodTrack(self.record_all)
+        iterations = self.source.n_rows // STEP_ROWS + MAX_ITERATIONS
+        method = Scs(self.lam, gap=GAP, directions=directions, max_iterations=iterations)  # type: ignore[arg-type]
+        PaperGrowth(step_rows=STEP_ROWS).fit(
+            self.source, self._targets, method, lambda point, drawn: track.note(point.vector.coefficients, drawn)
+        )
+        return track
+
+    def wolfe(self) -> MethodTrack:
+        """Run Wolfe's method, which reads all rows in every iteration."""
+        track, rows = MethodTrack(self.record_all), self.source.n_rows
+        Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS).solve(
+            self.space,
+            self._targets,
+            lambda run: track.note(run.point.vector.coefficients, rows * (1 + run.iterations)),
+        )
+        return track
+
+    def pegasos_for(self, seconds: float) -> MethodTrack:
+        """Run Pegasos on single rows for a time; points are recorded at growing distances."""
+        track, method = MethodTrack(self.record_all), Pegasos(self.lam, seed=self.seed)
+        for state in method.run_kernel(self.matrix, self._targets):
+            track.note(method.weights(state)[0], state.progress.rows, state.progress.rows)
+            if track.last.seconds >= seconds:
+                break
+        return track
+
+    def pegasos_rows(self, rows: int) -> MethodTrack:
+        """Run Pegasos on as many rows as another method drew, with as many a step as the paper's growth draws."""
+        track, method = MethodTrack(self.record_all), Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
+        states = method.run_kernel(self.matrix, self._targets, STEP_ROWS if self.record_all else max(STEP_ROWS, rows))
+        for state in islice(states, max(1, rows // STEP_ROWS) if self.record_all else 1):
+            track.note(method.weights(state)[0], state.progress.rows)
+        return track
+
+    def run_all(self, check: Check) -> tuple[dict[str, MethodTrack], float]:
+        """Run every method once and return the tracks and the lower bound of the exact one."""
+        exact, bound = self.exact()
+        tracks = {EXACT: exact}
+        runs: dict[str, Callable[[], MethodTrack]] = {
+            SCS: self.scs,
+            PRINTED_GROWTH: lambda: self.paper("conjugate"),
+            ABLATION: lambda: self.paper("subgradient"),
+            WOLFE: self.wolfe,
+            PEGASOS: lambda: self.pegasos_for(tracks[SCS].last.seconds),
+            EQUAL_SAMPLES: lambda: self.pegasos_rows(tracks[PRINTED_GROWTH].last.drawn),
+        }
+        for name, run in runs.items():
+            check()
+            tracks[name] = run()
+        return {name: tracks[name] for name in ALGORITHMS}, bound
+
+    def objectives(self, points: list[Doubles]) -> list[float]:
+        """Return lam / 2 |w|^2 + mean hinge on all training rows for coefficients of their first rows."""
+        objectives, chunk = [], 50
+        for first in range(0, len(points), chunk):
+            columns = self._columns(points[first : first + chunk])
+            scores = self.matrix @ columns
+            losses = np.maximum(0.0, 1.0 - self._targets[:, None] * scores).mean(axis=0)
+            objectives += [float(value) for value in 0.5 * self.lam * (columns * scores).sum(axis=0) + losses]
+        return objectives
+
+    def accuracies(self, points: list[Doubles]) -> list[float]:
+        """Return the shares of correct classes of the test rows; a score of 0 is the class +1."""
+        columns, correct, rows = self._columns(points), np.zeros(len(points)), self.split.test_inputs
+        for first in range(0, len(rows), 512):
+            part = slice(first, first + 512)
+            scores = self.kernel.matrix(rows[part], self.split.inputs) @ columns
+            correct += ((scores >= 0) == (self.split.test_targets[part] > 0)[:, None]).sum(axis=0)
+        return [float(share) for share in correct / len(rows)]
+
+    def _columns(self, points: list[Doubles]) -> Doubles:
+        columns = np.zeros((self.source.n_rows, len(points)))
+        for column, point in enumerate(points):
+            columns[: len(point), column] = point
+        return columns
+
+
+# Work items: all methods once on a data set and seed.
+
+SHOWN = 50  # iterations, first and last
+_WARM_UP_ROWS = 64
+_warm_up = Lock()
+
+
+def race_item(dataset: ZhangDataset, seed: int, record_curves: bool = False) -> WorkItem:
+    """Return the item of a seed; record_curves : record objectives of the first and the last 50 iterations, too."""
+    return WorkItem(
+        "--".join([dataset.printed, f"seed{seed}", *(["curves"] if record_curves else [])]),
+        dataset.file,
+        dataset.n_rows,
+        float(dataset.n_rows) ** 2,
+        {**asdict(dataset), "seed": seed, "pictured": record_curves},
+        partial(run_race, dataset, seed, record_curves),
+    )
+
+
+def run_race(dataset: ZhangDataset, seed: int, record_curves: bool, folder: DataFolder, check: Check) -> Outcome:
+    """Return for each method accuracy, seconds, objective on all training rows, its excess, rows drawn; or curves."""
+    split = dataset.split(folder, seed)
+    with one_blas_thread():
+        with _warm_up:  # compiles
+            few = Split(*(array[:_WARM_UP_ROWS] for array in split))
+            few = few if len(set(few.targets.tolist())) == 2 else split
+            MethodRace(few, dataset.kernel(few), dataset.lam, seed, record_curves).run_all(check)
+        race = MethodRace(split, dataset.kernel(split), dataset.lam, seed, record_curves)
+        tracks, bound = race.run_all(check)
+        last = [track.last.coefficients for track in tracks.values()]
+        objectives = race.objectives(last)
+        accuracies = race.accuracies(last)
+    optimum = min(objectives)
+    runs = {
+        name: {
+            "accuracy": accuracy,
+            "objective": objective,
+            "excess": objective - optimum,
+            "drawn": track.last.drawn,
+            "seconds": track.last.seconds,
+        }
+        for (name, track), accuracy, objective in zip(tracks.items(), accuracies, objectives, strict=True)
+    }
+    positive = float((split.test_targets > 0).mean())
+    outcome: Outcome = {"runs": runs, "optimum": optimum, "bound": bound, "seconds": race.kernel_seconds}
+    outcome |= {"constant": max(positive, 1.0 - positive)}
+    outcome |= {"train_rows": len(split.inputs), "test_rows": len(split.test_inputs)}
+    if record_curves:
+        outcome["curves"] = {name: _curve(race, track) for name, track in tracks.items()}
+    return outcome
+
+
+def _curve(race: MethodRace, track: MethodTrack) -> dict[str, list[list[float]]]:
+    """Return the first and the last iterations: number, rows drawn, seconds, objective."""
+    curve = {}
+    for name, points in (("first", track.points[:SHOWN]), ("last", track.points[-SHOWN:])):
+        objectives = race.objectives([point.coefficients for point in points])
+        curve[name] = [
+            [float(point.iteration), float(point.drawn), point.seconds, objective]
+            for point, objective in zip(points, objectives, strict=True)
+        ]
+    return curve
+
+
+# The table and the figures.
+
+CODE = ("compiled", "kernels", "solvers.subgradient", "features.bandwidth", "papers.base", "papers.zhang2024")
+TOLERANCE = Tolerance(absolute=0.01)
+FIGURE_DATASETS = ("breast cancer", "heart failure", "wine quality", "avila Bible", "magic telescope", "room occupancy")
+OPTIMUM = "optimum"
+LEAST_EXCESS = 1e-8
+REMARKS = (
+    "lam / 2 |w|^2 + mean hinge with an exact Gaussian kernel and no bias. The paper prints lam = 1, with which "
+    "nothing is learned, and states neither lam nor bandwidth, split or settings: they were fixed in advance.",
+    f"SCS has samples that grow fourfold and a bundle of cuts, and stops at a certified gap of {GAP:g}. "
+    f"'{PRINTED_GROWTH}' draws {STEP_ROWS} rows an iteration and accepts steps on others, as Algorithm 1; lambda* = 0 "
+    f"is the same without conjugacy. Wolfe's method reads all rows in each of at most {MAX_ITERATIONS} iterations. "
+    "Pegasos runs for as long as SCS, and a second time for as many rows as SCS draws. Kernel values are computed "
+    "before any clock starts.",
+)
+
+
+@dataclass(frozen=True)
+class RaceExperiment(Experiment):
+    """Accuracies over seeds, or objectives at the end of the first or the last iterations.
+
+    part : "" for the table, otherwise the iterations that a figure shows, "first" or "last"
+    """
+
+    part: str = ""
+    picture_title: str = "{}"
+
+    def items(self, request: Request, case: Case) -> list[WorkItem]:
+        return [race_item(_dataset(case), seed, bool(self.part)) for seed in range(request.repeats)]
+
+    def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+        dataset, outcomes = _dataset(case), request.outcomes_of(self.items(request, case))
+        runs = [outcome["runs"][case.algorithm] for outcome in outcomes]
+        names = ("excess", "drawn") if self.part else ("objective", "excess", "drawn")
+        bandwidth = "half the median distance" if dataset.bandwidth is None else dataset.bandwidth
+        limited = f"{dataset.n_rows:,} training rows, the limit of a kernel matrix"
+        cell = replace(
+            case.cell(quantity),
+            setting={"lam": dataset.lam, "bandwidth": bandwidth},
+            more={name: fmean(run[name] for run in runs) for name in names},
+            note=limited if dataset.paper_rows > MAX_ROWS else "",
+        )
+        seconds = [run["seconds"] for run in runs]
+        if self.part:
+            ends = [float(outcome["curves"][case.algorithm][self.part][-1][3]) for outcome in outcomes]
+            return cell.measured(ends, seconds, None)
+        cell = cell.measured([run["accuracy"] for run in runs], seconds, quantity.tolerance)
+        return cell.with_baselines(fmean(outcome["constant"] for outcome in outcomes), None)
+
+    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+        outcomes = request.outcomes_of(self.items(request, case))
+        facts = {"file": case.file, "rows": outcomes[0]["train_rows"]}
+        return facts | ({} if self.part else {"constant": fmean(outcome["constant"] for outcome in outcomes)})
+
+    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+        """Return for each data set and method the points [iteration, rows drawn, seconds, objective]."""
+        curves: dict[str, Any] = {}
+        for case in table.runnable(request) if self.part else ():
+            (outcome, *_) = request.outcomes_of(self.items(request, case))
+            lines = curves.setdefault(case.dataset, {OPTIMUM: [[0.0, 0.0, 0.0, outcome["optimum"]]]})
+            if case.algorithm != EXACT:
+                lines[case.algorithm] = outcome["curves"][case.algorithm][self.part]
+        return curves
+
+    def panels(self, title: str, lines: Lines) -> list[Panel]:
+        optimum = lines[OPTIMUM][0][3]
+        points = as_points({name: values for name, values in lines.items() if name != OPTIMUM})
+        panels = []
+        for column, x in enumerate(("iterations", "rows drawn", "seconds")):
+            excess = {
+                name: np.column_stack([values[:, column], np.maximum(values[:, 3] - optimum, LEAST_EXCESS)])
+                for name, values in points.items()
+                # steps on single rows, recorded at growing distances, would hide the others
+                if column > 0 or (np.diff(values[:, 0]) <= 1).all()
+            }
+            text = "" if column else f"{title}: above the optimum {optimum:.5g}"
+            panels.append(Panel(text, x, excess, "log" if column else "linear", "log"))
+        return panels
+
+
+def _dataset(case: Case) -> ZhangDataset:
+    dataset: ZhangDataset = case.parameters["dataset"]
+    return dataset
+
+
+def _table(name: str, title: str, part: str = "") -> Table:
+    printed = {
+        (r["dataset"], r["algorithm"], r["metric"]): printed_number(r, "value")
+        for r in read_records(PACKAGE, "table1.csv")
+    }
+    cases = []
+    for dataset in zhang_datasets().values():
+        for algorithm in ALGORITHMS:
+            quantity = Quantity("objective")
+            if not part:
+                # the printed numbers of SCS are those of the paper's growth, too
+                key = (dataset.printed, SCS if algorithm == PRINTED_GROWTH else algorithm)
+                accuracy, seconds = (printed.get((*key, metric)) for metric in ("accuracy", "time_seconds"))
+                quantity = Quantity("accuracy", accuracy, None, seconds, TOLERANCE)
+            parameters = {"dataset": dataset}
+            cases.append(Case(dataset.printed, algorithm, (quantity,), dataset.file, dataset.paper_rows, parameters))
+    if part:
+        cases = [case for shown in FIGURE_DATASETS for case in cases if case.dataset == shown]
+    repeats, rule = (1, "") if part else (len(SEEDS), TOLERANCE.rule)
+    experiment = RaceExperiment(part, f"{{}}, {part}")
+    return Table(f"zhang2024-{name}", title, tuple(cases), experiment, CODE, repeats, rule, REMARKS)
+
+
+TABLES = (
+    _table("table1", "Kernel SVM: accuracy and seconds of three methods"),
+    _table("figure1", f"Kernel SVM: the objective in the first {SHOWN} iterations", "first"),
+    _table("figure2", f"Kernel SVM: the objective in the last {SHOWN} iterations", "last"),
+)
