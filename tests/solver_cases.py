@@ -46,17 +46,17 @@ class Make(Protocol):
 def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
     """The online learner with few frequencies, in several passes and rounds."""
     own = {field.name for field in fields(LinearFactory)}
-    recipe = {name: options.pop(name) for name in own & set(options)}
+    factory = {name: options.pop(name) for name in own & set(options)}
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
     return OnlineSolver(
-        LinearFactory(FourierChoice(n_frequencies=60), make_loss(loss), **recipe), mode=mode, **settings
+        LinearFactory(FourierChoice(n_frequencies=60), make_loss(loss), **factory), mode=mode, **settings
     )
 
 
-def learner(recipe: LearnerFactory, mode: Mode, **options: Any) -> OnlineSolver:
-    """Any recipe, in several passes and rounds."""
+def learner(factory: LearnerFactory, mode: Mode, **options: Any) -> OnlineSolver:
+    """Any factory, in several passes and rounds."""
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
-    return OnlineSolver(recipe, mode=mode, **settings)
+    return OnlineSolver(factory, mode=mode, **settings)
 
 
 SOLVERS: dict[str, tuple[Make, Task]] = {
@@ -75,8 +75,8 @@ OTHERS: tuple[tuple[LearnerFactory, str, tuple[Mode, ...]], ...] = (
     (PegasosFactory(FourierChoice(n_frequencies=60), make_loss("multiclass-hinge"), 0.001), "multiclass", ("mix",)),
 )
 SOLVERS |= {
-    f"{recipe.name}-{mode}-{task}": (partial(learner, recipe, mode), task)  # type: ignore[misc]
-    for recipe, task, modes in OTHERS
+    f"{factory.name}-{mode}-{task}": (partial(learner, factory, mode), task)  # type: ignore[misc]
+    for factory, task, modes in OTHERS
     for mode in modes
 }
 

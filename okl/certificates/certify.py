@@ -63,10 +63,10 @@ def excess_proof(
 
     Source: as in okl.solvers.subgradient.certificate.
     """
-    recipe, predictor = solver.recipe, solver.predictor(state)
-    assert isinstance(recipe, PegasosFactory)
+    factory, predictor = solver.factory, solver.predictor(state)
+    assert isinstance(factory, PegasosFactory)
     assert isinstance(predictor, LinearPredictor)
-    prover = Prover(make_piecewise(recipe.loss.name), recipe.lam, confidence, seed=solver.seed)
+    prover = Prover(make_piecewise(factory.loss.name), factory.lam, confidence, seed=solver.seed)
     weights = predictor.weights[0] if predictor.n_outputs == 1 else predictor.weights
     bound = prover.bound(data, predictor.feature_map, weights, execution)
     sure = "" if bound.confidence is None else f" at {100.0 * bound.confidence:g}% confidence"
@@ -149,10 +149,10 @@ def tracking_proof(
     loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for each
     number of changes, the comparator's loss and what the regret is at most; or only the reason why there is none
     """
-    learner, recipe = state.learner, solver.recipe
+    learner, factory = state.learner, solver.factory
     assert isinstance(learner, TrackingLearner)
-    assert isinstance(recipe, TrackingFactory)
-    if recipe.radius is None:
+    assert isinstance(factory, TrackingFactory)
+    if factory.radius is None:
         return Certification(
             "tracking regret",
             reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
@@ -160,12 +160,12 @@ def tracking_proof(
     rows = standings[-1].done_rows
     # rows are read once, and those of every run of windows are solved
     told = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
-    alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=recipe.radius)
+    alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
     if (held := hold_rows(alone, state, data, execution, told)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
     if not (borders := chosen_borders(standings, held.labels)):
         return Certification("tracking regret", reason="All rows are of one class: there is nothing to compare.")
-    runs = solve_runs(held, borders, recipe.radius, told)
+    runs = solve_runs(held, borders, factory.radius, told)
     progress = state.learned.progress
     return Certification(
         "tracking regret",
@@ -174,7 +174,7 @@ def tracking_proof(
             "loss": progress.surrogate,
             "loss_name": learner.loss.name,
             "mistakes": progress.mistakes,
-            "radius": recipe.radius,
+            "radius": factory.radius,
             "borders": runs.borders.tolist(),
             "comparisons": [one.as_json(progress.surrogate) for one in compare(runs)],
         },

@@ -145,7 +145,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         seed, order = draw_seed(rng), rng.permutation(labelled.n_rows)[:SAMPLE_ROWS]
         # a plain space looks at no row, and sparse rows are no sample
         sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
-        self.space_, self.chosen_ = choice.settle(sample, seed, labelled.precision)
+        self.space_, self.chosen_ = choice.build(sample, seed, labelled.precision)
         n_threads = effective_n_jobs(self.n_jobs)
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep(fits, labelled)

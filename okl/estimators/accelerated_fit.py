@@ -554,7 +554,7 @@ class SpaceChoice:
         """Return whether rows are known by a kernel matrix alone."""
         return self.feature_map is None and not self.is_plain
 
-    def settle(
+    def build(
         self, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[ColumnSpace | KernelSpace, dict[str, Any]]:
         """Return the space, and the parameters chosen from a sample of the inputs (rows, n_features), with reasons.

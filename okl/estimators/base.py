@@ -27,7 +27,7 @@ from okl.solvers.online.base import BuildContext, LearnerFactory
 
 # Parameter checks.
 
-SAMPLE_ROWS = 4096  # rows that "auto" parameters are settled on
+SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
 Auto = Literal["auto"]
 RandomState = int | np.random.RandomState | None
 
@@ -122,7 +122,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
         """Build the learner from the parameters; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
@@ -154,8 +154,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         sample = _rows(inputs, targets, rng.permutation(len(targets))[:SAMPLE_ROWS])
         features = tuple(f"x{index}" for index in range(inputs.shape[1]))
         schema = Schema(features, "y", loss.task, tuple(range(n_outputs)))
-        recipe = self._recipe(loss, class_weights, n_rows)
-        self.learner_, self.chosen_, _ = recipe.settle(
+        factory = self._factory(loss, class_weights, n_rows)
+        self.learner_, self.chosen_, _ = factory.build(
             BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
         )
         self.state_ = self.learner_.start()
@@ -217,7 +217,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """
         inputs, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        self._settle_classes(labels)
+        self._set_classes(labels)
         targets = self._targets(labels)
         self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), len(targets))
         self._learn_passes(inputs, targets)
@@ -226,7 +226,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
 
-        The first call takes all classes that will ever come and settles "auto" parameters on its rows: give it some
+        The first call takes all classes that will ever come and chooses "auto" parameters on its rows: give it some
         hundreds, in random order, or set bandwidth and step_size.
 
         Raises
@@ -244,7 +244,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
                 raise ConfigError(
                     'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
-            self._settle_classes(np.asarray(classes))
+            self._set_classes(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ConfigError(
                 f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
@@ -284,7 +284,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """Return whether scores of two classes are log-odds and nothing more was derived from them."""
         return False
 
-    def _settle_classes(self, labels: Labels) -> None:
+    def _set_classes(self, labels: Labels) -> None:
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise DataError(
@@ -355,20 +355,20 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         DivergedError : the step size given is too large
         """
         inputs, targets = self._checked(X, y, reset=True, y_numeric=True)
-        self._settle(inputs, targets, len(targets))
+        self._scale_and_begin(inputs, targets, len(targets))
         self._learn_passes(inputs, self._scaled(targets))
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
 
-        The first call settles "auto" parameters and the target's scale on its rows: give it some hundreds, in random
+        The first call chooses "auto" parameters and the target's scale on its rows: give it some hundreds, in random
         order, or set bandwidth, step_size and scale_target=False.
         """
         first = self._first
         inputs, targets = self._checked(X, y, reset=first, y_numeric=True)
         if first:
-            self._settle(inputs, targets, None)
+            self._scale_and_begin(inputs, targets, None)
         self._learn(inputs, self._scaled(targets))
         return self
 
@@ -377,7 +377,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         scores = self._scores(X).astype(np.float64)
         return scores * self.target_spread_ + self.target_mean_
 
-    def _settle(self, inputs: FloatArray, targets: NDArray[Any], n_rows: int | None) -> None:
+    def _scale_and_begin(self, inputs: FloatArray, targets: NDArray[Any], n_rows: int | None) -> None:
         self.target_mean_, self.target_spread_ = 0.0, 1.0
         if self.scale_target:
             with np.errstate(over="ignore", invalid="ignore"):

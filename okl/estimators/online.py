@@ -86,8 +86,8 @@ class FOGDClassifier(OnlineClassifier):
     average: bool = True
     track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        return _fourier_recipe(self, loss, class_weights)
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
+        return _fourier_factory(self, loss, class_weights)
 
     @property
     def _weighting(self) -> Any:
@@ -138,11 +138,11 @@ class FOGDRegressor(OnlineRegressor):
     average: bool = True
     track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        return _fourier_recipe(self, loss, class_weights)
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
+        return _fourier_factory(self, loss, class_weights)
 
 
-def _fourier_recipe(
+def _fourier_factory(
     estimator: FOGDClassifier | FOGDRegressor, loss: Loss, class_weights: tuple[float, ...] | None
 ) -> LearnerFactory:
     bandwidth = number_or_auto("bandwidth", estimator.bandwidth)
@@ -212,10 +212,10 @@ class NOGDClassifier(OnlineClassifier):
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
     average: bool = True
 
-    def _recipe(
+    def _factory(
         self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
     ) -> NOGDFactory | LinearFactory:
-        return _nystrom_recipe(self, loss, class_weights, n_rows)
+        return _nystrom_factory(self, loss, class_weights, n_rows)
 
     @property
     def _weighting(self) -> Any:
@@ -259,13 +259,13 @@ class NOGDRegressor(OnlineRegressor):
     step_size: float | Auto = "auto"
     average: bool = True
 
-    def _recipe(
+    def _factory(
         self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
     ) -> NOGDFactory | LinearFactory:
-        return _nystrom_recipe(self, loss, class_weights, n_rows)
+        return _nystrom_factory(self, loss, class_weights, n_rows)
 
 
-def _nystrom_recipe(
+def _nystrom_factory(
     estimator: NOGDClassifier | NOGDRegressor,
     loss: Loss,
     class_weights: tuple[float, ...] | None,
@@ -338,8 +338,8 @@ class BudgetKernelClassifier(OnlineClassifier):
     regularisation: float | Auto = "auto"
     aggressiveness: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
-        return _budget_recipe(self, loss, n_rows)
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
+        return _budget_factory(self, loss, n_rows)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -372,11 +372,11 @@ class BudgetKernelRegressor(OnlineRegressor):
     step_size: float | Auto = "auto"
     regularisation: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
-        return _budget_recipe(self, loss, n_rows)
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
+        return _budget_factory(self, loss, n_rows)
 
 
-def _budget_recipe(
+def _budget_factory(
     estimator: BudgetKernelClassifier | BudgetKernelRegressor, loss: Loss, n_rows: int | None
 ) -> BudgetFactory:
     strategy: Any = STRATEGIES[check_choice("strategy", estimator.strategy, STRATEGIES)]()
@@ -440,7 +440,7 @@ class ExpertKernelClassifier(OnlineClassifier):
     loss: Literal["hinge", "logistic"] = "hinge"
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
         return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies), class_weights)
 
     @property
@@ -473,7 +473,7 @@ class ExpertKernelRegressor(OnlineRegressor):
     n_frequencies: int = 400
     kernel: str = "gaussian"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
         return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies))
 
 
@@ -612,7 +612,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
             found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return found
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> MemoryFactory:
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> MemoryFactory:
         constraints, bound = parse_constraints(tuple(self.constraints))
         width = whole_number("n_frequencies", self.n_frequencies)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):

@@ -115,7 +115,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         seed, order = draw_seed(rng), rng.permutation(len(targets))
         precision: Precision = "float32" if inputs.dtype == np.float32 else "float64"
         choice = self._space_choice()
-        self.space_, self.chosen_ = choice.settle(inputs[order[:SAMPLE_ROWS]], seed, precision)
+        self.space_, self.chosen_ = choice.build(inputs[order[:SAMPLE_ROWS]], seed, precision)
         shared = (method.bias == "regularised", n_outputs, effective_n_jobs(self.n_jobs))
         source: ColumnSource | KernelSource
         if isinstance(self.space_, KernelSpace):
@@ -375,7 +375,7 @@ class PegasosClassifier(OnlineClassifier):
     map: str = "independent"
     bandwidth: float | Auto = "auto"
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> PegasosFactory:
+    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> PegasosFactory:
         maps = FourierChoice(
             self.kernel,
             number_or_auto("bandwidth", self.bandwidth),

@@ -83,8 +83,8 @@ def _local(path: Path) -> Iterable[Arrival]:
             status = file.stat()
         except FileNotFoundError:  # gone meanwhile
             continue
-        settled = now - status.st_mtime_ns > SETTLED_NANOSECONDS
-        stamp = f"{status.st_mtime_ns}-{status.st_ino}" if settled else ""
+        unchanged = now - status.st_mtime_ns > SETTLED_NANOSECONDS
+        stamp = f"{status.st_mtime_ns}-{status.st_ino}" if unchanged else ""
         name = file.relative_to(root).as_posix()
         yield Arrival(name, file, status.st_size, stamp, (now - status.st_mtime_ns) / 1e9)
 
@@ -252,10 +252,10 @@ class ShardStore:
 
     def set_reference(self, schema: Schema) -> Schema:
         """Set the reference schema unless there is one; return the valid one."""
-        settled = self.reference()
-        if settled is None:
+        reference = self.reference()
+        if reference is None:
             write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
-        return settled or schema
+        return reference or schema
 
     def seen(self) -> FileState:
         """Return the cached digests of files."""

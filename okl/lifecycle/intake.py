@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Validation of one file.
 
 
-def settle(
+def validate_file(
     store: ShardStore,
     arrival: Arrival,
     sha256: str,
@@ -208,7 +208,7 @@ class Intake:
                 baseline = baseline_of(reference, accepted, self.known.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
-                record = settle(self.store, arrival, digest, *parts)
+                record = validate_file(self.store, arrival, digest, *parts)
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
                 record = self.store.know_under(record, name)  # so that it is told once
             records[digest] = record
@@ -249,7 +249,7 @@ class Intake:
         }
 
     def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
-        """Settle what becomes of a file; met : the first name of each digest so far."""
+        """Validate a file; met : the first name of each digest so far."""
         record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
         held = first == arrival.name and self._is_to_hold(digest)
         if held:

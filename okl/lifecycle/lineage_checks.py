@@ -79,7 +79,7 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 
 # Constrained columns.
 #
-# What is an input and what is a key is settled once, when a model is begun, and holds for its shards, its versions
+# What is an input and what is a key is decided once, when a model is created, and holds for its shards, its versions
 # and the rows that they predict. So constraints that came later look at keys, too, or are refused.
 
 OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
@@ -260,7 +260,7 @@ def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
 
 # Early checks of scheduled runs.
 
-MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
+MOST_LOOKED = 20  # as many as a first run reads to decide inputs and labels
 
 
 def check_arrivals(settings: RetrainSettings) -> None:

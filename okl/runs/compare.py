@@ -49,7 +49,7 @@ from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
-from okl.solvers.factory import make_online_solver, make_recipe
+from okl.solvers.factory import make_factory, make_online_solver
 from okl.solvers.online.base import BuildContext
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.solver import SAMPLE_ROWS
@@ -153,7 +153,7 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
     online = [name for name in names if not is_certified(name)]
     for name in online:
-        make_recipe(train_settings(settings, name), schema)
+        make_factory(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or "fogd" in names:
         return
     if len(online) == len(names):
@@ -759,7 +759,7 @@ def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> Predict
     """Build a solver from the first rows, and train it on all rows in order, which is shuffled already."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
-    learner = make_recipe(settings, schema).settle(context).learner
+    learner = make_factory(settings, schema).build(context).learner
     return learner.predictor(learner.learn(learner.start(), rows))
 
 

@@ -23,9 +23,9 @@ from okl.solvers.accelerated.models import MODEL_NAMES, is_model
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import (
-    check_recipe,
+    check_factory,
     make_accelerated,
-    make_recipe,
+    make_factory,
     make_ridge,
     make_solver,
     make_subgradient,
@@ -353,7 +353,7 @@ def check_solver(settings: TrainSettings, data: Dataset) -> None:
     elif isinstance(solver, SubgradientSolver | RidgeSolver):
         solver.check(data.schema, data.rows("train"))
     else:
-        check_recipe(solver.recipe, data.schema, data.rows("train"))
+        check_factory(solver.factory, data.schema, data.rows("train"))
 
 
 def _check_certify(settings: TrainSettings) -> None:
@@ -387,9 +387,9 @@ def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None
                 return make_ridge(unweighted, schema).check(schema, None)
             if settings.solver in CUTTING_NAMES:
                 return make_subgradient(unweighted, schema).check(schema, None)
-            recipe = make_recipe(unweighted, schema)
-            check_mode(recipe, mode_of(settings))
-            return check_recipe(recipe, schema, None)
+            factory = make_factory(unweighted, schema)
+            check_mode(factory, mode_of(settings))
+            return check_factory(factory, schema, None)
         except ConfigError as error:
             refused.append(error)
     raise refused[0]

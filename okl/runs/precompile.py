@@ -11,7 +11,7 @@ from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.foundation.errors import OklError
 from okl.foundation.settings import TrainSettings
-from okl.solvers.factory import linear_baseline, make_recipe
+from okl.solvers.factory import linear_baseline, make_factory
 from okl.solvers.online.base import BuildContext
 from okl.solvers.options import mode_of
 
@@ -32,9 +32,9 @@ def compile_ahead(settings: TrainSettings) -> None:
         schema = open_dataset(settings.data).schema
         rows = synthetic_rows(schema, settings)
         small = settings.model_copy(update={"budget": min(settings.budget, MOST_BUDGET), "rank": "auto"})
-        for recipe in (make_recipe(small, schema), linear_baseline(small, schema)):
-            situation = BuildContext(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
-            learner = recipe.settle(situation).learner
+        for factory in (make_factory(small, schema), linear_baseline(small, schema)):
+            context = BuildContext(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
+            learner = factory.build(context).learner
             learner.predictor(learner.learn(learner.start(), rows)).scores(rows.inputs)
 
 

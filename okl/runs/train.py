@@ -180,7 +180,7 @@ class TrainingRun:
         """Start workers, choose open settings and start the solver, or restore its state from a checkpoint."""
         self._timeline.stage("plan")
         execution = self._running()
-        self._settle()
+        self._resolve_settings()
         settings = self.settings
         self._account.memory = memory = plan_memory_on(settings, self.data, execution)
         _TRAININGRUN_LOG.info("%s: %s", self.folder.name, memory.sentence(execution.n_workers))
@@ -276,7 +276,7 @@ class TrainingRun:
         """Return a row for each metric: predictor, split, metric, value."""
         return flat_metrics(self._result)
 
-    def _settle(self) -> None:
+    def _resolve_settings(self) -> None:
         """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
@@ -362,9 +362,9 @@ def train_linear_baseline(
 ) -> TrainedSolver | None:
     """Return the linear baseline, trained in the same way; None if there is none."""
     if isinstance(solver, OnlineSolver):
-        other_recipe = linear_baseline(settings, data.schema)
+        other_factory = linear_baseline(settings, data.schema)
         try:
-            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
+            return _learn_linear_online(replace(solver, factory=other_factory), data, execution, keeper)
         except ConfigError:  # no linear model satisfies the constraints
             return None
     other = linear_alternative(solver) if isinstance(solver, Certified) else None

@@ -98,8 +98,8 @@ RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
 
 
-def make_recipe(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """Return the recipe that the settings mean for data of a schema.
+def make_factory(settings: TrainSettings, schema: Schema) -> LearnerFactory:
+    """Return the factory that the settings mean for data of a schema.
 
     Raises
     ------
@@ -116,25 +116,25 @@ def make_recipe(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     return _budget(settings, schema)
 
 
-def check_recipe(recipe: LearnerFactory, schema: Schema, rows: int | None) -> None:
-    """Refuse what a recipe would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
+def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
+    """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
 
     rows : training rows, None if nobody knows
 
     Raises
     ------
-    ConfigError : what the recipe says
+    ConfigError : what the factory says
     """
-    if isinstance(recipe, LinearFactory) and isinstance(recipe.maps, NystromChoice) and rows is not None:
-        _check_landmarks(recipe.maps, min(rows, SAMPLE_ROWS))
-    if isinstance(recipe, BudgetFactory):
-        recipe = replace(recipe, race=False)
-    elif isinstance(recipe, NOGDFactory):
-        recipe = replace(recipe, step_size=recipe.step_size or 1.0)
+    if isinstance(factory, LinearFactory) and isinstance(factory.maps, NystromChoice) and rows is not None:
+        _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS))
+    if isinstance(factory, BudgetFactory):
+        factory = replace(factory, race=False)
+    elif isinstance(factory, NOGDFactory):
+        factory = replace(factory, step_size=factory.step_size or 1.0)
     else:
         return
     made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
-    recipe.settle(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
+    factory.build(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
 def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
@@ -396,13 +396,13 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
     """Make the online solver of the settings for a data set."""
     schema = data.schema
     mode = mode_of(settings)
-    recipe = make_recipe(settings, schema)
-    check_mode(recipe, mode)
+    factory = make_factory(settings, schema)
+    check_mode(factory, mode)
     rounds = settings.rounds
     if rounds == "auto":
         rounds = default_rounds(settings.solver, mode, data.rows("train"))
     return OnlineSolver(
-        recipe=recipe,
+        factory=factory,
         passes=settings.passes,
         order=settings.order,
         seed=settings.seed,

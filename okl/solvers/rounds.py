@@ -29,7 +29,7 @@ Verdict = Literal["begin", "keep", "drop"]
 class Vectors(Protocol):
     """The vectors of one shard: current, previous, and what a step under way needs."""
 
-    def settle(self, verdict: Verdict) -> None:
+    def finish_step(self, verdict: Verdict) -> None:
         """Make the step the current point, or drop it."""
         ...
 
@@ -53,7 +53,7 @@ class Command(Protocol):
 
 
 class AcceptedStep(Protocol):
-    """A settled step that can be repeated."""
+    """Accepted step that can be repeated."""
 
     def redo(self, vectors: Any) -> None: ...
 
@@ -63,8 +63,8 @@ class AcceptedStep(Protocol):
 class Recovery:
     """Recovery of the vectors of a lost shard.
 
-    checkpoint : steps that were settled when it was written; 0: there is none, start afresh
-    settled : steps since then; pending : commands of the step under way
+    checkpoint : accepted steps when it was written; 0: none, start again
+    settled : accepted steps since then; pending : commands of the step under way
     """
 
     checkpoint: int = 0
@@ -77,7 +77,7 @@ class Message:
     """A command, for vectors that have seen all messages of a smaller serial number.
 
     verdict : on the last step, applied first; part of `recovery.settled` for those who recover
-    checkpoint : steps settled so far if a checkpoint is due; kept : the older checkpoint, which must stay
+    checkpoint : accepted steps so far if a checkpoint is due; kept : the older checkpoint, which must stay
     recovery : for those who lost the vectors; None: they say so
     """
 
@@ -138,7 +138,7 @@ class WorkerState:
         if held is not None and held.serial == message.serial - 1:
             vectors = held.vectors
             if message.verdict is not None:
-                vectors.settle(message.verdict)
+                vectors.finish_step(message.verdict)
         elif message.recovery is not None:
             vectors = self._recovered(shard, message.recovery)
         else:
@@ -221,7 +221,7 @@ class CommandLog:
     """State of a run's vectors, and the commands that restore it; a value.
 
     serial : of the last message; verdict : on the last step, not told yet
-    steps : settled so far; recovery : for those who lost their vectors
+    steps : accepted so far; recovery : for those who lost their vectors
     """
 
     serial: int = 0
@@ -272,7 +272,7 @@ class Rounds:
         self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
         return [reply.part for reply in replies]
 
-    def settle(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
+    def finish_step(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
         """Note what becomes of the last step; shards hear it with the next command.
 
         last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then

@@ -21,7 +21,7 @@ from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.inbox import ShardStore, arrivals, content_sha256
-from okl.lifecycle.intake import settle
+from okl.lifecycle.intake import validate_file
 from okl.lifecycle.settings import ContractSettings
 
 SHARDS = 30
@@ -50,7 +50,7 @@ def alarms(content: pa.Table, target: str) -> tuple[Counter[str], int, list[str]
         for arrival in arrivals(str(landing))[0]:
             baseline = baseline_of(first, store.accepted())
             held = settings.model_copy(update={"holdout": 0.2})
-            record = settle(store, arrival, content_sha256(arrival.place), baseline, contract, held)
+            record = validate_file(store, arrival, content_sha256(arrival.place), baseline, contract, held)
             quarantined += record.status != "accepted"
             found.update(finding.kind for finding in record.findings)
             said += [finding.sentence for finding in record.findings]

@@ -50,8 +50,8 @@ Run = Callable[[Execution, Begun], bytes]
 
 def by_mix(data: Dataset) -> Run:
     """FOGD in 240 rounds; its bits."""
-    recipe = LinearFactory(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
-    solver = OnlineSolver(recipe, mode="mix", rounds=60, passes=4, seed=3)
+    factory = LinearFactory(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
+    solver = OnlineSolver(factory, mode="mix", rounds=60, passes=4, seed=3)
 
     def run(execution: Execution, begun: Begun) -> bytes:
         return repr(solver_cases.bits(solver, last_state(solver, data, execution, begun))).encode()

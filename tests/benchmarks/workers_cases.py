@@ -35,8 +35,8 @@ class Case:
         """That learns."""
         if self.verb == "mix":
             maps = FourierChoice(n_frequencies=self.frequencies, bandwidth=3.0)
-            recipe = LinearFactory(maps, make_loss("hinge"), step_size=0.1)
-            return OnlineSolver(recipe, mode="mix", rounds=ROUNDS, seed=3)
+            factory = LinearFactory(maps, make_loss("hinge"), step_size=0.1)
+            return OnlineSolver(factory, mode="mix", rounds=ROUNDS, seed=3)
         summed = sharded_cases.solver("c-svm", 1e-14, iterations=ITERATIONS)
         return replace(summed, maps=FourierChoice(n_frequencies=self.frequencies))
 

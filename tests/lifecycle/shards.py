@@ -15,7 +15,7 @@ from okl.foundation.locations import place_of
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import Baseline, baseline_of
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, content_sha256
-from okl.lifecycle.intake import settle
+from okl.lifecycle.intake import validate_file
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import ContractSettings
 
@@ -56,7 +56,7 @@ def arrival(path: Path) -> Arrival:
     return found
 
 
-def settled(
+def validated(
     store: ShardStore,
     path: Path,
     schema: Schema,
@@ -68,4 +68,4 @@ def settled(
     """The record of a file that is held to a contract."""
     known = baseline or baseline_of(schema, store.accepted())
     digest, asked = content_sha256(place_of(path)), SETTINGS.model_copy(update=ingesting or {})
-    return settle(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)
+    return validate_file(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)

@@ -18,7 +18,7 @@ from okl.lifecycle.publish import learnt_otherwise
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.models.registry import Registry
-from tests.lifecycle.shards import content, first_schema, land, settled
+from tests.lifecycle.shards import content, first_schema, land, validated
 from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
 
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
@@ -135,7 +135,7 @@ def test_a_single_shard_is_looked_at_without_limits_on_columns() -> None:
 def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
     store = ShardStore(place / "registry" / "m" / "data")
     schema = store.set_reference(first_schema(place))
-    few = settled(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
+    few = validated(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
     asked = settings(place, release=[few.key])
     check_arrivals(asked)
     refused_by_both(

@@ -72,7 +72,7 @@ def test_learning_a_then_b_is_learning_both_in_stored_order(
     solver = make_online_solver(settings, both)
     begun = solver.start(both, execution)
     at_once = finished(solver, begun, both, execution)
-    # the same learner, settled on the same sample
+    # the same learner, built on the same sample
     half = finished(solver, solver.continued(begun, first), first, execution)
     save_state(tmp_path / "state", half, {"model": "m"})
     stored, about = load_state(tmp_path / "state")

@@ -19,7 +19,7 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.settings import ContractSettings
 from tests.data.mixed import mixed
 from tests.data.sources import replaced
-from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, settled
+from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, validated
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_bad_shard_is_quarantined_for_the_right_reason(
     store = ShardStore(tmp_path / "data")
     rows = 3 * ROWS if kind == "label-shares" else ROWS
     limits = ContractSettings(label_distance=0.3)
-    record = settled(store, land(tmp_path / "landing", "day-1.parquet", spoil(content(1, rows))), schema, limits)
+    record = validated(store, land(tmp_path / "landing", "day-1.parquet", spoil(content(1, rows))), schema, limits)
     assert record.status == "quarantined"
     assert kind in [finding.kind for finding in record.findings]
     (finding,) = [finding for finding in record.findings if finding.kind == kind]
@@ -85,12 +85,12 @@ def test_a_file_that_cannot_be_read_is_a_finding_and_no_error(
 ) -> None:
     path = land(tmp_path / "landing", name, content(1), compression="gzip")
     path.write_bytes(spoil(path.read_bytes()))
-    record = settled(ShardStore(tmp_path / "data"), path, schema)
+    record = validated(ShardStore(tmp_path / "data"), path, schema)
     assert (record.status, [finding.kind for finding in record.findings]) == ("quarantined", [kind])
 
 
 def test_a_shard_without_rows_is_empty(tmp_path: Path, schema: Schema) -> None:
-    record = settled(
+    record = validated(
         ShardStore(tmp_path / "data"), land(tmp_path / "in", "day.parquet", content(1).slice(0, 0)), schema
     )
     assert [finding.kind for finding in record.findings] == ["empty"]
@@ -98,10 +98,10 @@ def test_a_shard_without_rows_is_empty(tmp_path: Path, schema: Schema) -> None:
 
 def test_the_same_rows_in_other_bytes_are_a_duplicate(tmp_path: Path, schema: Schema) -> None:
     store, table = ShardStore(tmp_path / "data"), content(1)
-    first = settled(store, land(tmp_path / "in", "day-1.parquet", table), schema)
-    again = settled(store, land(tmp_path / "in", "day-1-again.parquet", table, compression="gzip"), schema)
+    first = validated(store, land(tmp_path / "in", "day-1.parquet", table), schema)
+    again = validated(store, land(tmp_path / "in", "day-1-again.parquet", table, compression="gzip"), schema)
     pacsv.write_csv(table, tmp_path / "in" / "day-1.csv")
-    text = settled(store, tmp_path / "in" / "day-1.csv", schema)
+    text = validated(store, tmp_path / "in" / "day-1.csv", schema)
     assert first.status == "accepted"
     assert (again.status, again.of, text.status, text.of) == ("duplicate", first.sha256) * 2
     assert len({first.sha256, again.sha256, text.sha256}) == 3
@@ -112,37 +112,37 @@ def test_the_same_rows_in_other_bytes_are_a_duplicate(tmp_path: Path, schema: Sc
 def test_times_that_are_no_numbers_tell_no_time(value: float, tmp_path: Path, schema: Schema) -> None:
     store, table = ShardStore(tmp_path / "data"), content(1)
     none = replaced(table, "hour", np.full(ROWS, value))
-    known = settled(store, land(tmp_path / "in", "day-1.parquet", none), schema, time_column="hour")
+    known = validated(store, land(tmp_path / "in", "day-1.parquet", none), schema, time_column="hour")
     assert (known.first_time, known.last_time) == (None, None)
     some = replaced(table, "hour", np.where(np.arange(ROWS) < 9, value, table["hour"].to_numpy()))
-    known = settled(store, land(tmp_path / "in", "day-2.parquet", some), schema, time_column="hour")
+    known = validated(store, land(tmp_path / "in", "day-2.parquet", some), schema, time_column="hour")
     assert 24 < known.first_time < known.last_time < 48  # type: ignore[operator]
 
 
 def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
     baseline = replace(baseline_of(schema, []), watermark=72.0)
-    late = settled(store, path, schema, baseline=baseline, time_column="hour")
+    late = validated(store, path, schema, baseline=baseline, time_column="hour")
     assert [finding.kind for finding in late.findings] == ["late"]
     assert 24 < late.first_time < late.last_time < 48  # type: ignore[operator]
-    allowed = settled(store, path, schema, ContractSettings(late=True), baseline, time_column="hour")
+    allowed = validated(store, path, schema, ContractSettings(late=True), baseline, time_column="hour")
     assert allowed.status == "accepted"
     named = land(tmp_path / "in", "2026-11-20.parquet", content(2))
-    dated = settled(store, named, schema, baseline=replace(baseline, watermark="2026-11-21"))
+    dated = validated(store, named, schema, baseline=replace(baseline, watermark="2026-11-21"))
     assert ([finding.kind for finding in dated.findings], dated.last_time) == (["late"], "2026-11-20")
 
 
 def test_further_columns_are_let_be_unless_the_contract_says_otherwise(tmp_path: Path, schema: Schema) -> None:
     store, more = ShardStore(tmp_path / "data"), content(1).append_column("more", pa.array(np.arange(ROWS)))
     path = land(tmp_path / "in", "day-1.parquet", more)
-    strict = settled(store, path, schema, ContractSettings(extra_columns=False))
+    strict = validated(store, path, schema, ContractSettings(extra_columns=False))
     assert [finding.kind for finding in strict.findings] == ["extra-column"]
-    assert settled(store, path, schema).status == "accepted"
+    assert validated(store, path, schema).status == "accepted"
 
 
 def test_too_many_rows_are_a_finding(tmp_path: Path, schema: Schema) -> None:
     path = land(tmp_path / "in", "day-1.parquet", content(1))
-    record = settled(ShardStore(tmp_path / "data"), path, schema, ContractSettings(max_rows=100))
+    record = validated(ShardStore(tmp_path / "data"), path, schema, ContractSettings(max_rows=100))
     assert [finding.kind for finding in record.findings] == ["too-many-rows"]
 
 
@@ -150,7 +150,7 @@ def test_missing_values_are_allowed_where_the_reference_drops_or_fills_them(tmp_
     store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="drop")
     few = land(tmp_path / "in", "few.parquet", moved("x2", with_holes(0.03))(content(1)))
     many = land(tmp_path / "in", "many.parquet", moved("x2", with_holes(0.3))(content(2)))
-    accepted, quarantined = settled(store, few, lenient), settled(store, many, lenient)
+    accepted, quarantined = validated(store, few, lenient), validated(store, many, lenient)
     assert accepted.status == "accepted"
     assert accepted.train_rows + accepted.test_rows < accepted.rows == ROWS
     assert [finding.kind for finding in quarantined.findings] == ["missing-values"]
@@ -161,7 +161,7 @@ def test_honest_shards_are_accepted_whatever_they_are_compressed_with(tmp_path: 
     store = ShardStore(tmp_path / "data")
     for day in range(1, 13):
         path = land(tmp_path / "in", f"day-{day:02d}.parquet", content(day, text=True), compression="gzip")
-        record = settled(store, path, words)
+        record = validated(store, path, words)
         assert (record.status, record.findings) == ("accepted", ()), record.reason
     assert sum(sum(record.class_counts) for record in store.accepted()) == 12 * ROWS
 
@@ -197,7 +197,7 @@ def statistics(values: Any) -> ColumnStatistics:
 def test_a_compressed_text_is_refused_as_what_it_is(tmp_path: Path, schema: Schema) -> None:
     path = land(tmp_path / "in", "day.parquet", content(1)).with_suffix(".csv")
     path.write_bytes(gzip.compress(b"x0,x1,x2,x3,hour,y\n1,2,3,4,5,1\n"))
-    record = settled(ShardStore(tmp_path / "data"), path, schema)
+    record = validated(ShardStore(tmp_path / "data"), path, schema)
     assert record.status == "quarantined"
     assert record.findings[0].kind in ("unreadable", "missing-column")
 
@@ -244,8 +244,10 @@ def test_what_encoding_hides_is_found(
     store = ShardStore(tmp_path / "data")
     for day in (1, 2):
         path = land(tmp_path / "in", f"honest-{day}.parquet", table_of(day))
-        assert settled(store, path, table_schema, ingesting=TABLE).status == "accepted"
-    record = settled(store, land(tmp_path / "in", "day.parquet", table_of(3, **changed)), table_schema, ingesting=TABLE)
+        assert validated(store, path, table_schema, ingesting=TABLE).status == "accepted"
+    record = validated(
+        store, land(tmp_path / "in", "day.parquet", table_of(3, **changed)), table_schema, ingesting=TABLE
+    )
     assert [finding.kind for finding in record.findings] == [kind][: bool(kind)], record.reason
     assert re.search(said, record.reason), record.reason
 
@@ -253,7 +255,7 @@ def test_what_encoding_hides_is_found(
 def test_a_column_may_miss_values_as_often_as_so_far(tmp_path: Path, schema: Schema) -> None:
     store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
     paths = [land(tmp_path / "in", f"{day}.parquet", moved("x2", with_holes(0.3))(content(day))) for day in (1, 2)]
-    kept = settled(store, paths[0], lenient)
+    kept = validated(store, paths[0], lenient)
     assert [finding.kind for finding in kept.findings] == ["missing-values"]
-    settled(store, paths[0], lenient, released=True)
-    assert settled(store, paths[1], lenient).status == "accepted"
+    validated(store, paths[0], lenient, released=True)
+    assert validated(store, paths[1], lenient).status == "accepted"

@@ -18,11 +18,11 @@ from okl.foundation.errors import ConfigError, DataError, PlaceError
 from okl.foundation.types import FloatArray, Split
 from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.inbox import FileState, ShardStore, arrivals, content_sha256, find_quarantined
-from okl.lifecycle.intake import settle
+from okl.lifecycle.intake import validate_file
 from okl.lifecycle.profile import ColumnTally, merged_statistics
 from okl.lifecycle.record import Finding, record_from, record_text
 from okl.lifecycle.settings import ContractSettings
-from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, settled
+from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, validated
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def hours(data: Dataset, split: str) -> FloatArray:
 def test_every_row_is_learnt_or_reserved_the_same_way_each_time(tmp_path: Path, schema: Schema) -> None:
     path = land(tmp_path / "in", "day-1.parquet", content(1))
     one, other = (ShardStore(tmp_path / name) for name in ("one", "other"))
-    first, second = settled(one, path, schema), settled(other, path, schema)
+    first, second = validated(one, path, schema), validated(other, path, schema)
     assert first == second
     assert first.train_rows + first.test_rows == ROWS
     assert 0.12 < first.test_rows / ROWS < 0.28
@@ -52,7 +52,7 @@ def test_shards_reserve_other_rows(tmp_path: Path, schema: Schema) -> None:
     store, reserved = ShardStore(tmp_path / "data"), []
     for day in (1, 2):
         table = content(day).set_column(4, "hour", [np.arange(ROWS, dtype=np.float64)])
-        record = settled(store, land(tmp_path / "in", f"day-{day}.parquet", table), schema)
+        record = validated(store, land(tmp_path / "in", f"day-{day}.parquet", table), schema)
         reserved.append(set(hours(store.dataset(record), "test")))
     shared = len(reserved[0] & reserved[1]) / len(reserved[0])
     assert 0.1 < shared < 0.3  # as many as chance has it
@@ -64,25 +64,25 @@ def test_a_place_that_fails_says_nothing_of_the_shard(tmp_path: Path, schema: Sc
     in_the_way.parent.mkdir()
     in_the_way.write_text("somebody else's")
     with pytest.raises(PlaceError, match="is not a data set; okl does not replace it"):
-        settled(store, path, schema)
+        validated(store, path, schema)
     assert store.records() == {}, "it is held again, not quarantined"
     in_the_way.unlink()
-    assert settled(store, path, schema).status == "accepted"
+    assert validated(store, path, schema).status == "accepted"
 
 
 def test_what_a_killed_process_left_under_other_settings_is_taken_in_anew(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
-    before = settled(store, path, schema)
+    before = validated(store, path, schema)
     (tmp_path / "data" / "records" / f"{before.key}.json").unlink()
     known, half = baseline_of(schema, []), SETTINGS.model_copy(update={"holdout": 0.5})
-    after = settle(store, arrival(path), before.sha256, known, ContractSettings(), half)
+    after = validate_file(store, arrival(path), before.sha256, known, ContractSettings(), half)
     assert after.status == "accepted"
     assert store.dataset(after).rows("test") == after.test_rows > 2 * before.test_rows
 
 
 def test_a_union_is_the_rows_of_its_parts_in_order(tmp_path: Path, schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
-    records = [settled(store, land(tmp_path / "in", f"day-{d}.parquet", content(d)), schema) for d in (1, 2, 3)]
+    records = [validated(store, land(tmp_path / "in", f"day-{d}.parquet", content(d)), schema) for d in (1, 2, 3)]
     parts, whole = [store.dataset(record) for record in records], store.union(records)
     assert [shard.index for shard in whole.shards] == list(range(6))
     splits: tuple[Split, ...] = ("train", "test")
@@ -99,7 +99,7 @@ def test_a_union_of_other_references_is_refused(tmp_path: Path, schema: Schema) 
     store = ShardStore(tmp_path / "data")
     others: tuple[Schema, ...] = (schema, replace(schema, scale="minmax"))
     paths = [land(tmp_path / "in", f"day-{day}.parquet", content(day)) for day in (1, 2)]
-    records = [settled(store, path, other) for path, other in zip(paths, others, strict=True)]
+    records = [validated(store, path, other) for path, other in zip(paths, others, strict=True)]
     with pytest.raises(DataError, match="different references"):
         store.union(records)
     with pytest.raises(DataError, match="expected at least one shard, got none"):
@@ -108,7 +108,7 @@ def test_a_union_of_other_references_is_refused(tmp_path: Path, schema: Schema) 
 
 def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
-    record = settled(store, land(tmp_path / "in", "day-1.parquet", content(1)), schema)
+    record = validated(store, land(tmp_path / "in", "day-1.parquet", content(1)), schema)
     assert record_from(record_text(record), "here") == record
     bad = store.quarantine(record, Finding("contradiction", "It does.", {"p_value": 0.0}))
     assert store.accepted() == []
@@ -143,15 +143,15 @@ def test_the_reference_is_settled_once(tmp_path: Path, schema: Schema) -> None:
 def test_only_findings_that_rows_can_be_learnt_with_are_released(tmp_path: Path, schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
     few = land(tmp_path / "in", "few.parquet", content(1).slice(0, 20))
-    assert settled(store, few, schema).status == "quarantined"
-    released = settled(store, few, schema, released=True)
+    assert validated(store, few, schema).status == "quarantined"
+    released = validated(store, few, schema, released=True)
     assert (released.status, released.released, released.findings[0].kind) == ("accepted", True, "too-few-rows")
-    well = settled(store, land(tmp_path / "in", "well.parquet", content(3)), schema, released=True)
+    well = validated(store, land(tmp_path / "in", "well.parquet", content(3)), schema, released=True)
     assert (well.status, well.findings) == ("accepted", ())
     assert find_quarantined(store.records(), well.key) == well, "a release that was said is not refused the next night"
     cut = land(tmp_path / "in", "cut.parquet", content(2))
     cut.write_bytes(cut.read_bytes()[:1000])
-    assert settled(store, cut, schema, released=True).status == "quarantined"
+    assert validated(store, cut, schema, released=True).status == "quarantined"
 
 
 HOLDING = """
@@ -159,7 +159,7 @@ import os, sys
 from pathlib import Path
 from okl.lifecycle.settings import ContractSettings
 from okl.lifecycle.inbox import ShardStore
-from tests.lifecycle.shards import settled
+from tests.lifecycle.shards import validated
 store = ShardStore(sys.argv[1])
 for _ in sys.stdin:  # a process for each line: importing takes seconds
     if child := os.fork():
@@ -169,7 +169,7 @@ for _ in sys.stdin:  # a process for each line: importing takes seconds
     schema = store.reference()
     while True:
         for path in sorted(Path(sys.argv[2]).glob("day-*")):
-            settled(store, path, schema)
+            validated(store, path, schema)
 """
 
 
@@ -193,10 +193,10 @@ def test_a_store_whose_writer_is_killed_at_any_moment_loses_nothing(tmp_path: Pa
             counts.append(len(store.records()))
         holding.stdin.close()
     assert counts == sorted(counts)
-    records = [settled(store, path, schema) for path in paths]
+    records = [validated(store, path, schema) for path in paths]
     clean = ShardStore(tmp_path / "clean")
     clean.set_reference(schema)
-    again = [settled(clean, path, schema) for path in paths]
+    again = [validated(clean, path, schema) for path in paths]
     assert {record.status for record in (*records, *again)} == {"accepted"}
     assert [record.sha256 for record in store.accepted()] == [record.sha256 for record in records]
     for one, other in zip(records, again, strict=True):

@@ -206,7 +206,7 @@ class DualVectors:
         self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
         self.gradient, self.target, self.margins = (np.zeros(shard.rows) for _ in range(3))
 
-    def settle(self, verdict: Verdict) -> None:
+    def finish_step(self, verdict: Verdict) -> None:
         """Turn the buffers round, or forget the momentum."""
         if verdict != "drop":
             self.previous, self.current, self.new = self.current, self.new, self.previous
@@ -380,7 +380,7 @@ class StepSums:
         """Go it."""
         AimCommand(self.extrapolation, self.lipschitz, np.empty((1, 0)), False).redo(vectors)
         TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
-        vectors.settle("keep")
+        vectors.finish_step("keep")
 
 
 @stored("dual-begun")
@@ -396,7 +396,7 @@ class BeginSums:
         """Go there."""
         BeginCommand(self.aim, self.lipschitz, np.empty((1, 0))).redo(vectors)
         TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
-        vectors.settle("begin")
+        vectors.finish_step("begin")
 
 
 @stored("dual-dropped")
@@ -406,7 +406,7 @@ class RestSums:
 
     def redo(self, vectors: DualVectors) -> None:
         """Forget the momentum."""
-        vectors.settle("drop")
+        vectors.finish_step("drop")
 
 
 # How a run over shards begins for a dual problem, and what it remembers from check to check.
@@ -449,7 +449,7 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
         searches, totals, rounds.ask(begin), lambda tried: rounds.ask(SeekCommand(1.0 / widest, tried))
     )
     parts: list[StepPart] = rounds.ask(TakeCommand(1.0 / widest, multipliers, False))
-    rounds.settle("begin", BeginSums(aim, 1.0 / widest, multipliers))
+    rounds.finish_step("begin", BeginSums(aim, 1.0 / widest, multipliers))
     measured: list[tuple[float, float]] = rounds.ask(Measure())
     rounds.forget_pending()
     longest, largest = (max(found) for found in zip(*measured, strict=True))
@@ -620,13 +620,13 @@ class ShardedDual:
     def accept(self) -> None:
         """Make the step the current point."""
         assert self._extrapolation is not None, "a step was taken"
-        self._rounds.settle("keep", StepSums(self._extrapolation, *self._last))
+        self._rounds.finish_step("keep", StepSums(self._extrapolation, *self._last))
         self._previous, self._current = self._current, self._new
         self._kept = replace(self._kept, penalty=self._new_penalty)
 
     def restart(self) -> None:
         """Throw the step away, and the momentum with it."""
-        self._rounds.settle("drop", RestSums())
+        self._rounds.finish_step("drop", RestSums())
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:

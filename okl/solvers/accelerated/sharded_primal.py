@@ -52,7 +52,7 @@ class PrimalVectors:
         self.weights = spread(opening.prototype.weights, groups_of_class(targets, opening.positive, opening.n_groups))
         self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
 
-    def settle(self, verdict: Verdict) -> None:
+    def finish_step(self, verdict: Verdict) -> None:
         """Turn the buffers round, or forget the momentum."""
         if verdict != "drop":
             self.previous, self.current, self.new = self.current, self.new, self.previous
@@ -215,12 +215,12 @@ class ShardedPrimal:
 
     def accept(self) -> None:
         """Make the step the current point."""
-        self._rounds.settle("keep", PlacedMargins(self._new, self._current), last_only=True)
+        self._rounds.finish_step("keep", PlacedMargins(self._new, self._current), last_only=True)
         self._previous, self._current, self._penalty = self._current, self._new, self._new_penalty
 
     def restart(self) -> None:
         """Throw the step away, and the momentum with it."""
-        self._rounds.settle("drop", PlacedMargins(self._current, self._current), last_only=True)
+        self._rounds.finish_step("drop", PlacedMargins(self._current, self._current), last_only=True)
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:

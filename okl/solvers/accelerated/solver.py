@@ -156,7 +156,7 @@ class WarmSums:
         """Go there."""
         AimWarm(self.warm, self.lipschitz, np.empty((1, 0))).redo(vectors)
         TakeWarm(self.lipschitz, self.multipliers).redo(vectors)
-        vectors.settle("begin")
+        vectors.finish_step("begin")
 
 
 def begin_warm(
@@ -180,9 +180,9 @@ def begin_warm(
     image = added([part.image for part in parts])
     before = outer.value(_square(here.image)) + sum(part.before for part in parts)
     if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
-        rounds.settle("drop", RestSums())
+        rounds.finish_step("drop", RestSums())
         return here, carried
-    rounds.settle("begin", WarmSums(warm, lipschitz, found))
+    rounds.finish_step("begin", WarmSums(warm, lipschitz, found))
     return Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
 
 
@@ -195,7 +195,7 @@ def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterat
     if not values[1] < values[0]:
         rounds.forget_pending()
         return Iterate(np.zeros(n_columns), np.empty(0))
-    rounds.settle("begin", PlacedMargins(warm.weights, warm.weights), last_only=True)
+    rounds.finish_step("begin", PlacedMargins(warm.weights, warm.weights), last_only=True)
     return Iterate(warm.weights, np.empty(0))
 
 

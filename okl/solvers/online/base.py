@@ -342,7 +342,7 @@ class LearnerFactory(Protocol):
         """Return the modes in which it can train."""
         ...
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Return the learner for the data at hand.
 
         Raises

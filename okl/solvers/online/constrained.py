@@ -264,17 +264,17 @@ class ConstrainedFactory:
         """Return the modes: constraints are applied row by row, or by shards whose weights are averaged."""
         return ("stream", "mix")
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
-        """Draw the map, add the rows of the constraints up over all training rows, and settle the step size.
+    def build(self, context: BuildContext) -> BuiltLearner:
+        """Draw the map, add the rows of the constraints up over all training rows, and choose the step size.
 
         Raises
         ------
         ConfigError : a group without rows, limits that no weights keep to; DataError : a column that does not fit
         """
-        schema, sample = situation.schema, situation.sample
+        schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)
-        feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
-        rows, sums = self._estimated(situation, feature_map)
+        feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
+        rows, sums = self._estimated(context, feature_map)
         limits = limits_of(self.constraints, rows, self.radius, self.margin)
         decaying = self.decaying or (self.step_size is None and not self.race)
         step_size, why = (
@@ -309,10 +309,10 @@ class ConstrainedFactory:
         }
         return BuiltLearner(learner, chosen)
 
-    def _estimated(self, situation: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
-        if situation.data is None or situation.execution is None:
+    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+        if context.data is None or context.execution is None:
             raise ConfigError("Constraints on columns need a data set, but the rows have none.")
-        return estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
+        return estimate_rows(context.data, self.constraints, feature_map, context.execution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +322,7 @@ class MemoryFactory(ConstrainedFactory):
     inputs: FloatArray | None = None
     columns: Columns | None = None
 
-    def _estimated(self, situation: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
         assert self.inputs is not None
         assert self.columns is not None
         weighings = Weighings(self.constraints)

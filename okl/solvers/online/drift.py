@@ -409,10 +409,10 @@ class TrackingFactory:
     name: str = "track"
     modes: tuple[Mode, ...] = ("stream",)
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Draw the map for the sample."""
-        schema = situation.schema
+        schema = context.schema
         check_loss(self.loss, schema)
-        feature_map, chosen = self.maps.draw(schema, situation.sample.inputs, situation.seed, situation.precision)
+        feature_map, chosen = self.maps.draw(schema, context.sample.inputs, context.seed, context.precision)
         learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, class_weights=self.class_weights)
         return BuiltLearner(learner, chosen)

@@ -817,24 +817,22 @@ class ExpertFactory:
     name: str = "fogd"
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Draw the maps for the sample; for mix and sum, let experts choose one of them."""
-        schema, sample = situation.schema, situation.sample
+        schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)
-        candidates = draw_candidates(
-            sample.inputs, self.n_frequencies, situation.seed, situation.precision, self.kernel
-        )
+        candidates = draw_candidates(sample.inputs, self.n_frequencies, context.seed, context.precision, self.kernel)
         # of a stream nobody knows the length of, the race is as long as in the longest
-        schedule = race_schedule(situation.rows or MOST_RACED_ROWS) if situation.mode == "stream" else WHOLE_RACE
+        schedule = race_schedule(context.rows or MOST_RACED_ROWS) if context.mode == "stream" else WHOLE_RACE
         learner = ExpertLearner(candidates, self.loss, schema.n_outputs, schedule, class_weights=self.class_weights)
-        if situation.mode == "stream":
+        if context.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
             return BuiltLearner(
                 learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"}
             )
         learnt = learner.learn(learner.start(), sample)
         why = f"least loss of experts on {len(sample.targets):,} sampled rows"
-        recipe = LinearFactory(
+        factory = LinearFactory(
             ChosenMap(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
             self.loss,
             None,
@@ -843,7 +841,7 @@ class ExpertFactory:
             self.adaptive,
             self.name,
         )
-        return recipe.settle(situation)
+        return factory.build(context)
 
 
 @dataclass(frozen=True, eq=False)

@@ -388,7 +388,7 @@ class LinearLearner:
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        """Return nothing: all was settled before."""
+        """Return nothing: nothing is pending."""
         return {}
 
     def fork(self, weights: Weights) -> Weights:
@@ -701,18 +701,18 @@ class LinearFactory:
         """Return the modes in which it can train."""
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
-        """Draw the map, and settle the step size on the sample."""
-        schema, sample, mode = situation.schema, situation.sample, situation.mode
+    def build(self, context: BuildContext) -> BuiltLearner:
+        """Draw the map, and choose the step size on the sample."""
+        schema, sample, mode = context.schema, context.sample, context.mode
         check_loss(self.loss, schema)
-        feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
+        feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
         learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
         adaptive = mode == "sum" and self.adaptive
         if self.radius is not None:
-            return self._settle_in_ball(learner, self.radius, chosen)
+            return self._build_in_ball(learner, self.radius, chosen)
         if self.step_size is None:
             step_size, why = race_step_sizes(learner, sample, adaptive)
-            factor = self._step_factor(situation)
+            factor = self._step_factor(context)
             if factor != 1:
                 step_size, why = step_size * factor, f"{why}, times {factor} for the mode {mode}"
         else:
@@ -721,20 +721,20 @@ class LinearFactory:
         chosen = chosen | {"step_size": step_size, "step_size_reason": why}
         return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
 
-    def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
+    def _build_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
         decaying = self.decaying or self.step_size is None
         step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
         why += ", divided by the square root of the rows seen" if decaying else ""
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
         return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 
-    def _step_factor(self, situation: BuildContext) -> int:
+    def _step_factor(self, context: BuildContext) -> int:
         """Return the factor of a mode's steps relative to the sample's; squared residuals do not tolerate one.
 
         The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left
         to learn in its rows of a round; in sum the average of the weights is predicted with, which gains from longer
         steps than the progressive error of the race does (measured: tests/benchmarks/modes.py).
         """
-        if situation.mode == "stream" or self.loss.task == "regression":
+        if context.mode == "stream" or self.loss.task == "regression":
             return 1
-        return MOST_STEP_FACTOR if situation.mode == "sum" else min(situation.n_shards, MOST_STEP_FACTOR)
+        return MOST_STEP_FACTOR if context.mode == "sum" else min(context.n_shards, MOST_STEP_FACTOR)

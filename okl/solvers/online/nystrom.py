@@ -425,17 +425,17 @@ class NOGDFactory:
     def __post_init__(self) -> None:
         refuse_bandwidth_beside(self.kernel, self.bandwidth)
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
 
         Raises
         ------
         ConfigError : the loss, the budget or the rank does not fit the data
         """
-        schema, sample = situation.schema, situation.sample
+        schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)
-        if situation.rows is not None:
-            check_budget(self.budget, situation.rows)
+        if context.rows is not None:
+            check_budget(self.budget, context.rows)
         kernel: Kernel
         chosen: dict[str, Any]
         if isinstance(self.kernel, str):
@@ -452,18 +452,18 @@ class NOGDFactory:
             schema.n_outputs,
             self.class_weights,
             self.average,
-            situation.precision,
+            context.precision,
         )
         why = "as given"
         if self.step_size is None:
             step_size, why = _race(learner, sample)
             learner = replace(learner, step_size=step_size)
-        if situation.mode != "stream":
+        if context.mode != "stream":
             maps = _FirstSupports(learner, sample, chosen)
-            recipe = LinearFactory(
+            factory = LinearFactory(
                 maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
             )
-            return recipe.settle(situation)
+            return factory.build(context)
         sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as asked for"}
         return BuiltLearner(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
 

@@ -39,7 +39,7 @@ SAMPLE_ROWS = 4096
 class OnlineState:
     """Everything that evolves; never written into.
 
-    learner : a RowLearner, that `start` settled on; learned : its state, with its progress
+    learner : a RowLearner, built by `start`; learned : its state, with its progress
     optimiser : AdaGrad's sum of squared gradients (mode sum)
     pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
     windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
@@ -68,12 +68,12 @@ class OnlineSolver:
 
     Parameters
     ----------
-    recipe : which learner
+    factory : which learner
     passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
     segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
     """
 
-    recipe: LearnerFactory
+    factory: LearnerFactory
     passes: int = 1
     order: Order = "shuffle"
     seed: int = 0
@@ -88,18 +88,18 @@ class OnlineSolver:
         return self.mode == "stream" and self.order == "stored" and self.passes == 1
 
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
-        """Settle the learner on a sample, and lay out the passes.
+        """Build the learner from a sample, and plan the passes.
 
         Raises
         ------
         ConfigError : the learner does not fit the data or the mode
         """
-        schema, recipe = data.schema, self.recipe
-        check_mode(recipe, self.mode)
+        schema, factory = data.schema, self.factory
+        check_mode(factory, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         rows, n_shards = data.rows("train"), len(data.split("train"))
-        situation = BuildContext(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
-        learner, chosen, optimiser = recipe.settle(situation)
+        context = BuildContext(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
+        learner, chosen, optimiser = factory.build(context)
         state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
         if self.mode == "stream":
             first_pass = state.windows[: len(state.windows) // self.passes]
@@ -215,12 +215,12 @@ def with_model_kept(state: OnlineState) -> OnlineState:
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 
 
-def check_mode(recipe: LearnerFactory, mode: Mode) -> None:
-    """Raise ConfigError unless the recipe can learn in a mode."""
-    if mode not in recipe.modes:
+def check_mode(factory: LearnerFactory, mode: Mode) -> None:
+    """Raise ConfigError unless the factory can learn in a mode."""
+    if mode not in factory.modes:
         raise ConfigError(
-            f"mode = {mode!r}, but models that {recipe.name} trains on separate shards cannot be "
-            f"averaged. Set --mode {recipe.modes[0]}."
+            f"mode = {mode!r}, but models that {factory.name} trains on separate shards cannot be "
+            f"averaged. Set --mode {factory.modes[0]}."
         )
 
 

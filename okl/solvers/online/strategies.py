@@ -911,40 +911,40 @@ class BudgetFactory:
         """Return the strategy's."""
         return self.strategy.name
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and, if it is to be chosen, the step size on the sample.
 
         Raises
         ------
         ConfigError : the loss, the budget, the kernel or the task does not fit the data
         """
-        check_loss(self.loss, situation.schema)
-        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, situation.sample.inputs, self.degree, self.offset)
+        check_loss(self.loss, context.schema)
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset)
         strategy = self.strategy
         if isinstance(strategy, BudgetStrategy):
-            if situation.rows is not None:
-                check_budget(self.budget, situation.rows)
+            if context.rows is not None:
+                check_budget(self.budget, context.rows)
             chosen = chosen | {"budget": self.budget}
-        learner = _learner(strategy, kernel, self.loss, self.budget, situation)
+        learner = _learner(strategy, kernel, self.loss, self.budget, context)
         if "step_size" in vars(strategy):
             reason = "the solver's own" if strategy == type(strategy)() else "as given"
             if self.race:
-                learner, reason = _raced(learner, situation.sample)
+                learner, reason = _raced(learner, context.sample)
             chosen = chosen | {"step_size": _step_size(learner), "step_size_reason": reason}
         return BuiltLearner(learner, chosen)
 
 
-def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, situation: BuildContext) -> Learner:
-    schema = situation.schema
+def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, context: BuildContext) -> Learner:
+    schema = context.schema
     sizes: dict[str, Any] = {
         "task": loss.task,
         "n_inputs": schema.n_features,
         "n_outputs": schema.n_outputs,
         "epsilon": float(getattr(loss, "epsilon", 0.0)),
-        "precision": situation.precision,
+        "precision": context.precision,
     }
     if isinstance(strategy, BudgetStrategy):
-        return BudgetLearner(kernel, strategy, budget=budget, seed=situation.seed, **sizes)
+        return BudgetLearner(kernel, strategy, budget=budget, seed=context.seed, **sizes)
     return GrowingLearner(kernel, strategy, **sizes)
 
 

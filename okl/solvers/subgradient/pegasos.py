@@ -360,13 +360,13 @@ class PegasosFactory:
     def __post_init__(self) -> None:
         check_stream(self.loss, self._method(0).batch)
 
-    def settle(self, situation: BuildContext) -> BuiltLearner:
+    def build(self, context: BuildContext) -> BuiltLearner:
         """Draw the map."""
-        schema = situation.schema
+        schema = context.schema
         check_loss(self.loss, schema)
-        sample = situation.sample.inputs
-        feature_map, chosen = self.maps.draw(schema, sample, situation.seed, situation.precision)
-        learner = PegasosLearner(feature_map, self._method(situation.seed), self.loss, schema.n_outputs)
+        sample = context.sample.inputs
+        feature_map, chosen = self.maps.draw(schema, sample, context.seed, context.precision)
+        learner = PegasosLearner(feature_map, self._method(context.seed), self.loss, schema.n_outputs)
         return BuiltLearner(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
 
     def _method(self, seed: int) -> Pegasos:

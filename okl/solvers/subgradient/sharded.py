@@ -89,7 +89,7 @@ class SampleVectors:
             total += part
         return total
 
-    def settle(self, verdict: Verdict) -> None:
+    def finish_step(self, verdict: Verdict) -> None:
         """Nothing: commands have moved the scores already."""
 
     def saved(self) -> NDArray[np.float64]:
@@ -386,7 +386,7 @@ def place(
     rounds = Rounds(execution, shards_of(work), work, log)
     command = PlaceCommand(shares, weights)
     parts: list[SampleTotals] = rounds.ask(command)
-    rounds.settle("keep", command, last_only=True)
+    rounds.finish_step("keep", command, last_only=True)
     return added(parts), rounds.log
 
 
@@ -455,7 +455,7 @@ def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) 
     rounds = at.rounds(execution)
     parts: list[LineSlopes] = rounds.ask(CutCommand(step, further))
     if at.direction.any():
-        rounds.settle("keep", MovedSums(at.direction, step))
+        rounds.finish_step("keep", MovedSums(at.direction, step))
     else:
         rounds.forget_pending()
     gathered = parts[0].gathered.copy()

@@ -16,7 +16,7 @@ from okl.foundation.settings import SolverName
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
-from okl.solvers.factory import make_online_solver, make_recipe, make_solver
+from okl.solvers.factory import make_factory, make_online_solver, make_solver
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
@@ -75,9 +75,9 @@ def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
         "a map": {"map": "auto"},
         "no average": {"average": False},
     }
-    recipes = {name: make_recipe(settings_of("fogd", **values), SCHEMAS["binary"]) for name, values in given.items()}
-    assert isinstance(recipes.pop("nothing"), ExpertFactory)
-    assert {type(recipe) for recipe in recipes.values()} == {LinearFactory}
+    factories = {name: make_factory(settings_of("fogd", **values), SCHEMAS["binary"]) for name, values in given.items()}
+    assert isinstance(factories.pop("nothing"), ExpertFactory)
+    assert {type(factory) for factory in factories.values()} == {LinearFactory}
 
 
 @pytest.mark.parametrize("solver", STRATEGIES)
@@ -94,9 +94,9 @@ def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: st
 
 def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
     def race(task: Task, **values: Any) -> bool:
-        recipe = make_recipe(settings_of("rbp", **values), SCHEMAS[task])
-        assert isinstance(recipe, BudgetFactory)
-        return recipe.race
+        factory = make_factory(settings_of("rbp", **values), SCHEMAS[task])
+        assert isinstance(factory, BudgetFactory)
+        return factory.race
 
     assert (race("binary"), race("multiclass"), race("regression")) == (False, False, True)
     assert not race("regression", step_size=0.5)

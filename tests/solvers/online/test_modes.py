@@ -235,8 +235,8 @@ def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Datase
 @MODE
 def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["regression"]
-    recipe = LinearFactory(LinearChoice(), make_loss("thresholded-half-squared"))
-    solver = replace(online("thresholded-half-squared", mode, rounds=20), recipe=recipe)
+    factory = LinearFactory(LinearChoice(), make_loss("thresholded-half-squared"))
+    solver = replace(online("thresholded-half-squared", mode, rounds=20), factory=factory)
     state = last_state(solver, data, here)
     assert solver.predictor(state).describe()["map"]["kind"] == "standardised-linear"
     assert np.isfinite(state.learned.progress.error)
@@ -259,14 +259,14 @@ def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Datas
 def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, learnable: dict[Task, Dataset]) -> None:
     data, loss = learnable["binary"], make_loss("hinge")
     sample = all_rows(data)
-    situation = BuildContext(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
-    settled = ExpertFactory(loss, n_frequencies=16).settle(situation)
+    context = BuildContext(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
+    built = ExpertFactory(loss, n_frequencies=16).build(context)
     everyone = Round(None, 100, 100)
     experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(everyone,))
     learnt = experts.learn(experts.start(), sample)
     assert learnt.n_maps > 6  # nobody left
     feature_map, _, _ = experts.leader(learnt)
-    assert isinstance(settled.learner, LinearLearner)
-    mine = settled.learner.feature_map
+    assert isinstance(built.learner, LinearLearner)
+    mine = built.learner.feature_map
     assert type(mine) is type(feature_map)
     assert all(np.array_equal(mine.arrays()[name], array) for name, array in feature_map.arrays().items())

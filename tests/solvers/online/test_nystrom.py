@@ -310,8 +310,8 @@ def test_every_mode_beats_the_baseline(loss: str, mode: Mode, learnable: dict[Ta
 
 
 def test_a_kernel_of_the_users_own_learns_with_what_was_given(learnable: dict[Task, Dataset], here: Execution) -> None:
-    recipe = NOGDFactory(make_loss("hinge"), CustomKernel("cosine", cosine), budget=30, rank=6, step_size=0.5)
-    state = last_state(OnlineSolver(recipe), learnable["binary"], here)
+    factory = NOGDFactory(make_loss("hinge"), CustomKernel("cosine", cosine), budget=30, rank=6, step_size=0.5)
+    state = last_state(OnlineSolver(factory), learnable["binary"], here)
     assert state.learner.step_size == 0.5
     assert state.chosen["step_size_reason"] == "as given"
     assert state.learned.feature_map.n_columns == 6
@@ -321,27 +321,27 @@ def test_landmarks_of_a_sample_that_does_not_fill_the_budget_are_those_there_are
     learnable: dict[Task, Dataset], here: Execution
 ) -> None:
     data = learnable["binary"]
-    recipe = NOGDFactory(make_loss("hinge"), budget=data.rows("train"), rank=25, step_size=1.0)
-    state = OnlineSolver(recipe, mode="mix").start(data, here)
+    factory = NOGDFactory(make_loss("hinge"), budget=data.rows("train"), rank=25, step_size=1.0)
+    state = OnlineSolver(factory, mode="mix").start(data, here)
     assert 25 <= state.chosen["landmarks"] < data.rows("train")
     assert state.chosen["rank"] == 25
 
 
 def test_data_on_which_every_step_diverges_are_told(learnable: dict[Task, Dataset], here: Execution) -> None:
-    recipe = NOGDFactory(make_loss("thresholded-half-squared"), "polynomial", 0.01, budget=40)
+    factory = NOGDFactory(make_loss("thresholded-half-squared"), "polynomial", 0.01, budget=40)
     with pytest.raises(DivergedError, match="Every step size down to"):
-        OnlineSolver(recipe).start(learnable["regression"], here)
+        OnlineSolver(factory).start(learnable["regression"], here)
 
 
 def test_settings_that_do_not_fit_the_data_are_refused(learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["binary"]
-    for recipe, message in [
+    for factory, message in [
         (NOGDFactory(make_loss("hinge"), budget=100_000), "training rows to take support vectors from"),
         (NOGDFactory(make_loss("hinge"), budget=10, rank=20), "rank = 20, but 10 landmarks"),
         (NOGDFactory(make_loss("multiclass-hinge")), "makes this a binary task"),
     ]:
         with pytest.raises(ConfigError, match=message):
-            OnlineSolver(recipe).start(data, here)
+            OnlineSolver(factory).start(data, here)
     blind = NOGDFactory(make_loss("thresholded-half-squared", 1e9))
     with pytest.raises(ConfigError, match="finds no landmarks"):
         OnlineSolver(blind, mode="mix").start(learnable["regression"], here)

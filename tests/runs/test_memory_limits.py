@@ -1,4 +1,4 @@
-"""Memory is settled before anything is read: fewer rows stay decoded, and not a bit differs; or the run is refused."""
+"""Memory is planned before rows are read: fewer rows stay decoded, with the same bits, or the run is refused."""
 
 from __future__ import annotations
 
