@@ -46,7 +46,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     told = summary_text(second)
     assert "hours: published, version 2. " in told
     assert (
-        f"Warning: day-4.parquet is quarantined: {bad['reason']} Learn it anyway: --release {bad['sha256'][:16]}"
+        f"Warning: day-4.parquet is quarantined: {bad['reason']} To train on it anyway: --release {bad['sha256'][:16]}"
         in told
     )
     assert "shards: day-3.parquet (" in told
@@ -68,7 +68,7 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     outcome = terminal.okl("retrain", "hours")
     assert (outcome.code, "give the folder, URL or glob of the new files" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "no/name", tmp_path)
-    assert (outcome.code, "a name takes letters" in outcome.sentence) == (2, True)
+    assert (outcome.code, "a name has letters, digits, dots, dashes and underscores" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
     for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):
@@ -99,7 +99,7 @@ def test_what_must_fail_at_night_is_refused_at_once(
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     words = ["deploy", str(tmp_path / "inbox"), "--retrain", "hours", "--registry", str(tmp_path / "registry")]
     absent = terminal.okl(*words)
-    assert (absent.code, "inbox does not exist; expected the folder where files arrive" in absent.sentence) == (2, True)
+    assert (absent.code, "inbox does not exist. Expected a folder of arriving files" in absent.sentence) == (2, True)
     (tmp_path / "inbox").mkdir()
     assert "Start one with `okl up`" in terminal.okl(*words).sentence, "files may come later"
     for name in ("a.csv", "b.csv"):

@@ -35,7 +35,7 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
         "Is the new one better?",
         "What changed since m@1?",
         "Can I trust it?",
-        "Where are the new one&#x27;s mistakes?",
+        "Mistakes of the challenger",
     ):
         assert asked in page
     assert result["previous"]["same_rows"]
