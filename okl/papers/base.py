@@ -203,7 +203,7 @@ _read_lock = Lock()
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """Rows of NAME.parquet that take part, and their scaling.
 
     split : part of a file that has a column split; "all" takes every row
@@ -258,7 +258,7 @@ class DataFolder:
         with _readable(self.file(name)) as path:
             return "split" in pq.read_schema(path).names
 
-    def count(self, selection: Selection) -> int:
+    def count(self, selection: RowSelection) -> int:
         """Return the number of rows of a selection without reading the inputs."""
         key = (selection.name, selection.split)
         if key not in self._counts:
@@ -271,7 +271,7 @@ class DataFolder:
                     self._counts[key] = int((split == selection.split).sum())
         return self._counts[key]
 
-    def rows(self, selection: Selection, precision: Precision) -> Rows:
+    def rows(self, selection: RowSelection, precision: Precision) -> Rows:
         """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
 
         Raises
@@ -320,7 +320,7 @@ def _readable(path: Path) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, _modified: int, selection: Selection, precision: Precision) -> Rows:
+def _read(path: Path, _modified: int, selection: RowSelection, precision: Precision) -> Rows:
     with _readable(path):
         table = pq.read_table(path)
         names = [name for name in table.column_names if name not in NOT_INPUTS]
@@ -537,7 +537,7 @@ class Experiment:
         """Return facts on the data set of a case that can be run: rows, stand-in, constant predictor, linear model."""
         raise NotImplementedError
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         """Return the data of the pictures as JSON, by picture and line."""
         return {}
 
@@ -547,7 +547,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table or a study of a paper.
 
     repeats : orders or seeds, as many as in the paper

@@ -22,7 +22,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.foundation.validation import check_choice
-from okl.papers.base import Archive, DataFolder, ItemWork, Request, Stop, Table, WorkItem, code_digest
+from okl.papers.base import Archive, DataFolder, ItemWork, PaperTable, Request, Stop, WorkItem, code_digest
 from okl.papers.report import markdown_report, text_summary, write_results
 from okl.papers.settings import ReproduceSettings
 
@@ -43,10 +43,10 @@ CATALOGUE = (
 )
 
 
-def table_named(name: str) -> Table:
+def table_named(name: str) -> PaperTable:
     """Return the table of this name, or raise ConfigError that lists all names."""
     check_choice("table", name, CATALOGUE)
-    tables: tuple[Table, ...] = import_module(MODULES[name.partition("-")[0]]).TABLES
+    tables: tuple[PaperTable, ...] = import_module(MODULES[name.partition("-")[0]]).TABLES
     return next(table for table in tables if table.name == name)
 
 
@@ -152,7 +152,7 @@ def check(settings: ReproduceSettings) -> None:
         check_folder(Path(settings.out), settings.table)
 
 
-def request_of(settings: ReproduceSettings, table: Table) -> Request:
+def request_of(settings: ReproduceSettings, table: PaperTable) -> Request:
     """Return the request of the settings with names in the table's order, or raise ConfigError that lists the names."""
     printed = {file: name for name, file in table.files.items()}  # data sets may be given by their files, too
     datasets = [name if name in table.datasets else printed.get(name, name) for name in settings.datasets]

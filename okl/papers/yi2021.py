@@ -22,9 +22,9 @@ from okl.papers.base import (
     Lines,
     Outcome,
     Panel,
+    PaperTable,
     Quantity,
     Request,
-    Table,
     TableCell,
     WorkItem,
     as_points,
@@ -267,7 +267,7 @@ class SimulationExperiment(Experiment):
                 claims.append({**asdict(claim), "holds": claim.holds(means)})
         return {"rows": ROUNDS * request.repeats, "claims": claims}
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         """Return for each first point and algorithm the points [round, mean loss, its error, mean violation, error]."""
         return {
             start: {name: self._curve(request, start, name) for name in request.algorithms}
@@ -327,7 +327,7 @@ def _standard_error(values: Doubles) -> float | None:
     return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], remark: str) -> Table:
+def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], remark: str) -> PaperTable:
     general = (
         "Experiments are drawn from seeds; the paper prints curves and no numbers. A growth exponent is the slope of "
         f"the mean violation, and of the mean regret against the best fixed point, over horizons {HORIZONS} and "
@@ -343,7 +343,7 @@ def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], re
     rule = "the paper's statements on which mean is smaller hold for the means of all experiments"
     code = ("compiled", "solvers.oco", "papers.yi2021")
     experiment = SimulationExperiment(quadratic, claims, f"{title}, {{}}")
-    return Table(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)
+    return PaperTable(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)
 
 
 TABLES = (

@@ -17,7 +17,7 @@ from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_map
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.papers.base import DataFolder, Selection
+from okl.papers.base import DataFolder, RowSelection
 
 SMALL = ("wdbc", "australian")
 SETS = (*SMALL, "magic", "a9a", "ijcnn1", "covtype_binary")
@@ -40,7 +40,7 @@ class Mapped(NamedTuple):
 
 def standardised(folder: str, name: str, n_rows: int | None = None) -> tuple[FloatArray, Doubles]:
     """Inputs of mean 0 and spread 1, and targets, shuffled by seed 0; constant columns are 0."""
-    stored = DataFolder(folder).rows(Selection(name, "binary"), "float32")
+    stored = DataFolder(folder).rows(RowSelection(name, "binary"), "float32")
     order = np.random.default_rng(0).permutation(len(stored.targets))[:n_rows]
     inputs = stored.inputs[order].astype(np.float64)
     spread = inputs.std(axis=0)

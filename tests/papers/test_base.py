@@ -17,7 +17,7 @@ from okl.papers.base import (
     Archive,
     DataFolder,
     ItemWork,
-    Selection,
+    RowSelection,
     Stop,
     Stopped,
     TableCell,
@@ -106,19 +106,19 @@ def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> No
 
 def test_a_selection_takes_its_split_in_stored_order(tmp_path: Path) -> None:
     table = pq.read_table(write_set(tmp_path, "w7a", split=True))
-    folder, train = DataFolder(str(tmp_path)), Selection("w7a", "binary", "train")
+    folder, train = DataFolder(str(tmp_path)), RowSelection("w7a", "binary", "train")
     chosen = table["split"].to_numpy(zero_copy_only=False) == "train"
     rows = folder.rows(train, "float32")
     assert folder.count(train) == len(rows.targets) == chosen.sum() == 240
     assert (rows.targets == table["y"].to_numpy()[chosen]).all()
     assert (rows.inputs[:, 1] == table["f1"].to_numpy()[chosen]).all()
-    assert folder.count(Selection("w7a", "binary", "all")) == 320
+    assert folder.count(RowSelection("w7a", "binary", "all")) == 320
     assert folder.has_split("w7a")
 
 
 def test_minmax_brings_inputs_and_a_regression_target_to_the_unit_interval(tmp_path: Path) -> None:
     write_set(tmp_path, "abalone", "regression")
-    rows = DataFolder(str(tmp_path)).rows(Selection("abalone", "regression", "all", minmax=True), "float64")
+    rows = DataFolder(str(tmp_path)).rows(RowSelection("abalone", "regression", "all", minmax=True), "float64")
     for values in (rows.inputs, rows.targets):
         assert (values.min(axis=0) == 0.0).all()
         assert (values.max(axis=0) == 1.0).all()
@@ -156,14 +156,14 @@ def test_a_bad_file_raises_one_sentence(
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "german.parquet")
     with pytest.raises(DataError, match=sentence):
-        DataFolder(str(tmp_path)).rows(Selection("german", task, "train"), "float32")  # type: ignore[arg-type]
+        DataFolder(str(tmp_path)).rows(RowSelection("german", task, "train"), "float32")  # type: ignore[arg-type]
 
 
 def test_a_broken_file_raises_one_sentence(tmp_path: Path) -> None:
     path = write_set(tmp_path, "german")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"german\.parquet cannot be read"):
-        DataFolder(str(tmp_path)).count(Selection("german", "binary", "train"))
+        DataFolder(str(tmp_path)).count(RowSelection("german", "binary", "train"))
 
 
 def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
 
 # Outcomes are files: whole or not there, and never taken for those of anything else.
 
-TRAINING = Training(Selection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320)
+TRAINING = Training(RowSelection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320)
 ITEM = TRAINING.item("german")
 
 
@@ -206,7 +206,7 @@ def test_another_setting_size_order_precision_data_or_code_is_another_file(archi
         {"source": "authors"},
         {"precision": "float64"},
         {"algorithm": "NOGD"},
-        {"selection": Selection("german", "binary", minmax=True)},
+        {"selection": RowSelection("german", "binary", minmax=True)},
     ]
     others = [replace(TRAINING, **change).item("german") for change in changes]
     write_set(tmp_path / "more", "german", rows=400)

@@ -8,7 +8,7 @@ import pytest
 
 from okl.data.executor import Rows
 from okl.foundation.types import Task
-from okl.papers.base import DataFolder, Selection
+from okl.papers.base import DataFolder, RowSelection
 from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes, segments
 from okl.papers.lu2016.tables import EXTRA_ORDER, Training, mean_curve
 from tests.papers.sets import write_set
@@ -21,7 +21,7 @@ PAIRS = [(name, task) for name in ALGORITHMS for task in PAPER_TASKS.get(name, T
 def training(name: str, task: Task, **more: object) -> Training:
     setting = ALGORITHMS[name].settings(task, searched=False)[-1]
     values = {"order": 3, "n_rows": 320} | more
-    selection = Selection("made", task, "all", task == "regression")
+    selection = RowSelection("made", task, "all", task == "regression")
     return Training(selection, name, setting, Sizes.of(20), **values)  # type: ignore[arg-type]
 
 
@@ -60,7 +60,7 @@ def test_the_first_rows_of_the_order_take_part(tmp_path: Path) -> None:
 
 def test_a_step_that_diverges_is_an_outcome(tmp_path: Path) -> None:
     write_set(tmp_path, "made", "regression")
-    scaled = Selection("made", "regression", "all", minmax=True)
+    scaled = RowSelection("made", "regression", "all", minmax=True)
     diverging = Training(scaled, "FOGD", {"step_size": 1e4}, Sizes.of(20), EXTRA_ORDER, 320)
     outcome = diverging(DataFolder(str(tmp_path)), lambda: None)
     assert outcome["error"] is None

@@ -20,7 +20,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.executor import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
-from okl.papers.base import Check, DataFolder, Outcome, Selection, WorkItem, read_records
+from okl.papers.base import Check, DataFolder, Outcome, RowSelection, WorkItem, read_records
 from okl.solvers.accelerated.base import CompositeProblem, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
@@ -70,8 +70,8 @@ class ItoDataset:
         return {"file": self.file, "split": self.split, "interval": self.interval, "first": self.first}
 
     @property
-    def selection(self) -> Selection:
-        return Selection(self.file, "binary", self.split)
+    def selection(self) -> RowSelection:
+        return RowSelection(self.file, "binary", self.split)
 
     def n_rows(self, folder: DataFolder) -> int:
         """Return the number of rows that take part, without reading inputs."""

@@ -14,10 +14,10 @@ from okl.papers.base import (
     Lines,
     Outcome,
     Panel,
+    PaperTable,
     Quantity,
     Record,
     Request,
-    Table,
     TableCell,
     Tolerance,
     WorkItem,
@@ -95,7 +95,7 @@ class MeasuredExperiment(Experiment):
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         return {"rows": ito_datasets()[case.dataset].n_rows(request.data)} if case.file else {}
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         cells = [cell for cell in table.cells(request) if cell.metric == self.curve] if self.curve else []
         return study_curves(cells, lambda cell: (cell.dataset, cell.algorithm))
 
@@ -156,7 +156,7 @@ def _nu_svm(record: Record, nu: float) -> dict[str, Any]:
     return {"work": "MarginItem", "model": "nu_svm", "parameter": nu, "kernel": record["kernel"]}
 
 
-def _benchmark_tables() -> list[Table]:
+def _benchmark_tables() -> list[PaperTable]:
     nu = {record["data"]: float(record["nu"]) for record in read_records(PACKAGE, "table4.csv")}
     runs = MeasuredExperiment(more=("objective", "relative_gap"))
     table4 = [
@@ -218,8 +218,8 @@ def _benchmark_tables() -> list[Table]:
 def _table(
     name: str, title: str, cases: Sequence[Case], experiment: Experiment, remarks: tuple[str, ...], repeats: int = 1,
     rule: str = "",
-) -> Table:  # fmt: skip
-    return Table(f"ito2017-{name}", title, tuple(cases), experiment, CODE, repeats, rule, remarks)
+) -> PaperTable:  # fmt: skip
+    return PaperTable(f"ito2017-{name}", title, tuple(cases), experiment, CODE, repeats, rule, remarks)
 
 
 # Tables 2, 3, 7 and 9, and figures 11 and 12: projections, breakdowns and l1 models on generated data.
@@ -230,7 +230,7 @@ PARTS = {"grad_f": "gradient", "f": "function", "projection": "projection"}
 ARTIFICIAL = "artificial"
 
 
-def _projection_table() -> Table:
+def _projection_table() -> PaperTable:
     printed = {
         (int(r["n"]), float(r["range_high"]), PRINTED_SEARCHES[r["algorithm"]], r["metric"]): r
         for r in read_records(PACKAGE, "table2.csv")
@@ -252,7 +252,7 @@ def _projection_table() -> Table:
     return _table("table2", title, cases, MeasuredExperiment(), (remark,), repeats=20)
 
 
-def _breakdown_table(number: int, model: str, title: str) -> Table:
+def _breakdown_table(number: int, model: str, title: str) -> PaperTable:
     quantities = []
     for record in read_records(PACKAGE, f"table{number}.csv"):
         if record["function"] == "total":
@@ -274,7 +274,7 @@ SIZES = {
 }
 
 
-def _penalised_table(figure: int, model: str, title: str) -> Table:
+def _penalised_table(figure: int, model: str, title: str) -> PaperTable:
     cases = []
     for position, (size, values) in enumerate(SIZES.items()):
         for rows, columns, c in values:
@@ -339,7 +339,7 @@ class AccuracyExperiment(Experiment):
         outcome = request.outcomes_of(self.items(request, case))[0]
         return {"rows": ito_datasets()[case.dataset].n_rows(request.data), "constant": outcome["constant"]}
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         """Return for each data set, model and bias the mean accuracy over the grid."""
         curves: dict[str, Any] = {}
         for case in table.runnable(request):
@@ -363,7 +363,7 @@ def _best_position(means: Sequence[float | None]) -> int:
     return values.index(max(values))
 
 
-def _accuracy_table() -> Table:
+def _accuracy_table() -> PaperTable:
     tolerance = Tolerance(absolute=0.01)
     printed = {(r["data"], r["model"]): r for r in read_records(PACKAGE, "table11.csv")}
     cases = []

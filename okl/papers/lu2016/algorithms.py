@@ -14,7 +14,7 @@ from okl.features.linear import StandardisedLinear
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
-from okl.papers.base import Check, DataFolder, Selection, read_records
+from okl.papers.base import Check, DataFolder, RowSelection, read_records
 from okl.solvers.online.base import RowLearner
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, GrowingStrategy
 from okl.solvers.online.linear import LinearLearner
@@ -70,15 +70,15 @@ class LuDataset:
     paper_rows: int | None = None
     stand_in: str = ""
 
-    def selection(self, folder: DataFolder) -> Selection | None:
+    def selection(self, folder: DataFolder) -> RowSelection | None:
         """Return the rows taken from a folder, None if the data set is missing."""
         for name in (self.printed, self.stand_in):
             if name and folder.has(name):
                 split = "all" if name in ALL_ROWS else "test" if name in TEST_ROWS else "train"
-                return Selection(name, self.task, split, self.task == "regression" or name in MINMAX)  # type: ignore[arg-type]
+                return RowSelection(name, self.task, split, self.task == "regression" or name in MINMAX)  # type: ignore[arg-type]
         return None
 
-    def n_rows(self, folder: DataFolder, selection: Selection) -> int:
+    def n_rows(self, folder: DataFolder, selection: RowSelection) -> int:
         """Return the number of training rows: of a stand-in at most as many as the paper's data set has."""
         rows = folder.count(selection)
         return rows if selection.name == self.printed or self.paper_rows is None else min(rows, self.paper_rows)

@@ -29,10 +29,10 @@ from okl.papers.base import (
     OrderSource,
     Outcome,
     Panel,
+    PaperTable,
     Quantity,
     Request,
-    Selection,
-    Table,
+    RowSelection,
     TableCell,
     Tolerance,
     WorkItem,
@@ -78,7 +78,7 @@ class LuWork:
     order : number of the order and seed of all that the learner draws; n_rows : training rows
     """
 
-    selection: Selection
+    selection: RowSelection
     algorithm: str
     setting: Setting
     sizes: Sizes
@@ -294,7 +294,7 @@ class OnlineExperiment(LuExperiment):
         )
         return training.item(case.dataset, case.point)
 
-    def _selection(self, request: Request, case: Case) -> tuple[Selection, int]:
+    def _selection(self, request: Request, case: Case) -> tuple[RowSelection, int]:
         selection = _dataset(case).selection(request.data)
         assert selection is not None
         return selection, _dataset(case).n_rows(request.data, selection)
@@ -321,7 +321,7 @@ class OnlineExperiment(LuExperiment):
         facts |= {"constant": constant, "linear": linear}
         return facts | {"linear_setting": dict(self.chosen(request, _linear(case))[0])}
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         """Return for each data set and algorithm the mean curve: rows, error, seconds, constant predictor's error."""
         curves: dict[str, Any] = {}
         for case in table.runnable(request):
@@ -344,7 +344,7 @@ class StudyExperiment(OnlineExperiment):
     picture_title: str = "{}"
     by_dataset: bool = True
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         read = {case.dataset: self._selection(request, case)[0].name for case in table.runnable(request)}
 
         def names(cell: TableCell) -> tuple[str, str]:
@@ -489,8 +489,8 @@ class BatchExperiment(LuExperiment):
         return {"rows": rows, "orders": "seeded", "constant": constant, "linear": None}
 
 
-def _train(case: Case) -> Selection:
-    return Selection(case.dataset, "binary", "train")
+def _train(case: Case) -> RowSelection:
+    return RowSelection(case.dataset, "binary", "train")
 
 
 # The tables.
@@ -498,7 +498,7 @@ def _train(case: Case) -> Selection:
 
 def _online_table(
     number: int, title: str, metric: str, experiment: str, sizes: Mapping[str, Sizes], tolerance: Tolerance
-) -> Table:
+) -> PaperTable:
     """Return a table with a case for each printed cell; sizes : by data set, "" for all others."""
     datasets = datasets_of(experiment)
     printed = read_printed(PACKAGE, f"table{number}.csv")
@@ -511,10 +511,10 @@ def _online_table(
             cases.append(Case(name, algorithm, (quantity,), name, datasets[name].paper_rows, parameters))
     cases.sort(key=lambda case: list(datasets).index(case.dataset))
     online = OnlineExperiment(metric)
-    return Table(f"lu2016-table{number}", title, tuple(cases), online, CODE, 20, tolerance.rule, remarks=(REMARK,))
+    return PaperTable(f"lu2016-table{number}", title, tuple(cases), online, CODE, 20, tolerance.rule, remarks=(REMARK,))
 
 
-def _batch_table() -> Table:
+def _batch_table() -> PaperTable:
     tolerance = Tolerance(absolute=0.003)
     printed = read_printed(PACKAGE, "table3.csv")
     counts = {r["dataset"]: int(r["train_instances"] or 0) for r in read_records(PACKAGE, "datasets.csv")
@@ -530,7 +530,7 @@ def _batch_table() -> Table:
             quantity = replace(accuracy, paper_seconds=train, tolerance=tolerance, more=more)
             cases.append(Case(name, algorithm, (quantity,), name, counts[name], {"sizes": sizes[name]}))
     title = "Batch learning of two classes: accuracy on the test rows after one pass"
-    return Table("lu2016-table3", title, tuple(cases), BatchExperiment(), CODE, 5, tolerance.rule, (REMARK,))
+    return PaperTable("lu2016-table3", title, tuple(cases), BatchExperiment(), CODE, 5, tolerance.rule, (REMARK,))
 
 
 # Figures 3 and 4: the effect of the number of frequencies, the rank and the budget on errors and times.
@@ -545,7 +545,7 @@ BUDGETS = {"KDDCUP08": (100, 200, 300, 400, 500), "codrna": (100, 200, 300, 400,
 FIGURE4_ALGORITHMS = ("RBP", "Forgetron", "Projectron", "Projectron++", "BPA-S", "BOGD", "BOGD++", "FOGD", "NOGD")
 
 
-def _study(number: int, title: str, points: Sequence[tuple[str, str, Sizes, dict[str, float]]]) -> Table:
+def _study(number: int, title: str, points: Sequence[tuple[str, str, Sizes, dict[str, float]]]) -> PaperTable:
     """Return a study; points : data set, algorithm, sizes and position of each case."""
     datasets = datasets_of("binary_online", True) | datasets_of("multiclass_online", True)
     quantities = (Quantity("mistake_rate"),)
@@ -555,7 +555,7 @@ def _study(number: int, title: str, points: Sequence[tuple[str, str, Sizes, dict
         for data in [datasets[name]]
     )
     experiment = StudyExperiment("mistake_rate", by_dataset=number == 4)
-    return Table(f"lu2016-figure{number}", title, tuple(cases), experiment, CODE, 5, remarks=(REMARK,))
+    return PaperTable(f"lu2016-figure{number}", title, tuple(cases), experiment, CODE, 5, remarks=(REMARK,))
 
 
 CLASSES = Tolerance(deviations=2.0, absolute=0.005)

@@ -26,10 +26,10 @@ from okl.papers.base import (
     Lines,
     Outcome,
     Panel,
+    PaperTable,
     Quantity,
     Request,
-    Selection,
-    Table,
+    RowSelection,
     TableCell,
     Tolerance,
     WorkItem,
@@ -94,7 +94,7 @@ class ZhangDataset:
     def split(self, folder: DataFolder, seed: int) -> Split:
         """Return the training and test rows of a seed."""
         task = "binary" if self.positive == (1,) else "multiclass"
-        stored = folder.rows(Selection(self.file, task), "float64")  # type: ignore[arg-type]
+        stored = folder.rows(RowSelection(self.file, task), "float64")  # type: ignore[arg-type]
         inputs, labels = stored.inputs[: self.first], stored.targets[: self.first]
         order = np.random.default_rng(seed).permutation(len(labels))
         trained, tested = order[: self.n_rows], order[self.n_rows : self.n_rows + MAX_TEST_ROWS]
@@ -428,7 +428,7 @@ class RaceExperiment(Experiment):
         facts = {"file": case.file, "rows": outcomes[0]["train_rows"]}
         return facts | ({} if self.part else {"constant": fmean(outcome["constant"] for outcome in outcomes)})
 
-    def curves(self, request: Request, table: Table) -> dict[str, Any]:
+    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         """Return for each data set and method the points [iteration, rows drawn, seconds, objective]."""
         curves: dict[str, Any] = {}
         for case in table.runnable(request) if self.part else ():
@@ -459,7 +459,7 @@ def _dataset(case: Case) -> ZhangDataset:
     return dataset
 
 
-def _table(name: str, title: str, part: str = "") -> Table:
+def _table(name: str, title: str, part: str = "") -> PaperTable:
     printed = {
         (r["dataset"], r["algorithm"], r["metric"]): printed_number(r, "value")
         for r in read_records(PACKAGE, "table1.csv")
@@ -479,7 +479,7 @@ def _table(name: str, title: str, part: str = "") -> Table:
         cases = [case for shown in FIGURE_DATASETS for case in cases if case.dataset == shown]
     repeats, rule = (1, "") if part else (len(SEEDS), TOLERANCE.rule)
     experiment = RaceExperiment(part, f"{{}}, {part}")
-    return Table(f"zhang2024-{name}", title, tuple(cases), experiment, CODE, repeats, rule, REMARKS)
+    return PaperTable(f"zhang2024-{name}", title, tuple(cases), experiment, CODE, repeats, rule, REMARKS)
 
 
 TABLES = (
