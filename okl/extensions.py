@@ -70,7 +70,7 @@ def add_loss(name: str, *, task: Task, value: Scalar, derivative: Scalar) -> Non
     """
     if task not in ("binary", "regression"):
         raise ConfigError(
-            f"The loss {name!r} is for {task!r}, but it takes binary or regression: it has one score a row."
+            f"The loss {name!r} has task {task!r}; expected binary or regression, with one score for each row."
         )
     _check_name("loss", name)
     _check_slopes(name, task, value, derivative)
@@ -85,13 +85,13 @@ def add_model(model: Model) -> Model:
     ConfigError : the name is taken, or it is no Classifier, or lacks something
     """
     if not (isinstance(model, type) and issubclass(model, Classifier)):
-        raise ConfigError(f"{model!r:.80} is no class derived from okl.extensions.Classifier, as a model has to be.")
+        raise ConfigError(f"{model!r:.80} is not a model. Derive its class from okl.extensions.Classifier.")
     missing = [part for part in ("NAME", "PARAMETER", "EQUATION") if not hasattr(model, part)]
     missing += sorted(getattr(model, "__abstractmethods__", ()))
     if missing:
         raise ConfigError(f"The model {model.__name__} lacks {', '.join(missing)}; see okl.extensions.Classifier.")
     if model.PARAMETER not in get_args(ParameterName):
-        raise ConfigError(f"The model {model.NAME!r} takes {model.PARAMETER!r}, but it is C, nu or kappa.")
+        raise ConfigError(f"The model {model.NAME!r} has PARAMETER = {model.PARAMETER!r}; expected C, nu or kappa.")
     _check_name("solver", model.NAME)
     declare("solver", model.NAME, model, model.__module__)
     return model
@@ -119,7 +119,7 @@ def add_map(name: str, *, draw: Callable[..., Any], transform: Callable[..., Any
 
 def _check_name(kind: Kind, name: str) -> None:
     if name in _TAKEN[kind]:
-        raise ConfigError(f"{kind} = {name!r} is one of okl's own. Choose another name.")
+        raise ConfigError(f"{kind} = {name!r} is a name of okl itself. Choose another name.")
 
 
 def _check_slopes(name: str, task: Task, value: Scalar, derivative: Scalar) -> None:
@@ -131,6 +131,9 @@ def _check_slopes(name: str, task: Task, value: Scalar, derivative: Scalar) -> N
     for f, y in zip(scores.tolist(), targets.tolist(), strict=True):
         told, measured = derivative(f, y), (value(f + _STEP, y) - value(f - _STEP, y)) / (2.0 * _STEP)
         if not math.isfinite(told) or not abs(told - measured) <= 1e-4 * (1.0 + abs(told)):
-            wrong.append(f"at score {f:.3f} and target {y:.3f} it is {told:.6g}, but the value grows by {measured:.6g}")
+            wrong.append(
+                f"at score {f:.3f} and target {y:.3f} the derivative is {told:.6g}, but finite differences give "
+                f"{measured:.6g}"
+            )
     if len(wrong) > _MOST_WRONG:
-        raise ConfigError(f"The derivative of the loss {name!r} is not that of its value: {wrong[0]}.")
+        raise ConfigError(f"The derivative of the loss {name!r} does not match its value: {wrong[0]}.")

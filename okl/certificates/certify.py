@@ -102,8 +102,8 @@ def regret_proof(
     if not isinstance(learner, LinearLearner) or learner.radius is None:
         return Certification(
             "regret",
-            reason="Nothing keeps the weights within a class to compare them with, so that a regret would mean "
-            "nothing: give a radius, and they stay in its ball.",
+            reason="Regret requires a comparison class, but the weights are unbounded. "
+            "Set a radius, so that they stay in a ball.",
         )
     told = HindsightProgress.of(observer or NullObserver(), standings)
     if (held := hold_rows(learner, state, data, execution, told)) is None:
@@ -125,7 +125,7 @@ def regret_proof(
 
 def _unheld(rows: int) -> str:
     return (
-        f"The best models in hindsight take the inputs of all {rows:,} rows in memory, which are more than "
+        f"The best models in hindsight require the inputs of all {rows:,} rows in memory, more than "
         f"{MOST_BYTES / 2**30:g} GiB."
     )
 
@@ -155,7 +155,7 @@ def tracking_proof(
     if factory.radius is None:
         return Certification(
             "tracking regret",
-            reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
+            reason="Regret requires a comparison class. Set a radius, that of a ball for the weights.",
         )
     rows = standings[-1].done_rows
     # rows are read once, and those of every run of windows are solved
@@ -164,7 +164,9 @@ def tracking_proof(
     if (held := hold_rows(alone, state, data, execution, told)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
     if not (borders := chosen_borders(standings, held.labels)):
-        return Certification("tracking regret", reason="All rows are of one class: there is nothing to compare.")
+        return Certification(
+            "tracking regret", reason="All rows belong to one class, so there is no model to compare with."
+        )
     runs = solve_runs(held, borders, factory.radius, told)
     progress = state.learned.progress
     return Certification(

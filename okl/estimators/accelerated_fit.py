@@ -693,10 +693,10 @@ def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
     # weights of 0 have their note
     worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
     if worst is not None and _gap(worst) > tolerance:
-        advice = "scale the inputs" if worst.outcome.kind == "done" else "raise max_iter or scale the inputs"
+        advice = "Scale the inputs" if worst.outcome.kind == "done" else "Raise max_iter, scale the inputs"
         warnings.warn(
             f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
-            f"tol = {tolerance:g}. Either {advice}, or raise tol.",
+            f"tol = {tolerance:g}. {advice}, or raise tol.",
             ConvergenceWarning,
             stacklevel=_TO_THE_USER,
         )

@@ -67,7 +67,7 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DataError(
-            f"{type(estimator).__name__} requires at least two classes, but y holds one: {classes.tolist()[0]!r}."
+            f"{type(estimator).__name__} requires at least two classes, but y holds one class: {classes.tolist()[0]!r}."
         )
     return classes, codes.astype(np.float64)
 
@@ -288,7 +288,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise DataError(
-                f"{type(self).__name__} requires at least two classes, but classes holds one: "
+                f"{type(self).__name__} requires at least two classes, but y holds one class: "
                 f"{self.classes_.tolist()[0]!r}."
             )
 

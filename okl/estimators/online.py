@@ -384,7 +384,7 @@ def _budget_factory(
     numbers = [name for name in ("step_size", "regularisation", "aggressiveness") if hasattr(estimator, name)]
     given = {name: number_or_auto(name, getattr(estimator, name)) for name in numbers}
     if strange := [name for name, value in given.items() if value is not None and name not in has]:
-        raise ConfigError(f"{strange[0]} was given, but the strategy {estimator.strategy} has none. Leave it out.")
+        raise ConfigError(f"{strange[0]} is set, but the strategy {estimator.strategy} does not use it. Remove it.")
     strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
     budget = whole_number("budget", estimator.budget)
     return BudgetFactory(

@@ -114,7 +114,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
             whole_number("n_landmarks", self.n_landmarks)
         check_choice("landmarks", self.landmarks, get_args(Landmarks))
         if self.kernel == "linear" and width is not None:
-            raise ConfigError(f"bandwidth = {width:g} was given, but the kernel 'linear' has none. Leave it out.")
+            raise ConfigError(f"bandwidth = {width:g} is set, but the kernel 'linear' has no bandwidth. Remove it.")
 
     def _basis(self, sample: FloatArray, inputs: FloatArray, seed: int) -> tuple[Basis, dict[str, Any]]:
         if self.kernel == "linear":

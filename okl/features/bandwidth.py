@@ -32,7 +32,9 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
     Source: the median heuristic, as in Gretton et al., JMLR 13, 2012, section 8.
     """
     if sample.ndim != 2 or len(sample) == 0:
-        raise DataError(f"A bandwidth is chosen from sampled rows, but a sample of shape {sample.shape} came.")
+        raise DataError(
+            f"The sample for a bandwidth has shape {sample.shape}; expected (rows, inputs) with at least one row."
+        )
     rows = np.ascontiguousarray(sample, dtype=np.float64)
     shifts = np.arange(1, len(rows))
     wanted = max(1, _PAIRS // len(rows))
@@ -68,7 +70,7 @@ def suit_kernel(
     """
     if not {"bandwidth", "scale"} & set(kernel_parameters(name)):
         if bandwidth is not None:
-            raise ConfigError(f"bandwidth = {bandwidth:g} was given, but the kernel {name!r} has none. Leave it out.")
+            raise ConfigError(f"bandwidth = {bandwidth:g} is set, but the kernel {name!r} has no bandwidth. Remove it.")
         return kernel_of_bandwidth(name, 1.0), {}
     why = "as given"
     if bandwidth is None:

@@ -44,7 +44,7 @@ def precision_of(array: NDArray[Any]) -> Precision:
         return "float32"
     if array.dtype.name == "float64":
         return "float64"
-    raise ConfigError(f"A feature map holds {array.dtype} values, but it takes float32 or float64. Convert them first.")
+    raise ConfigError(f"A feature map holds {array.dtype} values; expected float32 or float64. Convert them first.")
 
 
 def check_weights(feature_map: FeatureMap, weights: NDArray[Any]) -> None:
@@ -52,7 +52,7 @@ def check_weights(feature_map: FeatureMap, weights: NDArray[Any]) -> None:
     if weights.ndim != 2 or weights.shape[1] != feature_map.n_columns:
         raise ConfigError(
             f"Weights of shape {weights.shape} do not fit a feature map of {feature_map.n_columns} columns. "
-            "Use the weights that were learnt with this map."
+            "Use the weights that were trained with this map."
         )
 
 
@@ -60,8 +60,8 @@ def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
     """Raise DataError unless inputs are (rows, n_inputs)."""
     if inputs.ndim != 2 or inputs.shape[1] != feature_map.n_inputs:
         raise DataError(
-            f"The feature map takes inputs of shape (rows, {feature_map.n_inputs}), but {inputs.shape} came. "
-            "Give it the columns it was drawn for."
+            f"The feature map takes inputs of shape (rows, {feature_map.n_inputs}), but got {inputs.shape}. "
+            "Pass the columns that it was drawn for."
         )
 
 

@@ -63,14 +63,14 @@ class ExtensionFeatures:
         made = _called(self.name, self.origin, own.transform, self.stored, inputs)
         if not isinstance(made, np.ndarray) or made.dtype.kind not in "bif":
             told = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
-            raise ConfigError(f"The map {self.name!r} of {self.origin} makes {told}, but it takes an array of floats.")
+            raise ConfigError(f"The map {self.name!r} of {self.origin} returns {told}; expected an array of floats.")
         features: FloatArray = np.ascontiguousarray(made, dtype=self.precision)
         if np.may_share_memory(features, inputs):
             features = features.copy()  # as every map's, whoever asked for them may write into them
         if features.shape != (len(inputs), self.n_columns):
             raise ConfigError(
-                f"The map {self.name!r} of {self.origin} makes features of shape {features.shape}, but {len(inputs)} "
-                f"rows of {self.n_columns} columns were asked for."
+                f"The map {self.name!r} of {self.origin} returns features of shape {features.shape}; expected "
+                f"({len(inputs)}, {self.n_columns})."
             )
         return features
 
@@ -95,18 +95,20 @@ def draw_extension_map(
     """
     declared = plugins.find("map", name)
     if declared is None:
-        raise ConfigError(f"map = {name!r} is none of okl's own, and no extension has declared it.")
+        raise ConfigError(f"map = {name!r} is unknown: okl does not have it, and no loaded extension declares it.")
     check_at_least("n_columns", n_columns, 1)
     own: DeclaredMap = declared.thing
     random = np.random.default_rng((seed, 0xE87))
     drawn = _called(name, declared.origin, own.draw, kernel, n_inputs, n_columns, random)
     if not isinstance(drawn, dict) or not all(isinstance(key, str) for key in drawn):
-        kind = f"{type(drawn).__name__}" if not isinstance(drawn, dict) else "dict with keys that are no names"
-        raise ConfigError(f"The map {name!r} of {declared.origin} draws a {kind}, but it takes NumPy arrays by name.")
+        kind = f"{type(drawn).__name__}" if not isinstance(drawn, dict) else "dict with keys that are not strings"
+        raise ConfigError(
+            f"The map {name!r} of {declared.origin} draws a {kind}; expected a dict of NumPy arrays by name."
+        )
     if bad := [
         key for key, array in drawn.items() if not isinstance(array, np.ndarray) or array.dtype.kind not in "bif"
     ]:
-        raise ConfigError(f"The map {name!r} of {declared.origin} draws {bad}, but it takes NumPy arrays of numbers.")
+        raise ConfigError(f"The map {name!r} of {declared.origin} draws {bad}; expected NumPy arrays of numbers.")
     stored = {key: np.ascontiguousarray(_in(array, precision)) for key, array in drawn.items()}
     made = ExtensionFeatures(name, declared.origin, own.version, n_inputs, n_columns, precision, stored)
     made.transform(np.zeros((1, n_inputs), dtype=precision))  # before a row is read
@@ -124,13 +126,13 @@ def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, 
     declared = plugins.find("map", name)
     if declared is None:
         raise ModelError(
-            f"The model's map {name!r} is an extension's, of {description.get('origin')}, which is not here. Name its "
-            f"file, as okl --extension FILE or in {plugins.VARIABLE}, or install its package."
+            f"The model's map {name!r} belongs to the extension {description.get('origin')}, which is not loaded. Give "
+            f"its file, as okl --extension FILE or in {plugins.VARIABLE}, or install its package."
         )
     if declared.thing.version != version:
         raise ModelError(
-            f"The model's map {name!r} was drawn by version {version} of it, but {declared.origin} brings version "
-            f"{declared.thing.version}. Use the extension that it was learnt with, or train again."
+            f"The model's map {name!r} was drawn by version {version}, but {declared.origin} declares version "
+            f"{declared.thing.version}. Use the version that the model was trained with, or train again."
         )
     sizes = int(description["n_inputs"]), int(description["n_columns"])
     precision: Precision = "float64" if description["precision"] == "float64" else "float32"

@@ -46,8 +46,7 @@ class FourierFeatures:
         precision_of(self.frequencies)
         if self.frequencies.ndim != 2 or 0 in self.frequencies.shape:
             raise ConfigError(
-                f"Frequencies have the shape {self.frequencies.shape}, but the map takes (n_inputs, n_frequencies), "
-                "both at least 1."
+                f"Frequencies have shape {self.frequencies.shape}; expected (n_inputs, n_frequencies), both at least 1."
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -179,8 +178,8 @@ def radial_kernel(kernel: Kernel, what: str) -> RadialKernel:
     kernel = shift_invariant(kernel, f"the {what} map")
     if not isinstance(kernel, RadialKernel):
         raise ConfigError(
-            f"The kernel {kernel.name!r} is not one of the Euclidean distance, so its frequencies have no law of "
-            f"lengths that the {what} map could use. Use the map independent or quasi, or the kernel gaussian."
+            f"The kernel {kernel.name!r} is not a function of the Euclidean distance, so the {what} map "
+            f"cannot draw its frequencies. Use the map independent or quasi, or the kernel gaussian."
         )
     return kernel
 
@@ -237,7 +236,7 @@ def _sobol_points(n_points: int, n_coordinates: int, seed: int) -> FloatArray:
 
     if n_coordinates > MOST_COORDINATES:
         raise ConfigError(
-            f"The quasi map needs {n_coordinates:,} coordinates, but Sobol's sequence has {MOST_COORDINATES:,}. Use "
+            f"The quasi map requires {n_coordinates:,} coordinates, but Sobol's sequence has {MOST_COORDINATES:,}. Use "
             "the map structured or independent."
         )
     sobol = qmc.Sobol(n_coordinates, scramble=True, bits=_BITS, rng=np.random.default_rng(seed))

@@ -118,8 +118,8 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
     looked_at = min(len(rows), MOST_ROWS.get(method, len(rows)))
     if n_landmarks > looked_at:
         raise ConfigError(
-            f"{n_landmarks:,} landmarks were asked for, but {method} chooses them from {looked_at:,} rows. "
-            f"Ask for at most {looked_at:,}."
+            f"{n_landmarks:,} landmarks are requested, but {method} chooses them from {looked_at:,} rows. "
+            f"Request at most {looked_at:,}."
         )
     if method == "uniform":
         return rows[rng.choice(len(rows), size=n_landmarks, replace=False)]

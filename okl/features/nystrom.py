@@ -136,7 +136,7 @@ def fit_nystrom_map(
     """
     landmarks = np.ascontiguousarray(landmarks, dtype=precision)
     if landmarks.ndim != 2 or 0 in landmarks.shape:
-        raise DataError(f"A Nystrom map is made of landmarks (n_landmarks, n_inputs), but {landmarks.shape} came.")
+        raise DataError(f"Landmarks of a Nystrom map have shape (n_landmarks, n_inputs), but got {landmarks.shape}.")
     rank = check_at_least("rank", rank, 1)
     if rank > len(landmarks):
         raise ConfigError(
@@ -163,11 +163,11 @@ def _top_eigenpairs(
     negative = -eigenvalues[-1]
     kept = int(np.count_nonzero(eigenvalues > max(noise, negative)))
     if kept == 0 or (negative > noise and kept < rank):
-        advice = f"Set the rank to {kept} or less" if kept else "Look at the landmarks"
+        advice = f"Set the rank to at most {kept}" if kept else "Check the landmarks"
         raise DataError(
             f"The {kernel.name!r} kernel matrix of {len(landmarks)} landmarks is not positive definite: eigenvalues "
-            f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}. It can keep the rank {kept}, but {rank} was "
-            f"asked for. {advice}, or use a positive definite kernel."
+            f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}, which allows rank {kept}, not {rank}. "
+            f"{advice}, or use a positive definite kernel."
         )
     kept = min(kept, rank)
     return eigenvalues[:kept], vectors[:, :kept]
@@ -176,12 +176,12 @@ def _top_eigenpairs(
 def _check_symmetric(kernel: Kernel, matrix: FloatArray, rounding: float) -> None:
     if not np.isfinite(matrix).all():
         raise DataError(
-            f"The kernel {kernel.name!r} has values of the landmarks that are not finite. Scale the inputs, or take a "
-            "kernel of smaller values."
+            f"The kernel {kernel.name!r} has values between landmarks that are not finite. Scale the inputs, or use a "
+            "kernel with smaller values."
         )
     difference = np.abs(matrix - matrix.T).max()
     if difference > rounding * np.abs(matrix).max():
         raise DataError(
             f"The kernel {kernel.name!r} is not symmetric: k(x, x') and k(x', x) of two landmarks differ by "
-            f"{difference:.3g}. A positive definite kernel is."
+            f"{difference:.3g}. Use a symmetric kernel."
         )

@@ -53,7 +53,7 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
         raise ModelError(
             f"The stored {kind} map cannot be rebuilt ({error!r}). The model is damaged; train it again."
         ) from None
-    raise ModelError(f"A feature map of kind {kind!r} is not one this okl knows. Use the okl that wrote the model.")
+    raise ModelError(f"Unknown kind of feature map: {kind!r}. Use the okl version that wrote the model.")
 
 
 # Scores of rows in a feature map, block by block, on any number of threads with the same bits.
@@ -152,7 +152,7 @@ class KernelExpansion:
                 f"{coefficients.dtype}: one for each output, of one precision."
             )
         if self.kernel.rule is None:
-            raise ConfigError(f"The kernel {self.kernel.name!r} has no rule for compiled code; use another one.")
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled implementation. Use another kernel.")
 
     @property
     def n_inputs(self) -> int:
@@ -186,8 +186,8 @@ class KernelExpansion:
         inputs = as_compiled(inputs, self.supports.dtype)
         if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
             raise DataError(
-                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but {inputs.shape} came. "
-                "Give it the columns it was learnt from."
+                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but got {inputs.shape}. "
+                "Pass the columns that it was trained on."
             )
         scores = np.empty((len(inputs), self.n_outputs), dtype=self.supports.dtype)
         n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
@@ -330,9 +330,12 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
     if description.get("kind") == "expansion":
         return expansion_from_stored(description, arrays, where)
     if description.get("kind") != "linear" or "weights" not in arrays:
-        raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
+        raise ModelError(
+            f"{where}: unknown kind of predictor: {description.get('kind')!r}. Use the okl version that wrote the "
+            "model."
+        )
     if not isinstance(description.get("map"), dict):
-        raise ModelError(f"{where}: it does not say what map its weights are for. The model is damaged; train again.")
+        raise ModelError(f"{where}: the feature map of the weights is missing. The model is damaged; train again.")
     map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
     feature_map = map_from_stored(description["map"], map_arrays)
     predictor = LinearPredictor(feature_map, arrays["weights"], arrays.get("offsets"))

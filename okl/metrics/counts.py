@@ -108,9 +108,7 @@ def measure(
     DataError : a target is not one of the classes
     """
     if not np.isfinite(scores).all():
-        raise DivergedError(
-            "The model gives scores that are NaN or infinite: it has diverged. Use a smaller step size."
-        )
+        raise DivergedError("Scores are NaN or infinite: the model has diverged. Use a smaller step size.")
     if task == "regression":
         return Tally(task, residuals=measure_residuals(scores, targets, target_range))
     if task == "multiclass":
@@ -146,7 +144,7 @@ def merge(tallies: Iterable[Tally]) -> Tally:
             waiting = [_sum(waiting)]
             cells = _cells(waiting[0])
     if not waiting:
-        raise ValueError("merge takes at least one tally, got none.")
+        raise ValueError("merge requires at least one tally, but got none.")
     return _sum(waiting)
 
 
@@ -164,7 +162,7 @@ def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
             if len(waiting[name]) > MOST_PARTS:
                 waiting[name] = [merge(waiting[name])]
     if not waiting:
-        raise ValueError("merge_named takes at least one part, got none.")
+        raise ValueError("merge_named requires at least one part, but got none.")
     return {name: merge(tallies) for name, tallies in waiting.items()}
 
 

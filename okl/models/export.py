@@ -59,12 +59,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     check_choice("format", format, FORMATS)
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
     if missing:
-        raise ConfigError(
-            f"--format {format} needs {' and '.join(missing)}. Install them: pip install 'okl[{format}]'."
-        )
+        raise ConfigError(f"--format {format} requires {' and '.join(missing)}. Install: pip install 'okl[{format}]'.")
     place = place_of(os.fspath(out))
     if place.exists():
-        raise ConfigError(f"{place} exists already, and is not replaced. Remove it, or choose another name.")
+        raise ConfigError(f"{place} already exists and is not overwritten. Remove it, or choose another name.")
     opened = load(model, registry)
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     rows = made_up(opened.schema, N_CHECKED)
@@ -76,8 +74,8 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs)
     if not difference <= TOLERANCE:
         raise ModelError(
-            f"The exported model's scores are {difference:.2g} of the largest score away from okl's, more than "
-            f"{TOLERANCE:g}; nothing was written. Train with --precision float64, or with --scale standard."
+            f"Scores of the exported model differ from okl's by {difference:.2g} of the largest score, more than "
+            f"{TOLERANCE:g}. Nothing was written. Train with --precision float64, or with --scale standard."
         )
     write_whole(place, content)
     return {

@@ -40,7 +40,7 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
     """
     unknown = set(stored) - {field.name for field in fields(Schema)}
     if unknown:
-        raise _damaged(where, f"{min(unknown)!r} is no field of it")
+        raise _damaged(where, f"{min(unknown)!r} is not a field of a schema")
     try:
         schema = _schemas().validate_python(stored)
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _faults(schema: Schema) -> Iterator[str]:
             yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
     for encoding in schema.encodings:
         if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != _n_inputs(encoding):
-            yield f"the inputs of column {encoding.column!r} are not those that a {encoding.kind} makes"
+            yield f"the inputs of column {encoding.column!r} do not match its encoding {encoding.kind!r}"
         if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):
             yield f"column {encoding.column!r} has {len(encoding.fills)} fills for {len(encoding.inputs)} inputs"
 
@@ -156,7 +156,7 @@ class Model:
         if (unfit := first_without_score(self.schema, scores, predicted)) is not None:
             raise DivergedError(
                 f"The model's score of row {unfit} (counted from 0) is NaN or infinite: the model has diverged, or the "
-                "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+                "row's values are far outside those of training. Train with a smaller step size, or correct the row."
             )
         return predicted
 
@@ -166,10 +166,10 @@ def save_model(model: Model, folder: Path) -> str:
 
     Raises
     ------
-    ModelError : the folder exists already
+    ModelError : the folder already exists
     """
     if folder.exists():
-        raise ModelError(f"{folder} exists already; a model is never overwritten. Choose another folder.")
+        raise ModelError(f"{folder} already exists, and models are not overwritten. Choose another folder.")
     arrays = {name: np.ascontiguousarray(array) for name, array in model.predictor.arrays().items()}
     weights = save_tensors(arrays)
     digest = hashlib.sha256(weights).hexdigest()
@@ -208,9 +208,7 @@ def load_model(folder: str | Place) -> Model:
     except OSError as error:
         raise ModelError(f"{folder / WEIGHTS} cannot be read ({error.strerror}). The model is incomplete.") from None
     if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
-        raise ModelError(
-            f"{folder / WEIGHTS}: its bytes do not have the sha256 that {DESCRIPTION} states. It is damaged."
-        )
+        raise ModelError(f"{folder / WEIGHTS}: the sha256 differs from that in {DESCRIPTION}. The file is damaged.")
     try:
         arrays = load_tensors(weights)
         schema = schema_from_stored(description["schema"], str(folder))
@@ -219,8 +217,8 @@ def load_model(folder: str | Place) -> Model:
         raise ModelError(f"{folder}: not a complete okl model ({error}). Train it again.") from None
     if (predictor.n_inputs, predictor.n_outputs) != (schema.n_features, schema.n_outputs):
         raise ModelError(
-            f"{folder}: its predictor makes {predictor.n_outputs} scores of {predictor.n_inputs} inputs, but its "
-            f"schema has {schema.n_features} inputs and takes {schema.n_outputs}. The model is damaged; train it again."
+            f"{folder}: the predictor has {predictor.n_inputs} inputs and {predictor.n_outputs} outputs, but the "
+            f"schema has {schema.n_features} and {schema.n_outputs}. The model is damaged; train it again."
         )
     return Model(schema, predictor, description["configuration"], description["provenance"])
 
@@ -237,11 +235,11 @@ def _advice(folder: Place) -> str:
         runs = runs_named(folder.name)
         if not runs:
             return f"{close_to(folder.name)} {WHAT_TO_GIVE}".strip()
-        told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there."
+        told = f" The newest run named {folder.name} is {runs[0]}; its model is in the subfolder model/."
     elif isinstance(folder, Path) and folder.is_file():
-        told = " This is a file: the model comes first, then the rows."
+        told = " This is a file: give the model first, then the rows."
     else:
-        told = f" That of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
+        told = f" The model of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
     return f"Give the folder of a trained model.{told}"
 
 
@@ -258,20 +256,20 @@ def _read_description(folder: Place) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ModelError(f"{path}: not JSON. The file is damaged; use another copy of the model.") from None
     if not isinstance(description, dict) or not isinstance(description.get("format_version"), int):
-        raise ModelError(f"{path}: it states no format_version, so it is not an okl model.")
+        raise ModelError(f"{path}: it has no format_version, so it is not an okl model.")
     if description["format_version"] > FORMAT_VERSION:
         raise ModelError(
-            f"{path}: format {description['format_version']} comes from a later okl; this one reads up to "
+            f"{path}: format {description['format_version']} was written by a later okl version; this one reads up to "
             f"{FORMAT_VERSION}. Upgrade okl."
         )
     stated = description.pop("description_sha256", None)
     if stated is None or not _renders_to(description, stored):
-        raise ModelError(f"{path}: its bytes do not have the sha256 that it states. It is damaged or was edited.")
+        raise ModelError(f"{path}: the sha256 does not match. The file is damaged or was edited.")
     for name, kind in MODEL_PARTS.items():
         if not isinstance(description.get(name), kind):
             raise ModelError(
-                f"{path}: {name} = {shortened(description.get(name))}, but an okl model has "
-                f"{'a text' if kind is str else 'keys and values'} there. Train it again."
+                f"{path}: {name} = {shortened(description.get(name))}; expected "
+                f"{'a string' if kind is str else 'an object'}. Train the model again."
             )
     return description
 

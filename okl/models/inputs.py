@@ -36,18 +36,18 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
     missing = [name for name in schema.features if name not in data.schema.features]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise DataError(f"{data.folder}: the model needs input columns that the data set has not: {shown}.")
+        raise DataError(f"{data.folder}: the data set lacks input columns of the model: {shown}.")
     if data.schema.target != schema.target or (data.schema.task == "regression") != (schema.task == "regression"):
         raise DataError(
-            f"{data.folder}: its target {data.schema.target!r} ({data.schema.task}) is not the model's, "
+            f"{data.folder}: the target {data.schema.target!r} ({data.schema.task}) differs from the model's target "
             f"{schema.target!r} ({schema.task}). Ingest the rows with --target {schema.target} --task {schema.task}."
         )
     stored = dict(zip(data.schema.labels, data.schema.stored_labels, strict=True))
     if unknown := [label for label in stored if label not in schema.labels]:
         shown = ", ".join(map(repr, schema.labels[:8]))
         raise DataError(
-            f"{data.folder}: target {schema.target!r} has the label {unknown[0]!r}, never seen in training, which had "
-            f"{shown}. Leave such rows out, or train again with them."
+            f"{data.folder}: target {schema.target!r} has the label {unknown[0]!r}, which is not a label of training: "
+            f"{shown}. Remove such rows, or train again with them."
         )
     # not a number: it equals no stored value, as no row here has such a label
     values = tuple(stored.get(label, float("nan")) for label in schema.labels)
@@ -61,8 +61,8 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
     """
     if schema.encodings and data.schema.encodings != schema.encodings:
         raise DataError(
-            f"{data.folder}: its text, dates or missing values were made into inputs in another way than the model's. "
-            "Give the source that it was made from: the model makes its own inputs of that."
+            f"{data.folder}: text, dates or missing values are encoded differently from the model's inputs. "
+            "Give the original source instead: the model encodes its own inputs."
         )
 
 
@@ -110,13 +110,13 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
         hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
         if missing == [schema.target]:
             raise DataError(
-                f"{where} has no target column {schema.target!r}: measuring needs the true value of each row.{hint} "
-                f"The model's {len(needed) - 1} other columns are there: okl predict takes the rows as they are."
+                f"{where} has no target column {schema.target!r}, which an evaluation requires.{hint} "
+                f"The other {len(needed) - 1} columns exist: okl predict accepts these rows."
             )
         told = values_hint(columns.names)
         unnamed = f" Its columns are {', '.join(columns.names[:5])}.{told}" if told else ""
         raise DataError(
-            f"{where}: the model needs {len(needed)} columns, and {len(missing)} of them "
+            f"{where}: the model requires {len(needed)} columns, and {len(missing)} of them "
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
         )
     check_kinds(schema, columns, where)
@@ -128,7 +128,7 @@ def _check_target(schema: Schema, kind: pa.DataType, where: str) -> None:
     text = bool(schema.labels) and isinstance(schema.labels[0], str)
     if text != is_text(kind) or not (text or is_number(kind)):
         raise DataError(
-            f"{where}: target {schema.target!r} is of type {kind}, but the model learnt "
+            f"{where}: target {schema.target!r} is of type {kind}, but the model was trained on "
             f"{'text labels' if text else 'numbers'}."
         )
 
@@ -202,7 +202,7 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
         expected = "expected a finite number."
     else:
         shown = ", ".join([repr(label) for label in schema.labels[:8]] + ["..."] * (len(schema.labels) > 8))
-        expected = f"a label never seen in training, which had {shown}. Leave the row out, or train again with it."
+        expected = f"which is not a label of training: {shown}. Remove the row, or train again with it."
     where = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
     return DataError(f"{where}, {expected}")
 
@@ -230,14 +230,16 @@ def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
         table = pa.table(values)
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise ModelError(f"The model takes a table or an array, but {type(values).__name__} came: {why}.") from None
+        raise ModelError(f"The model takes a table or an array, but got {type(values).__name__}: {why}.") from None
     check_columns(schema, table.schema, "table")
     columns = list(schema.source_columns)
     batch = pa.RecordBatch.from_arrays([_joined(table.column(name)) for name in columns], names=columns)
     raw = prepare_rows(schema, SourceBatch("table", 0, batch), precision)
     if raw.complete is not None:
         row = int(raw.complete.argmin())
-        raise ModelError(f"Row {row} of the table misses a value, but the model takes whole rows. Drop such rows.")
+        raise ModelError(
+            f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
+        )
     return raw.inputs
 
 
@@ -254,7 +256,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
         shown = ", ".join([*schema.source_columns[:8], *(["..."] if len(schema.source_columns) > 8 else [])])
         what = f"shape {values.shape}" if values.dtype.kind in "fiub" else f"type {values.dtype}"
         raise ModelError(
-            f"The model takes rows of {n} columns, but values of {what} came. Give an array (rows, {n}) in the order "
+            f"The model takes rows of {n} columns, but got {what}. Give an array (rows, {n}) in the order "
             f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
         )
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
@@ -264,8 +266,8 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
     if not np.isfinite(rounded).all():
         row, column = np.argwhere(~np.isfinite(rounded))[0]
         raise ModelError(
-            f"Column {schema.features[column]!r} holds {values[row, column]} in row {row}, but the model takes finite "
-            "numbers within float32 (3.4e38) only. Fill or drop such rows."
+            f"Column {schema.features[column]!r} holds {values[row, column]} in row {row}, but the model requires "
+            "finite numbers within float32 (3.4e38). Fill or drop such rows."
         )
     shift, factor = schema.shift_and_factor  # of float64, as the arithmetic with them is
     return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)

@@ -80,7 +80,7 @@ def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
 # Synthetic rows for the verification of an export.
 
 MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
-UNSEEN = "a value that was never seen in training"
+UNSEEN = "a value that did not occur in training"
 DAY_SECONDS = 86_400
 
 
@@ -158,7 +158,7 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
     nodes = _NODES.get(type(kernel))
     if nodes is None:
         raise ConfigError(
-            f"The kernel {kernel.name!r} is a function of your own, which ONNX cannot hold. Train with one of "
+            f"The kernel {kernel.name!r} is a Python function, which ONNX cannot represent. Train with one of "
             f"{', '.join(KERNELS)}."
         )
     return nodes(graph, kernel, inputs, vectors)
@@ -393,16 +393,16 @@ def input_sentences(schema: Schema) -> str:
     filled = {"mean": "the mean of the training rows", "zero": "0"}.get(schema.missing)
     numbers = "number or part of a date" if kinds.intersection(_DATES) else "number"
     if filled is None or (schema.missing == "mean" and not schema.encodings):
-        said = ["Expected are finite numbers: of a row with a NaN the scores are NaN."]
+        said = ["Numbers must be finite: the scores of a row with NaN are NaN."]
     else:
-        said = [f"NaN stands for a missing {numbers}, which becomes {filled}; others are expected to be finite."]
+        said = [f"NaN stands for a missing {numbers}, which becomes {filled}; other numbers must be finite."]
     if "category" in kinds:
         dropped = ", and the scores of its row are NaN" if schema.missing == "drop" else ""
         said.append(f'"" stands for missing text{dropped}.')
     if kinds.intersection(_DATES):
         zones = {one.column: one.time_zone for one in schema.encodings if one.time_zone}
-        clocks = "".join(f"; {column!r} is told by the clock of {zone}" for column, zone in zones.items())
-        said.append(f"Parts of dates are computed as the property 'dates' says, where {_TERMS}{clocks}.")
+        clocks = "".join(f"; {column!r} is in the time zone {zone}" for column, zone in zones.items())
+        said.append(f"Parts of dates are computed as in the property 'dates', where {_TERMS}{clocks}.")
     return " ".join(said)
 
 
@@ -441,9 +441,7 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
     ConfigError : the columns are folded svmlight indices
     """
     if schema.svmlight is not None and schema.svmlight.hashed:
-        raise ConfigError(
-            "The model takes svmlight indices that are folded by a hash, which ONNX cannot say. Leave out hash_columns."
-        )
+        raise ConfigError("The model hashes svmlight indices, which ONNX cannot represent. Remove hash_columns.")
     if not schema.encodings:
         value = MATRIX
         if schema.missing == "zero":

@@ -118,7 +118,7 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
         for name in worded:
             if word := first_word(files, columns, name):
                 raise DataError(
-                    f"{word}, but the model takes a number there. Write numbers plainly, such as 1234.5, and leave "
+                    f"{word}, but the model requires a number. Write numbers such as 1234.5, and leave "
                     "missing ones empty."
                 )
     check_columns(seen, columns, where, with_targets)
@@ -240,7 +240,7 @@ def output_names(schema: Schema) -> list[str]:
 def _says_nothing(file: str, row: int) -> DivergedError:
     return DivergedError(
         f"{file}: the model's score of row {row} (counted from 0) is NaN or infinite: the model has diverged, or the "
-        "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+        "row's values are far outside those of training. Train with a smaller step size, or correct the row."
     )
 
 

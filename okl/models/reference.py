@@ -18,7 +18,7 @@ from okl.models.registry import CHAMPION, MODEL, NAME, Registry, Version
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 
-REGISTRY = "folder or URL of the registry that NAME@WHICH is looked up in; none: OKL_REGISTRY, or okl's home"
+REGISTRY = "folder or URL of the registry of NAME@WHICH; default: OKL_REGISTRY, or the okl home"
 
 Location = str | os.PathLike[str]
 
@@ -96,9 +96,7 @@ def run_named(name: str) -> Path | None:
     runs = runs_named(name)
     exact = [run for run in runs if run.name == name]
     if len(runs) > 1 and not exact:
-        raise ConfigError(
-            f"{len(runs)} runs are named {name}. Give the whole name of one, such as {runs[0].name}, the newest."
-        )
+        raise ConfigError(f"{len(runs)} runs are named {name}. Give a full name, such as {runs[0].name}, the newest.")
     found = exact or runs
     return found[0] if found else None
 

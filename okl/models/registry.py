@@ -68,13 +68,13 @@ def read_sealed(place: Place, advice: str) -> dict[str, Any]:
         content = json.loads(stored)
         version = content["format_version"]
     except (ValueError, KeyError, TypeError):
-        raise RegistryError(f"{place} is damaged: it is no JSON of a registry. {advice}") from None
+        raise RegistryError(f"{place} is damaged: not valid JSON of a registry. {advice}") from None
     if version > FORMAT_VERSION:
         raise RegistryError(
-            f"{place} has format {version}, of a later okl; this one reads up to {FORMAT_VERSION}. Upgrade okl."
+            f"{place} has format {version} of a later okl version; this one reads up to {FORMAT_VERSION}. Upgrade okl."
         )
     if seal(content) != stored:
-        raise RegistryError(f"{place} is damaged: its bytes do not have the sha256 that they state. {advice}")
+        raise RegistryError(f"{place} is damaged: the sha256 does not match. {advice}")
     result: dict[str, Any] = content
     return result
 
@@ -124,7 +124,8 @@ def folders(place: Place) -> list[Place]:
 def unwritable(place: Place, error: OSError) -> RegistryError:
     """The sentence for what this machine's system refused."""
     return RegistryError(
-        f"{place} cannot be written: {error.strerror}. Nothing was changed; make room or give permission, then again."
+        f"{place} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and "
+        "retry."
     )
 
 
@@ -146,8 +147,8 @@ def _create_here(path: Path, content: bytes) -> bool:
     except OSError as error:
         if error.errno in NO_LINKS and beside.exists():
             raise RegistryError(
-                f"{path.parent} is on a file system without hard links ({error.strerror}), where two writers at once "
-                "could both win. Keep the registry on another one, or under s3://, gs:// or abfs://."
+                f"{path.parent} is on a file system without hard links ({error.strerror}), where two concurrent "
+                "writers could both succeed. Use another file system, or s3://, gs:// or abfs://."
             ) from None
         raise unwritable(path, error) from None
     finally:
@@ -159,8 +160,8 @@ def _create_remote(place: RemotePath, content: bytes) -> bool:
     kind = place.url.partition("://")[0].lower()
     if kind not in CREATING:
         raise RegistryError(
-            f"{kind}:// cannot make a file only where none is, so two writers at once could both win. Keep the "
-            "registry in a folder of this machine, or under s3://, gs:// or abfs://."
+            f"{kind}:// cannot create a file exclusively, so two concurrent writers could both succeed. Keep the "
+            "registry in a local folder, or under s3://, gs:// or abfs://."
         )
     fs, path = file_system(place.url)
 
@@ -169,7 +170,7 @@ def _create_remote(place: RemotePath, content: bytes) -> bool:
             fs.pipe_file(path, content, mode="create")
         except Exception as error:  # of whatever kind: each store has a family of its own
             if status_of(error) == CONTESTED:
-                raise ConnectionError("another file of this name is being made") from None
+                raise ConnectionError("another writer is creating a file of this name") from None
             if not isinstance(error, FileExistsError) and status_of(error) != TAKEN:
                 raise
             there: bytes = fs.cat_file(path)
@@ -227,7 +228,9 @@ class Lineage:
                 kept = json.loads(json.dumps(value, allow_nan=False))
                 object.__setattr__(self, name, tuple(kept) if name == "shards" else kept)
         except (TypeError, ValueError) as error:
-            raise RegistryError(f"A lineage holds what JSON does not ({error}). Give plain, finite values.") from None
+            raise RegistryError(
+                f"A lineage holds values that JSON cannot represent ({error}). Give plain, finite values."
+            ) from None
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Lineage:
@@ -366,7 +369,7 @@ BESIDE = re.compile(r"\.([0-9]{8})\.json\.[0-9a-f]{8}")
 EMPTY = Entry(0, "move", AliasState(), by="", at="", token="")
 READERS = 8  # at a time: an object store takes some 30 ms for each entry
 MOST_TRIES = 10_000
-ADVICE = "Bring the file back from a backup of the registry."
+ADVICE = "Restore the file from a backup of the registry."
 
 
 class RegistryLog:
@@ -412,9 +415,9 @@ class RegistryLog:
             try:
                 entry = Entry.from_stored(content)
             except (KeyError, TypeError) as error:
-                raise RegistryError(f"{place} is no entry of a log ({error}). {ADVICE}") from None
+                raise RegistryError(f"{place} is not an entry of a log ({error}). {ADVICE}") from None
             if entry.number != number:
-                raise RegistryError(f"{place} is damaged: it says that it is entry {entry.number}. {ADVICE}")
+                raise RegistryError(f"{place} is damaged: its number is {entry.number}. {ADVICE}")
             self._known[number] = entry
         return self._known[number]
 
@@ -432,7 +435,7 @@ class RegistryLog:
             if entry.before_sha256 != before.sha256:
                 raise RegistryError(
                     f"{self._place(entry.number)} does not follow {self._place(before.number).name}: one of them was "
-                    "exchanged. Bring both back from a backup of the registry."
+                    "replaced. Restore both from a backup of the registry."
                 )
         return found
 
@@ -456,9 +459,7 @@ class RegistryLog:
             entry = self._following(head, proposed)
             if create(self._place(entry.number), entry.stored()):
                 return self.read(entry.number)
-        raise RegistryError(
-            f"{self.folder} names no entry that another writer does not have already. Look at its list."
-        )
+        raise RegistryError(f"{self.folder}: no free entry number in the log. Check its files.")
 
     def publication(self, version: int, head: Entry) -> Publication:
         """A version's; the entry is known of those that aliases name, and found by bisection of others."""
@@ -466,7 +467,7 @@ class RegistryLog:
         published = self.read(number).published
         if published is None or published.version != version:
             raise RegistryError(
-                f"{self._place(number)} does not publish version {version}. Bring the log back from a backup."
+                f"{self._place(number)} does not publish version {version}. Restore the log from a backup."
             )
         return published
 
@@ -524,7 +525,7 @@ class RegistryLog:
 Write = Callable[[Path], object]
 MODEL = "model"
 VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
-PAYLOAD_ADVICE = "Bring the file back from a backup, or use another version: okl models rollback, okl models promote."
+PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl models rollback, okl models promote."
 
 
 class Payload:
@@ -604,7 +605,7 @@ def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
         except DataError as error:
             raise RegistryError(f"{error} {PAYLOAD_ADVICE}") from None
         if digest != known["sha256"]:
-            raise RegistryError(f"{place} is damaged: it has not the sha256 that the log states. {PAYLOAD_ADVICE}")
+            raise RegistryError(f"{place} is damaged: the sha256 differs from that in the log. {PAYLOAD_ADVICE}")
 
 
 def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
@@ -656,7 +657,7 @@ class Version:
         """The folder, of a version whose files are there; raises RegistryError if it was pruned."""
         if self.pruned:
             raise RegistryError(
-                f"{self} was pruned, its files are gone. See which versions have theirs: okl models show {self.name}."
+                f"{self} was pruned, so its files no longer exist. List the others: okl models show {self.name}."
             )
         return self.folder
 
@@ -752,18 +753,21 @@ class ModelLog:
         number = int(which) if str(which).isdecimal() else state.aliases.get(str(which))
         if number is None:
             named = ", ".join(f"{alias} ({version})" for alias, version in sorted(state.aliases.items())) or "none"
-            make = f" To make one it: okl models promote {self.name} {state.latest}." if which == CHAMPION else ""
-            raise RegistryError(f"{self.name} has no alias {str(which)!r}. It has {named}; or give a number.{make}")
+            make = f" To set it: okl models promote {self.name} {state.latest}." if which == CHAMPION else ""
+            raise RegistryError(
+                f"{self.name} has no alias {str(which)!r}; its aliases: {named}. Give an alias or a version "
+                f"number.{make}"
+            )
         if not 1 <= number <= state.latest:
-            raise RegistryError(f"{self.name} has no version {number}. It has 1 to {state.latest}.")
+            raise RegistryError(f"{self.name} has no version {number}, only 1 to {state.latest}.")
         return self.opened(self.log.publication(number, head), state)
 
     def absent(self) -> RegistryError:
         """The error about a model of which there is no version, with the closest names."""
         hint = f" Did you mean {close}?" if (close := self.close_names()) else ""
         return RegistryError(
-            f"No version of {self.name} is in the registry {self.folder.parent}.{hint} See what is: okl models list; "
-            "or give another one: --registry, OKL_REGISTRY."
+            f"The registry {self.folder.parent} has no model {self.name}.{hint} List its models (okl models list), "
+            "or give another registry: --registry, OKL_REGISTRY."
         )
 
     def close_names(self) -> str:
@@ -801,9 +805,9 @@ class ModelLog:
             if now != version:
                 told = [f"{self.name}@{one}" if one else "nothing" for one in (now, version)]
                 raise ConflictError(
-                    f"The alias {alias} of {self.name} names {told[0]} by now, not {told[1]}: entry {head.number} of "
-                    f"its log is a {head.kind} by {head.by}. Nothing was changed; see okl models show {self.name}, "
-                    "and decide again."
+                    f"The alias {alias} of {self.name} is now {told[0]}, not {told[1]}: entry {head.number} of "
+                    f"the log is a {head.kind} by {head.by}. Nothing was changed. Check okl models show {self.name}, "
+                    "and retry."
                 )
 
 
@@ -836,7 +840,7 @@ def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
     ConfigError : keep is below 1; RegistryError : a damaged log
     """
     if keep < 1:
-        raise ConfigError(f"keep = {keep}, but at least the newest version stays: give 1 or more.")
+        raise ConfigError(f"keep = {keep}; expected at least 1, because the newest version is not pruned.")
     # listed before the log is read: what is published meanwhile is not taken for a leftover
     there = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
     before = model.head()
@@ -1008,11 +1012,11 @@ class RegisteredModel(ModelLog):
             if not head.state.latest:
                 raise self.absent()
             if head.state.latest == 1:
-                raise RegistryError(f"{self.name} has version 1 alone: there is none before it to go back to.")
+                raise RegistryError(f"{self.name} has only version 1: there is no earlier version to roll back to.")
             if not former:
                 raise RegistryError(
-                    f"{self.name} has no champion to go back to. Choose a version: okl models promote {self.name} "
-                    "VERSION."
+                    f"{self.name} has no earlier champion to roll back to. Promote a version: okl models promote "
+                    f"{self.name} VERSION."
                 )
             self.resolved(former[-1], head).load()
             return Entry(0, "rollback", head.state.with_champion(former[-1], former[:-1]), why=why)
@@ -1060,8 +1064,8 @@ class RegisteredModel(ModelLog):
         for number in range(payload.begun + 1, head.number + 1):
             if payload.folder.name in self.log.read(number).discarded:
                 raise ConflictError(
-                    f"What was to be published was removed as left behind: entry {number} of the log of {self.name} is "
-                    "the second pruning since it was begun. Publish it again."
+                    f"The unpublished files were pruned: entry {number} of the log of {self.name} is "
+                    "the second pruning since publishing started. Publish again."
                 )
 
 
@@ -1072,9 +1076,11 @@ def _promoted(state: AliasState, number: int) -> AliasState:
 
 def _check_alias(alias: str) -> str:
     if not ALIAS.fullmatch(alias):
-        raise ConfigError(f"{alias!r} is no alias: it takes small letters, digits, - and _, and a letter first.")
+        raise ConfigError(
+            f"{alias!r} is not a valid alias: it has lower-case letters, digits, - and _, and starts with a letter."
+        )
     if alias in (CHAMPION, PREVIOUS):
-        raise ConfigError(f"The alias {alias} is not moved by itself: promote a version, or roll back.")
+        raise ConfigError(f"The alias {alias} cannot be set directly. Promote a version, or roll back.")
     return alias
 
 
@@ -1101,7 +1107,7 @@ class Registry:
         """A model, whether versions of it are there or not; raises ConfigError for what is no name."""
         if not NAME.fullmatch(name):
             raise ConfigError(
-                f"{name!r} is no name of a model: it takes letters, digits, '.', '-' and '_', at most 100, and begins "
+                f"{name!r} is not a valid model name: at most 100 letters, digits, '.', '-' and '_', starting "
                 "with a letter or digit."
             )
         folder = self.folder / name
@@ -1117,7 +1123,7 @@ class Registry:
         """Raise RegistryError if no registry is there that this okl can read."""
         read_sealed(
             self.folder / MARK,
-            "A registry is made when a model is published; or give the place of another one: --registry, OKL_REGISTRY.",
+            "Publishing a model creates a registry. Otherwise give another one: --registry, OKL_REGISTRY.",
         )
 
     def prepare(self) -> None:
@@ -1134,8 +1140,8 @@ class Registry:
             mark, seal({"token": secrets.token_hex(16)})
         ):
             raise RegistryError(
-                f"{self.folder}: the store replaces a file where it was asked to make one only if none is there, so "
-                "two writers at once could both win. Keep the registry in a folder, or a store that heeds conditions."
+                f"{self.folder}: the storage overwrites files instead of creating them exclusively, so "
+                "two concurrent writers could both succeed. Use a folder, or storage with conditional writes."
             )
         self.check()
         self._prepared = True

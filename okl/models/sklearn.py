@@ -44,7 +44,7 @@ def to_sklearn(model: Model) -> Pipeline:
     mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
     if mixed or (schema.svmlight and schema.svmlight.hashed):
         raise ConfigError(
-            "A pipeline takes a matrix of numbers, but the model also takes text, dates or folded indices. Export to "
+            "A pipeline takes a matrix of numbers, but the model takes text, dates or hashed indices. Export to "
             "ONNX, which has an input for each column."
         )
     if isinstance(predictor, KernelExpansion):
@@ -157,8 +157,8 @@ def _kernel_by_name(kernel: Kernel) -> dict[str, Any]:
     if isinstance(kernel, Linear):
         return {"kernel": "linear"}
     raise ConfigError(
-        f"scikit-learn does not know the kernel {kernel.name!r} by a name, and a file that is loaded holds no code. "
-        "Export to ONNX, which takes it, or train with gaussian, laplacian, polynomial or linear."
+        f"scikit-learn has no kernel named {kernel.name!r}, and a loaded file must not hold code. "
+        "Export to ONNX, or train with gaussian, laplacian, polynomial or linear."
     )
 
 

@@ -52,14 +52,14 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
     if given == "none":
         return None
     if schema.task == "regression":
-        raise ConfigError("class_weights belongs to classification, but this is a regression task. Leave it out.")
+        raise ConfigError("class_weights is for classification, but this is a regression task. Remove it.")
     if given == "balanced":
         return balanced_class_weights(schema)
     names = [str(label) for label in schema.labels]
     if unknown := sorted(set(given) - set(names)):
         raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
     if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
-        raise ConfigError(f"class_weights holds {bad}, but a weight is a finite number above 0.")
+        raise ConfigError(f"class_weights holds {bad}; expected finite numbers above 0.")
     return tuple(float(given.get(name, 1.0)) for name in names)
 
 
@@ -82,8 +82,8 @@ def check_epsilon(settings: TrainSettings, schema: Schema) -> None:
     """Refuse an epsilon where nothing has residuals."""
     if settings.epsilon != TrainSettings.model_fields["epsilon"].default and schema.task != "regression":
         raise ConfigError(
-            f"epsilon = {settings.epsilon:g} is for a regression, but {schema.target!r} makes this {schema.task}. "
-            "Leave it out, or ingest with --task regression."
+            f"epsilon = {settings.epsilon:g} is for regression, but {schema.target!r} makes this a {schema.task} task. "
+            "Remove it, or ingest with --task regression."
         )
 
 
@@ -202,9 +202,7 @@ def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosFactory:
 def _check_own(settings: TrainSettings, loss: Loss) -> None:
     """Refuse to track by what knows only okl's own losses and Fourier maps."""
     if isinstance(loss, ExtensionLoss):
-        raise ConfigError(
-            f"loss = {loss.name!r} with track, which weighs okl's own losses only. Leave one of them out."
-        )
+        raise ConfigError(f"loss = {loss.name!r} with track, which supports okl's own losses only. Remove one of them.")
 
 
 def _nogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:

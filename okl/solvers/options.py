@@ -67,8 +67,8 @@ OF_FOURIER_MAPS = ("frequencies", "map")
 NOT_OF_CUTS = ("passes", "rounds", "order")
 NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
 OF_A_RACE = {
-    "budget_seconds": "takes as long as it takes: auto looks at the time",
-    "validation": "is not raced against others: auto is",
+    "budget_seconds": "has no time limit: only auto has one",
+    "validation": "is not compared with other solvers: only auto compares",
 }
 MOST_TOLD = 6
 LOSSES_OF_STRATEGIES = (
@@ -94,23 +94,22 @@ def check_options(settings: TrainSettings) -> None:
     for name, why in OF_A_RACE.items():
         if solver != "auto" and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} {why}. Leave it out, or give no solver and no "
-                "option of one."
+                f"{_told(settings, name)}, but the solver {solver} {why}. Remove it, or remove the solver and its "
+                "options."
             )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} takes no {name}: {_list(others)} would. Leave it "
-                "out, or choose another solver."
+                f"{_told(settings, name)}, but the solver {solver} has no {name}: it belongs to {_list(others)}. "
+                "Remove it, or choose another solver."
             )
     _check_kernel(settings)
     _check_exact(settings)
     radius = check_constraints(settings)
     if settings.step_rule == "sqrt" and radius is None:
         raise ConfigError(
-            "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
-            "radius."
+            "step_rule = 'sqrt' is set, but steps decay only with a bound on the weights. Remove it, or set a radius."
         )
     if settings.track:
         _check_track(settings)
@@ -127,12 +126,12 @@ def check_options(settings: TrainSettings) -> None:
         _refuse(settings, OF_ONLINE)
     elif solver not in ("fogd", "nogd") and settings.loss not in LOSSES_OF_STRATEGIES:
         raise ConfigError(
-            f"loss = {settings.loss!r}, but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
+            f"loss = {settings.loss!r}, but {solver} uses the hinge loss. Remove it, or use fogd or nogd."
         )
     if solver == "nogd" and settings.rank != "auto" and settings.rank > settings.budget:
         raise ConfigError(
-            f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks gives a Nystrom map of at most "
-            f"that rank. Set the rank to {settings.budget:,} or less, or raise the budget."
+            f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks allows at most "
+            f"that rank. Set the rank to at most {settings.budget:,}, or raise the budget."
         )
 
 
@@ -140,14 +139,13 @@ def _check_track(settings: TrainSettings) -> None:
     for name in NOT_TRACKED:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
-                f"each predicts. Leave {name} or track out."
+                f"{_told(settings, name)}, but track chooses step sizes and averages itself. Remove {name} or track."
             )
     if (settings.radius is None) == settings.certify:
         given, missing = ("certify", "radius") if settings.certify else ("radius", "certify")
         raise ConfigError(
-            f"{_told(settings, given)} with track, whose certificate compares with models of a ball of that radius. "
-            f"Set {missing} too, or leave {given} out."
+            f"{_told(settings, given)} with track, but the certificate of tracking requires radius and step_rule "
+            f"together. Set {missing} too, or remove {given}."
         )
 
 
@@ -161,21 +159,18 @@ def check_constraints(settings: TrainSettings) -> float | None:
     constraints, bound = parse_constraints(settings.constraints)
     radii = [radius for radius in (settings.radius, bound) if radius is not None]
     if constraints and not radii:
-        raise ConfigError(
-            "Constraints were given, but what keeps them takes weights of a bounded set. Add --constraint "
-            "'norm <= 10', or --radius 10."
-        )
+        raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
     for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
         if _changed(settings, name) and not constraints:
-            raise ConfigError(f"{_told(settings, name)}, but no constraint of a column is. Leave it out.")
+            raise ConfigError(f"{_told(settings, name)}, but no constraint uses a column. Remove it.")
     return min(radii, default=None)
 
 
 def _check_mode(settings: TrainSettings) -> None:
     if settings.mode not in ("auto", "sum"):
         raise ConfigError(
-            f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
-            "Leave it out."
+            f"mode = {settings.mode!r}, but {settings.solver} reads all rows in every iteration: its mode is sum. "
+            "Remove it."
         )
 
 
@@ -183,12 +178,12 @@ def _check_cuts(settings: TrainSettings) -> None:
     _refuse(settings, NOT_OF_CUTS)
     if settings.bias == "free":
         raise ConfigError(
-            f"bias = 'free', but over shards {settings.solver} has none, or one that is regularised like a weight. Set "
+            f"bias = 'free', but over shards {settings.solver} has no bias or a regularised one. Set "
             "bias = 'regularised', use c-svm, whose own bias is free, with C = 1 / (lam rows), or okl.SCSClassifier."
         )
     if settings.bias == "errors":
         raise ConfigError(
-            f"bias = 'errors', but {settings.solver} has none, or one that is regularised like a weight. Leave it out, "
+            f"bias = 'errors', but {settings.solver} has no bias or a regularised one. Remove it, "
             "or set bias = 'regularised'."
         )
     _check_no_map(settings)
@@ -196,7 +191,9 @@ def _check_cuts(settings: TrainSettings) -> None:
 
 def _check_pegasos(settings: TrainSettings) -> None:
     if settings.confidence != TrainSettings.model_fields["confidence"].default and not settings.certify:
-        raise ConfigError(f"{_told(settings, 'confidence')}, but nothing is certified. Leave it out, or set --certify.")
+        raise ConfigError(
+            f"{_told(settings, 'confidence')}, but the run has no certificate. Remove it, or set --certify."
+        )
     _check_no_map(settings)
 
 
@@ -204,13 +201,13 @@ def _check_model(settings: TrainSettings) -> None:
     _refuse(settings, OF_ONLINE)
     if settings.bias in ("regularised", "free"):
         raise ConfigError(
-            f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
+            f"bias = {settings.bias!r}, but {settings.solver} has its own bias or that of fewest errors. Remove "
             "it out, or use scs."
         )
     if settings.bias == "errors" and not settings.fit_intercept:
         raise ConfigError(
-            "bias = 'errors' was given with fit_intercept = False, but the bias of fewest errors is an intercept, too. "
-            "Leave one of them out."
+            "bias = 'errors' is set with fit_intercept = False, but the bias of fewest errors is an intercept. "
+            "Remove one of them."
         )
     _check_no_map(settings)
 
@@ -219,34 +216,34 @@ def _refuse(settings: TrainSettings, names: tuple[str, ...]) -> None:
     for name in names:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but {settings.solver} is no online learner: it has no {name}. Leave it out."
+                f"{_told(settings, name)}, but {settings.solver} is not an online solver and has no {name}. Remove it."
             )
 
 
 def _check_no_map(settings: TrainSettings) -> None:
     for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
         if _changed(settings, name):
-            raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
+            raise ConfigError(f"{_told(settings, name)}, but kernel = 'linear' uses no feature map. Remove it.")
 
 
 def _check_exact(settings: TrainSettings) -> None:
     """Refuse a kernel without a map where there is no way to learn with it, and what belongs to maps beside it."""
     if settings.map != "exact":
         if settings.solver == "scs" and settings.kernel == "polynomial":
-            raise ConfigError("kernel = 'polynomial' has no Fourier map: set map = 'exact' with it, or use nogd.")
+            raise ConfigError("kernel = 'polynomial' has no Fourier map. Set map = 'exact', or use nogd.")
         return
     if settings.solver != "scs":
         raise ConfigError(
-            f"map = 'exact' was given, but {settings.solver} does not sum over sampled rows: scs does. Leave it out, "
-            "or use scs, or a solver with a budget, whose kernel is exact."
+            f"map = 'exact' is set, but {settings.solver} does not support it. Remove it, "
+            "or use scs, or a solver with a budget."
         )
     if settings.bias == "regularised":
         raise ConfigError(
-            "bias = 'regularised' was given, but over shards it is a column of a map, and map = 'exact' has none. "
-            "Leave one of them out."
+            "bias = 'regularised' is set, but over shards it requires a feature map, and map = 'exact' has none. "
+            "Remove one of them."
         )
     if _changed(settings, "frequencies"):
-        raise ConfigError(f"{_told(settings, 'frequencies')}, but with map = 'exact' there are none. Leave it out.")
+        raise ConfigError(f"{_told(settings, 'frequencies')}, but map = 'exact' has no frequencies. Remove it.")
 
 
 def _check_kernel(settings: TrainSettings) -> None:
@@ -254,11 +251,13 @@ def _check_kernel(settings: TrainSettings) -> None:
     for name in sorted(OF_KERNELS - known):
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
+                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Remove it, or set "
                 "kernel = 'polynomial'."
             )
     if settings.bandwidth != "auto" and not known & {"bandwidth", "scale"}:
-        raise ConfigError(f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out.")
+        raise ConfigError(
+            f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has no bandwidth. Remove it."
+        )
 
 
 def _changed(settings: TrainSettings, name: str) -> bool:
@@ -266,7 +265,7 @@ def _changed(settings: TrainSettings, name: str) -> bool:
 
 
 def _told(settings: TrainSettings, name: str) -> str:
-    return f"{name} = {getattr(settings, name)!r} was given"
+    return f"{name} = {getattr(settings, name)!r} is set"
 
 
 def _list(names: list[str]) -> str:

@@ -250,7 +250,7 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
     data = Path(certified["run"]) / "data"
     proof = train(train_settings(data, tmp_path / "run", certify=True, step_size=0.5))["certificate"]
     assert not proof["shown"]
-    assert "give a radius" in proof["reason"]
+    assert "Set a radius" in proof["reason"]
     assert "regret" not in proof
     page = (tmp_path / "run" / "report.html").read_text()
     assert "No regret is shown. Nothing keeps" in page
@@ -263,9 +263,9 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
         ({"certify": True, "mode": "mix"}, "regret is defined for rows that are trained on in order"),
         ({"certify": True, "workers": 2}, "regret is defined for rows that are trained on in order"),
         ({"certify": True, "passes": 2}, "regret is defined for a single pass"),
-        ({"certify": True, "solver": "nogd"}, "nogd takes no certify: fogd or pegasos would"),
-        ({"radius": 2.0, "mode": "sum"}, "fogd learns in stream only"),
-        ({"step_rule": "sqrt"}, "in a ball only"),
+        ({"certify": True, "solver": "nogd"}, "nogd has no certify: it belongs to fogd or pegasos"),
+        ({"radius": 2.0, "mode": "sum"}, "mode = 'sum', but fogd supports stream only"),
+        ({"step_rule": "sqrt"}, "only with a bound on the weights"),
     ],
 )
 def test_proofs_that_cannot_be_given_are_refused(

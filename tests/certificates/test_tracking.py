@@ -96,12 +96,12 @@ def test_estimators_track_rows_that_come_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"step_size": 0.5}, "step_size = 0.5 was given, but track"),
-        ({"average": False}, "average = False was given, but track"),
+        ({"step_size": 0.5}, "step_size = 0.5 is set, but track"),
+        ({"average": False}, "average = False is set, but track"),
         ({"certify": True}, "Set radius too"),
         ({"radius": 3.0}, "Set certify too"),
-        ({"solver": "nogd"}, "takes no track: fogd would"),
-        ({"mode": "mix"}, "learns in stream only"),
+        ({"solver": "nogd"}, "has no track: it belongs to fogd"),
+        ({"mode": "mix"}, "mode = 'mix', but track supports stream only"),
     ],
 )
 def test_what_tracking_does_not_take_is_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:

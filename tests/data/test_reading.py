@@ -352,9 +352,9 @@ def test_a_data_set_that_does_not_fit_a_model_is_an_error(tmp_path: Path) -> Non
     schema = data.schema
     with pytest.raises(DataError, match=r"needs input columns that the data set has not: 'f'\."):
         read_as(data, replace(schema, features=("f", "a")))
-    with pytest.raises(DataError, match=r"has the label 'c', never seen in training, which had 'a', 'b'"):
+    with pytest.raises(DataError, match=r"has the label 'c', which is not a label of training: 'a', 'b'"):
         read_as(data, replace(schema, labels=("a", "b")))
-    with pytest.raises(DataError, match=r"its target 'y' \(multiclass\) is not the model's, 'z'"):
+    with pytest.raises(DataError, match=r"the target 'y' \(multiclass\) differs from the model's target 'z'"):
         read_as(data, replace(schema, target="z"))
 
 

@@ -176,8 +176,8 @@ TRANSFORMS = {
     "inputs @ arrays['gone']": "fails: KeyError: 'gone'",
     "inputs.__imul__(2.0)": "fails: ValueError: output array is read-only",
     "'text'": "makes a str, but it takes an array",
-    "inputs @ arrays['w'] + 1j": "makes complex128 numbers, but it takes an array of floats",
-    "inputs @ arrays['w'][:, :3]": r"makes features of shape \(1, 3\), but 1 rows of 8 columns",
+    "inputs @ arrays['w'] + 1j": "returns complex128 numbers; expected an array of floats",
+    "inputs @ arrays['w'][:, :3]": r"returns features of shape \(1, 3\); expected \(1, 8\)",
 }
 
 
@@ -224,7 +224,7 @@ BAD = {
     LOSS.format("'my', task='multiclass'", "max", "min"): "takes binary or",
     LOSS.format(
         "'my', task='regression'", "lambda s, t: s * s", "lambda s, t: s"
-    ): "'my' is not that of its value: at score",
+    ): "'my' does not match its value: at score",
     LOSS.format(
         "'huber', task='binary'", "lambda s, t: s", "lambda s, t: 1.0"
     ): r"'huber' comes from huber\.py .* and from bad",
@@ -262,19 +262,19 @@ def test_a_model_names_the_extension_that_is_not_here() -> None:
     assert bits(map_from_stored(description, drawn.arrays()).transform(np.ones((1, 2)))) == bits(
         drawn.transform(np.ones((1, 2)))
     )
-    with pytest.raises(ModelError, match=r"map 'gone' is an extension's, of binning\.py \w+, which is not here"):
+    with pytest.raises(ModelError, match=r"map 'gone' belongs to the extension binning\.py \w+, which is not loaded"):
         predictor_from_stored(
             {"kind": "linear", "map": description | {"name": "gone"}}, {"weights": np.ones((1, 64))}, "here"
         )
-    with pytest.raises(ModelError, match=r"drawn by version 2 of it, but binning\.py .* brings version 1"):
+    with pytest.raises(ModelError, match=r"drawn by version 2, but binning\.py .* declares version 1"):
         map_from_stored(description | {"version": 2}, drawn.arrays())
 
 
 def test_a_loss_of_an_extension_is_refused_where_it_means_nothing(learnable: dict[Task, Dataset]) -> None:
     refused: dict[str, dict[str, Any]] = {
-        "loss here is huber": {"radius": 3.0},
-        "weighs okl's own losses only": {"track": True},
-        "bogd steps by the hinge loss": {"solver": "bogd"},
+        "the loss is huber": {"radius": 3.0},
+        "supports okl's own losses only": {"track": True},
+        "bogd uses the hinge loss": {"solver": "bogd"},
         "loss = 'huber'": {"solver": "scs"},
     }
     for message, values in refused.items():

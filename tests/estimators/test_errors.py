@@ -35,7 +35,7 @@ def test_bad_use_of_the_classifier_is_named() -> None:
     inputs, labels = moons()
     with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
         FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="requires at least two classes, but y holds one: 1"):
+    with pytest.raises(DataError, match="requires at least two classes, but y holds one class: 1"):
         FOGDClassifier().fit(inputs, np.ones(len(labels)))
     with pytest.raises(ConfigError, match=r"first call of partial_fit requires classes"):
         FOGDClassifier().partial_fit(inputs, labels)

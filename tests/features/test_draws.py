@@ -134,9 +134,9 @@ def test_what_does_not_fit_is_named() -> None:
         with pytest.raises(ConfigError, match="n_inputs = 0"):
             draw(Gaussian(1.0), 0, 3, 0)
     for draw in (draw_orthogonal_map, draw_structured_map):
-        with pytest.raises(ConfigError, match="'laplacian' is not one of the Euclidean distance"):
+        with pytest.raises(ConfigError, match="'laplacian' is not a function of the Euclidean distance"):
             draw(Laplacian(1.0), 3, 5, 0)
-    with pytest.raises(ConfigError, match=r"needs 21,202 coordinates, but Sobol's sequence has 21,201"):
+    with pytest.raises(ConfigError, match=r"requires 21,202 coordinates, but Sobol's sequence has 21,201"):
         draw_quasi_map(Matern32(1.0), 21_201, 2, 0)
     with pytest.raises(ConfigError, match="map = 'sparse', but it takes one of auto, independent, orthogonal"):
         draw_map("sparse", Gaussian(1.0), 3, 5, 0)

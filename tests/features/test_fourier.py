@@ -81,7 +81,7 @@ def test_no_rows_give_no_features_and_no_scores() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     drawn = draw_fourier_map(Gaussian(1.0), 6, 5, 0)
-    with pytest.raises(DataError, match=r"\(rows, 6\), but \(3, 7\) came"):
+    with pytest.raises(DataError, match=r"\(rows, 6\), but got \(3, 7\)"):
         drawn.transform(np.zeros((3, 7)))
     with pytest.raises(ConfigError, match=r"\(1, 9\) do not fit a feature map of 10 columns"):
         score_rows(drawn, np.zeros((1, 9)), np.zeros((3, 6)))

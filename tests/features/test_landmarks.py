@@ -114,10 +114,10 @@ def test_diagonals_are_those_of_the_kernel_matrix() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     rows = clustered_rows(30)
-    with pytest.raises(ConfigError, match="31 landmarks were asked for, but rpcholesky chooses them from 30 rows"):
+    with pytest.raises(ConfigError, match="31 landmarks are requested, but rpcholesky chooses them from 30 rows"):
         choose_landmarks(Gaussian(1.0), rows, 31, "rpcholesky", 0)
     with pytest.raises(
-        ConfigError, match="10,001 landmarks were asked for, but rpcholesky chooses them from 10,000 rows"
+        ConfigError, match="10,001 landmarks are requested, but rpcholesky chooses them from 10,000 rows"
     ):
         choose_landmarks(Gaussian(1.0), np.zeros((20_000, 1)), MOST_ROWS["rpcholesky"] + 1, "rpcholesky", 0)
     with pytest.raises(ConfigError, match="landmarks = 'leverage', but it takes one of kmeans, rpcholesky, uniform"):

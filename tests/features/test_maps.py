@@ -87,7 +87,7 @@ def test_scores_have_the_same_bits_for_any_number_of_threads(feature_map: Featur
 
 
 def test_wrong_columns_are_named(feature_map: FeatureMap) -> None:
-    with pytest.raises(DataError, match=r"\(rows, 4\), but \(2, 3\) came"):
+    with pytest.raises(DataError, match=r"\(rows, 4\), but got \(2, 3\)"):
         feature_map.transform(np.zeros((2, 3)))
 
 
@@ -102,7 +102,7 @@ def test_constant_columns_are_ignored_by_the_linear_map() -> None:
 
 
 def test_stored_maps_that_cannot_be_rebuilt_are_errors() -> None:
-    with pytest.raises(ModelError, match="kind 'wavelet'"):
+    with pytest.raises(ModelError, match="kind of feature map: 'wavelet'"):
         map_from_stored({"kind": "wavelet"}, {})
     with pytest.raises(ModelError, match="fourier map cannot be rebuilt"):
         map_from_stored({"kind": "fourier", "kernel": {"name": "gaussian", "bandwidth": 1.0}}, {})

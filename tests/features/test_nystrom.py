@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_named() -> None:
         fit_nystrom_map(Gaussian(1.0), landmarks, 6)
     with pytest.raises(ConfigError, match="rank = 0"):
         fit_nystrom_map(Gaussian(1.0), landmarks, 0)
-    with pytest.raises(DataError, match=r"\(0, 4\) came"):
+    with pytest.raises(DataError, match=r"but got \(0, 4\)"):
         fit_nystrom_map(Gaussian(1.0), landmarks[:0], 1)
     with pytest.raises(DataError, match="keep the rank 0"):
         fit_nystrom_map(Linear(), np.zeros((5, 2)), 1)

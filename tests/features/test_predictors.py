@@ -61,9 +61,9 @@ def test_no_rows_have_no_scores() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     fourier, weights, inputs = make_case(5, "float32")
-    with pytest.raises(DataError, match=r"\(rows, 5\), but \(1300, 4\) came"):
+    with pytest.raises(DataError, match=r"\(rows, 5\), but got \(1300, 4\)"):
         score_rows(fourier, weights, inputs[:, :4])
-    with pytest.raises(DataError, match=r"\(rows, 5\), but \(1300, 4\) came"):
+    with pytest.raises(DataError, match=r"\(rows, 5\), but got \(1300, 4\)"):
         transform_rows(fourier, inputs[:, :4])
     with pytest.raises(ConfigError, match="do not fit a feature map of 180 columns"):
         score_rows(fourier, weights[:, :-1], inputs)
@@ -129,7 +129,7 @@ def test_expansion_of_wrong_shape_is_named() -> None:
     with pytest.raises(ConfigError, match="both float32 or float64"):
         KernelExpansion(Gaussian(1.0), expansion.supports, expansion.coefficients.astype(float))
     own = CustomKernel("mine", lambda left, right: left @ right.T)
-    with pytest.raises(ConfigError, match="'mine' has no rule"):
+    with pytest.raises(ConfigError, match="'mine' has no compiled implementation"):
         KernelExpansion(own, expansion.supports, expansion.coefficients)
     arrays = expansion.arrays()
     with pytest.raises(ModelError, match="here: the kernel expansion is damaged"):

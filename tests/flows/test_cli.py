@@ -216,7 +216,7 @@ def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
     assert (adrift.code, "add the argument DATASET" in adrift.sentence) == (2, True)
     budget = ["--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01", "--kernel", "laplacian"]
     refused = terminal.okl("deploy", source, *budget, "--rank", "3")
-    assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
+    assert (refused.code, "has no rank" in refused.sentence) == (2, True)
     result = terminal.okl_json("deploy", source, "--passes", "2", *budget, "--pool", "pool-of-the-command")
     flows = ("train", "score", "compare", "reproduce", "notice")
     names = [f"okl-{flow}/default" for flow in flows]

@@ -92,7 +92,7 @@ def to_predict(content: pa.Table, folder: Path) -> Path:
 BAD_ROWS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "a column is missing": (
         lambda rows: rows.drop_columns(["b", "y"]),
-        r"new\.parquet: the model needs 3 columns, and 1 of them is missing: 'b'",
+        r"new\.parquet: the model requires 3 columns, and 1 of them is missing: 'b'",
     ),
     "a column is misspelt": (
         lambda rows: rows.rename_columns(["a", "b_", "c", "y", "split"]),
@@ -127,7 +127,7 @@ def test_rows_without_a_label_cannot_be_measured_but_predicted(
 ) -> None:
     source = to_predict(rows_of(trained).drop_columns(["y"]), tmp_path)
     sentence = terminal.okl("evaluate", trained / "run" / "model", source).sentence
-    assert re.search(r"new\.parquet has no target column 'y': .* 3 other columns are there: okl predict", sentence)
+    assert re.search(r"new\.parquet has no target column 'y': .* The other 3 columns exist: okl predict", sentence)
     assert not home.exists()
 
 
@@ -150,12 +150,12 @@ def test_a_label_never_seen_in_training_is_named(trained: Path, home: Path, tmp_
     source = to_predict(strange, tmp_path)
     outcome = terminal.okl("evaluate", trained / "run" / "model", source)
     assert outcome.code == 2
-    assert re.search(r"new\.parquet: target 'y' is 'maybe' in row 250 .*never seen in training, which had 'no', 'yes'",
+    assert re.search(r"new\.parquet: target 'y' is 'maybe' in row 250 .*which is not a label of training: 'no', 'yes'",
                      outcome.sentence)  # fmt: skip
     assert terminal.okl("ingest", source, tmp_path / "set", "--drop", "split").code == 0
     outcome = terminal.okl("evaluate", trained / "run" / "model", tmp_path / "set")
     assert outcome.code == 2
-    assert re.search(r"has the label 'maybe', never seen in training, which had 'no', 'yes'", outcome.sentence)
+    assert re.search(r"has the label 'maybe', which is not a label of training: 'no', 'yes'", outcome.sentence)
 
 
 def damage(path: Path) -> None:
@@ -177,7 +177,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "description": ("model/model.json", damage, r"model\.json: (its bytes .* It is damaged|not JSON)"),
     "no weights": ("model/weights.safetensors", Path.unlink, r"weights\.safetensors cannot be read .*incomplete"),
     "no model": ("model/model.json", Path.unlink, r"model\.json cannot be read .*Give the folder of a trained model"),
-    "a later model": ("model/model.json", from_the_future, r"format 99 comes from a later okl; .*Upgrade okl"),
+    "a later model": (
+        "model/model.json",
+        from_the_future,
+        r"format 99 was written by a later okl version; .*Upgrade okl",
+    ),
     "a later data set": ("data/manifest.json", from_the_future, r"format 99, from the future.*Upgrade okl"),
     "a shorter shard": (
         "data/part-00000.parquet",

@@ -22,7 +22,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "no such order": (["--order", "sorted"], r"order = 'sorted': input should be 'shuffle' or 'stored'"),
     "no file": (["--config", "absent.toml"], r"absent\.toml cannot be read"),
     "rounds of stream": (["--rounds", "3"], r"rounds applies to the modes mix and sum"),
-    "a loss of another task": (["--loss", "multiclass-hinge"], r"'multiclass-hinge' is for a multiclass task"),
+    "a loss of another task": (["--loss", "multiclass-hinge"], r"'multiclass-hinge' is for multiclass tasks"),
     "a label that is not there": (
         ["--class-weights", "maybe=2"],
         r"names \['maybe'\], but the labels are \['no', 'yes'\]",
@@ -41,7 +41,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "a rank above the budget": (
         ["--solver", "nogd", "--budget", "20", "--rank", "21"],
-        r"rank = 21, but a budget of 20 landmarks gives .*at most that rank\. Set the rank to 20 or less",
+        r"rank = 21, but a budget of 20 landmarks allows at most that rank\. Set the rank to at most 20",
     ),
     "more landmarks than rows": (
         ["--solver", "nogd", "--budget", "5000"],
@@ -53,45 +53,45 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "more support vectors than rows": (
         ["--solver", "rbp", "--budget", "5000"],
-        r"budget = 5,000, but there are \d{3} rows to learn from",
+        r"budget = 5,000 is more than the \d{3} training rows",
     ),
     "a budget of fogd": (
         ["--budget", "50"],
-        r"budget = 50 was given, but the solver fogd takes no budget: nogd.* would",
+        r"budget = 50 is set, but the solver fogd has no budget: it belongs to nogd.*",
     ),
-    "a rank of fogd": (["--rank", "5"], r"rank = 5 was given, but the solver fogd takes no rank: nogd would"),
+    "a rank of fogd": (["--rank", "5"], r"rank = 5 is set, but the solver fogd has no rank: it belongs to nogd"),
     "frequencies of nogd": (
         ["--solver", "nogd", "--frequencies", "50"],
-        r"frequencies = 50 was given, but the solver nogd takes no frequencies: fogd, c-svm, .* would",
+        r"frequencies = 50 is set, but the solver nogd has no frequencies: it belongs to fogd, c-svm, .*",
     ),
-    "a map of nogd": (["--solver", "nogd", "--map", "auto"], r"the solver nogd takes no map: fogd, .* would"),
+    "a map of nogd": (["--solver", "nogd", "--map", "auto"], r"the solver nogd has no map: it belongs to fogd, .*"),
     "a budget of a perceptron": (
         ["--solver", "perceptron", "--budget", "50"],
-        r"the solver perceptron takes no budget",
+        r"the solver perceptron has no budget",
     ),
     "weights of a budget": (
         ["--solver", "rbp", "--class-weights", "balanced"],
-        r"class_weights = 'balanced' was given, but the solver rbp takes no class_weights: fogd, nogd, .* would",
+        r"class_weights = 'balanced' is set, but the solver rbp has no class_weights: it belongs to fogd, nogd, .*",
     ),
-    "a regularisation of rbp": (["--solver", "rbp", "--set", "regularisation=0.1"], r"rbp takes no regularisation"),
+    "a regularisation of rbp": (["--solver", "rbp", "--set", "regularisation=0.1"], r"rbp has no regularisation"),
     "a degree of the Gaussian kernel": (
         ["--solver", "nogd", "--set", "degree=2"],
-        r"degree = 2 was given, but the kernel 'gaussian' has no degree",
+        r"degree = 2 is set, but the kernel 'gaussian' has no degree",
     ),
     "a bandwidth of the linear kernel": (
         ["--solver", "rbp", "--kernel", "linear", "--bandwidth", "2"],
-        r"bandwidth = 2\.0 was given, but the kernel 'linear' has none",
+        r"bandwidth = 2\.0 is set, but the kernel 'linear' has no bandwidth",
     ),
     "merging without distances": (
         ["--solver", "bsgd-merging", "--kernel", "polynomial"],
         r"bsgd-merging .*Gaussian|gaussian",
     ),
-    "a loss of other solvers": (["--solver", "rbp", "--loss", "logistic"], r"but rbp steps by the hinge loss"),
-    "an epsilon of classes": (["--set", "epsilon=0.5"], r"epsilon = 0\.5 is for a regression"),
+    "a loss of other solvers": (["--solver", "rbp", "--loss", "logistic"], r"but rbp uses the hinge loss"),
+    "an epsilon of classes": (["--set", "epsilon=0.5"], r"epsilon = 0\.5 is for regression"),
     "a rule of the mode sum": (["--set", "step_rule=plain"], r"applies to the mode sum, but the mode is stream"),
     "sums of support vectors": (
         ["--solver", "rbp", "--mode", "sum"],
-        r"mode = 'sum', but rbp learns in stream or mix only",
+        r"mode = 'sum', but rbp supports stream and mix only",
     ),
     "a nu out of its range": (
         ["--solver", "nu-svm", "--nu", "0.99"],
@@ -99,15 +99,15 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "no C": (["--solver", "c-svm", "--C", "0"], r"C = '0': input should be greater than 0"),
     "an infinite C": (["--solver", "c-svm", "--C", "inf"], r"C = 'inf': input should be a finite number"),
-    "a C of nu-svm": (["--solver", "nu-svm", "--C", "1"], r"C = 1\.0 was given, but the solver nu-svm takes no C: "),
+    "a C of nu-svm": (["--solver", "nu-svm", "--C", "1"], r"C = 1\.0 is set, but the solver nu-svm has no C: "),
     "passes of a certified model": (
         ["--solver", "c-svm", "--passes", "2"],
-        r"passes = 2 .* c-svm is no online learner",
+        r"passes = 2 .* c-svm is not an online solver",
     ),
-    "a stream of a certified model": (["--solver", "c-svm", "--mode", "stream"], r"c-svm goes over all rows in every"),
+    "a stream of a certified model": (["--solver", "c-svm", "--mode", "stream"], r"c-svm reads all rows in every"),
     "frequencies of inputs": (
         ["--solver", "c-svm", "--kernel", "linear", "--frequencies", "9"],
-        r"with kernel = 'linear' there is no map",
+        r"kernel = 'linear' uses no feature map",
     ),
     "no such solver": (
         ["--solver", "svm"],
@@ -196,8 +196,11 @@ BAD_OF_SOURCES: dict[str, tuple[list[str], str]] = {
         ["--solver", "tvm", "--task", "multiclass"],
         r"tvm is not defined for a multiclass task, only for binary",
     ),
-    "an option of other solvers": (["--solver", "ogd", "--rank", "3"], r"the solver ogd takes no rank: nogd would"),
-    "a loss of another task": (["--loss", "hinge", "--task", "regression"], r"'hinge' is for a binary task"),
+    "an option of other solvers": (
+        ["--solver", "ogd", "--rank", "3"],
+        r"the solver ogd has no rank: it belongs to nogd",
+    ),
+    "a loss of another task": (["--loss", "hinge", "--task", "regression"], r"'hinge' is for binary tasks"),
 }
 
 

@@ -102,7 +102,7 @@ def test_a_step_that_diverges_ends_with_exit_code_one(
     monkeypatch.chdir(tmp_path)
     outcome = Terminal(capsys, monkeypatch).okl("train", source, "--step-size", "50", "--set", "epsilon=0")
     assert outcome.code == 1
-    assert "weights are no longer finite with step_size = 50. Use a smaller one" in outcome.sentence
+    assert "weights are no longer finite with step_size = 50. Use a smaller value" in outcome.sentence
     assert tree(tmp_path) == ["home", "rows.parquet"]
     assert query(home, "select state_type from flow_run") == [("FAILED",)]
     assert processes_of(home) == []

@@ -52,7 +52,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     assert "shards: day-3.parquet (" in told
     shown = terminal.okl("models", "show", "hours", "--registry", registry).out
     assert re.search(rf"day-4\.parquet +--release {bad['sha256'][:16]} +{re.escape(bad['reason'])}", shown)
-    assert "quarantined before, and still there: day-4.parquet." in terminal.okl(*words).out
+    assert "already quarantined in an earlier run: day-4.parquet." in terminal.okl(*words).out
 
     table = content(9)
     model = okl.load("hours@champion", registry)
@@ -72,7 +72,10 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
     for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):
-        for flag, why in (("rescale=standard", "--scale"), ("validation=rows", "a retraining races nothing")):
+        for flag, why in (
+            ("rescale=standard", "--scale"),
+            ("validation=rows", "a retraining makes no automatic choice"),
+        ):
             name = flag.partition("=")[0]
             outcome = terminal.okl(*words, "--set", f"train.{flag}")
             assert (outcome.code, f"{name} = " in outcome.sentence, why in outcome.sentence) == (2, True, True)
@@ -89,7 +92,7 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
         outcome = terminal.okl("deploy", *words)
         assert (outcome.code, why in outcome.sentence) == (2, True), outcome.sentence
     outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--budget-seconds", "5")
-    assert "--budget-seconds is not an option of retraining: a retraining races nothing" in outcome.sentence
+    assert "--budget-seconds is not an option of retraining: a retraining makes no automatic choice" in outcome.sentence
     assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err
 
 

@@ -65,10 +65,10 @@ def assert_drawn(report: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--solver nogd", "takes no track: fogd would"),
-        ("--mode mix", "track learns in stream only"),
-        ("--workers 2", "track learns in stream only"),
-        ("--step-size 0.5", "track = True does not allow step_size = 0.5"),
+        ("--solver nogd", "has no track: it belongs to fogd"),
+        ("--mode mix", "supports stream only"),
+        ("--workers 2", "supports stream only"),
+        ("--step-size 0.5", "track chooses step sizes and averages itself"),
     ],
 )
 def test_what_tracking_does_not_take_is_refused_in_a_sentence(

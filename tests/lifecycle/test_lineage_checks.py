@@ -129,6 +129,6 @@ def test_a_model_is_not_begun_with_a_category_that_makes_no_input(place: Path) -
 def test_nothing_is_learnt_from_columns_of_no_constraint(constraints: list[str], place: Path) -> None:
     train = {"learn_sensitive": True, "constraints": constraints}
     shards(place, 1)
-    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint of a column is")
+    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint uses a column")
     ShardStore(place / "registry" / "m" / "data").set_reference(first_schema(place))
-    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint of a column is")
+    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint uses a column")

@@ -50,7 +50,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     monkeypatch.undo()
     assert not out.exists()
     out.write_text("mine")
-    assert "exists already" in terminal.okl("export", tmp_path / "model", out).sentence
+    assert "already exists and is not overwritten" in terminal.okl("export", tmp_path / "model", out).sentence
     assert out.read_text() == "mine"
 
 
@@ -62,7 +62,7 @@ def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: py
     right = onnx.to_onnx
     moved = replace(model, predictor=replace(model.predictor, offsets=np.array([0.5], np.float32)))  # type: ignore[type-var]
     monkeypatch.setattr(onnx, "to_onnx", lambda _: right(moved))
-    with pytest.raises(ModelError, match="nothing was written"):
+    with pytest.raises(ModelError, match="Nothing was written"):
         export.export(tmp_path / "model", tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
 
@@ -76,7 +76,7 @@ def test_file_that_does_not_round_to_float32_is_not_written(
 
     monkeypatch.setattr(onnx, "_rounded", lambda graph, value: value)
     monkeypatch.setattr(sklearn, "_rounding", list)
-    with pytest.raises(ModelError, match="nothing was written"):
+    with pytest.raises(ModelError, match="Nothing was written"):
         export.export(tmp_path / "model", tmp_path / "model.out", format)
     monkeypatch.undo()
     assert export.export(tmp_path / "model", tmp_path / "model.out", format)["largest_difference"] < 1e-5

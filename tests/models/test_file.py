@@ -68,14 +68,14 @@ def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
         save_model(make_model(), runs / run / "model")
     with pytest.raises(ModelError, match=r"The newest run named first is .+/first-20260102-101010-7; its model"):
         load_model(tmp_path / "first")
-    with pytest.raises(ModelError, match=r"That of this run is .+/first-20260101-101010-7/model"):
+    with pytest.raises(ModelError, match=r"The model of this run is .+/first-20260101-101010-7/model"):
         load_model(runs / "first-20260101-101010-7")
     with pytest.raises(
         ModelError, match=r"Give the folder of a trained model, the name of a run \(okl runs .* NAME@champion"
     ):
         load_model(tmp_path / "fir")
     (tmp_path / "rows.csv").touch()
-    with pytest.raises(ModelError, match=r"This is a file: the model comes first, then the rows\.$"):
+    with pytest.raises(ModelError, match=r"This is a file: give the model first, then the rows\.$"):
         load_model(tmp_path / "rows.csv")
 
 
@@ -112,7 +112,7 @@ def test_format_from_the_future_asks_for_an_upgrade(tmp_path: Path) -> None:
     save_model(make_model(), tmp_path / "model")
     path = tmp_path / "model" / DESCRIPTION
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 99}))
-    with pytest.raises(ModelError, match=r"format 99 comes from a later okl.*Upgrade okl"):
+    with pytest.raises(ModelError, match=r"format 99 was written by a later okl version.*Upgrade okl"):
         load_model(tmp_path / "model")
 
 
@@ -126,7 +126,7 @@ def test_missing_file_is_named(missing: str, tmp_path: Path) -> None:
 
 def test_model_is_never_overwritten_and_nothing_is_left_beside(tmp_path: Path) -> None:
     save_model(make_model(), tmp_path / "model")
-    with pytest.raises(ModelError, match="exists already"):
+    with pytest.raises(ModelError, match="already exists, and models are not overwritten"):
         save_model(make_model("binary"), tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 

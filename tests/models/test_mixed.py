@@ -117,7 +117,7 @@ def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothi
     settled = {
         "mean": "becomes the mean of the training rows",
         "zero": "becomes 0",
-        "drop": "with a NaN the scores are",
+        "drop": "scores of a row with NaN are",
     }
     assert settled[model.schema.missing] in meta.description
     assert '"" stands for missing text' in meta.description

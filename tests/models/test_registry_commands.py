@@ -55,7 +55,7 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert moved["aliases"] == {"champion": 2, "previous": 1}
     refused = terminal.okl("models", "promote", "churn", "1", "--expect", "1")
     assert refused.code == 1
-    assert "Error: The alias champion of churn names churn@2 by now, not churn@1" in refused.sentence
+    assert "Error: The alias champion of churn is now churn@2, not churn@1" in refused.sentence
     listed = terminal.okl("models", "list").out.splitlines()
     assert listed[1].split() == ["model", "champion", "previous", "candidate", "versions", "last", "change"]
     assert listed[2].split()[:5] == ["churn", "2", "1", "-", "2"]
@@ -90,7 +90,7 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal:
     for given in ("churn", "churn-20260103-101010-7", runs / "churn-20260103-101010-7"):
         assert terminal.okl_json("evaluate", given, rows)["model"] == str(runs / "churn-20260103-101010-7" / "model")
     assert (
-        "2 runs are named first. Give the whole name of one, such as first-20260102"
+        "2 runs are named first. Give a full name, such as first-20260102"
         in terminal.okl("evaluate", "first", rows).sentence
     )
     told = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
@@ -98,7 +98,10 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal:
     told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
     assert "champion of churn: none; to promote version 1: okl models promote churn 1" in told
     refused = terminal.okl("evaluate", "churn", rows).sentence
-    assert "no alias 'champion'. It has none; or give a number. To make one it: okl models promote churn 1." in refused
+    assert (
+        "no alias 'champion'; its aliases: none. Give an alias or a version number. To set it: okl models promote "
+        "churn 1." in refused
+    )
     assert "okl models promote churn names no version" in terminal.okl("models", "promote", "churn").sentence
     assert terminal.okl("models", "promote", "churn@1").out == "churn: champion 1 (before: none)\n"
     assert terminal.okl_json("evaluate", "churn", rows)["model"] == "churn@1"
@@ -208,7 +211,9 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     assert pq.read_table(tmp_path / "scores") == pq.read_table(tmp_path / "again")
     assert scored["predictions"] == again["predictions"]
     refused = terminal.okl("predict", "churn@candidate", rows, "--out", tmp_path / "none")
-    assert "churn has no alias 'candidate'. It has champion (2), previous (1); or give a number." in refused.sentence
+    assert (
+        "churn has no alias 'candidate'; its aliases: champion (2), previous (1). Give an alias or" in refused.sentence
+    )
     unknown: list[tuple[str | Path, ...]] = [
         ("evaluate", "chrun@champion", rows),
         ("models", "show", "chrun"),
@@ -216,7 +221,7 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     ]
     for words in unknown:
         sentence = terminal.okl(*words).sentence
-        assert "No version of chrun is in the registry" in sentence
+        assert "has no model chrun" in sentence
         assert "Did you mean churn?" in sentence
 
 

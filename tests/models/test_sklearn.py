@@ -66,5 +66,5 @@ def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, s
 
 
 def test_kernel_without_a_name_in_scikit_learn_is_refused() -> None:
-    with pytest.raises(ConfigError, match="scikit-learn does not know the kernel 'matern32'"):
+    with pytest.raises(ConfigError, match="scikit-learn has no kernel named 'matern32'"):
         to_sklearn(Case("nystrom matern32").model())

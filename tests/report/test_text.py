@@ -20,7 +20,7 @@ PLAIN = {name: value for name, value in made_result("binary", ("no", "yes")).ite
 PLAIN["test"] = {"mistake_rate": 0.2}  # one picture less to draw
 CERTIFIED = PLAIN | {"certificate": made_regret()}
 BEATEN = PLAIN | {"certificate": made_regret(sign=-1.0)}
-REASON = "Nothing keeps the weights within a class to compare them with: give a radius."
+REASON = "Nothing keeps the weights within a class to compare them with: Set a radius."
 REFUSED = PLAIN | {"certificate": {"kind": "regret", "shown": False, "reason": REASON}}
 PAIR = ["Regret against rows", "Average regret against rows"]
 

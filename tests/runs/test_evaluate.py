@@ -87,12 +87,12 @@ def test_workers_find_the_same_figures(runs: dict[str, Any]) -> None:
 
 
 def test_another_target_or_missing_columns_are_refused(runs: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"its target 'y' \(regression\) is not the model's, 'y' \(binary\)"):
+    with pytest.raises(DataError, match=r"the 'y' \(regression\) differs from the model's target 'y' \(binary\)"):
         evaluate(runs["binary"], Path(runs["regression"]["run"]) / "data")
     without = ingest(write(tmp_path, curved(100).drop_columns(["b"])), tmp_path / "set", ingest_settings()).dataset
-    with pytest.raises(DataError, match="the model needs input columns that the data set has not: 'b'"):
+    with pytest.raises(DataError, match="the data set lacks input columns of the model: 'b'"):
         evaluate(runs["binary"], without.folder)
-    with pytest.raises(DataError, match=r"has no target column 'y'.* 3 other columns are there: okl predict"):
+    with pytest.raises(DataError, match=r"has no target column 'y'.* The other 3 columns exist: okl predict"):
         evaluate(runs["binary"], write(tmp_path, curved(100).drop_columns(["y"]), "bare.parquet"))
 
 

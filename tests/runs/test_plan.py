@@ -54,7 +54,7 @@ def test_check_leaves_no_trace(data: Dataset, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"loss": "hinge"}, "loss 'hinge' is for a binary task, but 'y' makes this a multiclass task"),
+        ({"loss": "hinge"}, "loss 'hinge' is for binary tasks, but 'y' makes this a multiclass task"),
         ({"class_weights": {"9": 1.0}}, r"class_weights names \['9'\], but the labels are \['5', '6', '7'\]"),
         ({"rounds": 3}, "rounds applies to the modes mix and sum"),
         ({"ingest": {"scale": "minmax"}}, "is already a data set. Remove the options of ingest"),
@@ -160,7 +160,7 @@ def test_a_plan_chooses_the_solver_that_training_would_choose(data: Dataset, tmp
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"loss": "hinge"}, "loss 'hinge' is for a binary task, but 'y' makes this a multiclass task"),
+        ({"loss": "hinge"}, "loss 'hinge' is for binary tasks, but 'y' makes this a multiclass task"),
         ({"rounds": 3}, "rounds applies to the modes mix and sum"),
         ({"solver": "fogd", "certify": True, "passes": 2}, "certify conflicts with passes = 2"),
         ({"solver": "c-svm", "class_weights": {"9": 1.0}}, r"class_weights names \['9'\]"),
@@ -176,7 +176,7 @@ def test_a_plan_refuses_what_training_refuses(
 
 
 def test_a_plan_of_assumed_data_refuses_what_fits_no_such_data() -> None:
-    with pytest.raises(ConfigError, match="loss 'hinge' is for a binary task"):
+    with pytest.raises(ConfigError, match="loss 'hinge' is for binary tasks"):
         plan_run(plan_settings(solver="fogd", loss="hinge"), AssumedData(1000, 3, "regression"))
     with pytest.raises(ConfigError, match="rows = 0, columns = 3, classes = 3: expected at least 1 row"):
         plan_run(plan_settings(), AssumedData(0, 3))

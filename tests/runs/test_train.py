@@ -160,8 +160,8 @@ def test_a_corrupt_shard_is_named_and_leaves_nothing(tmp_path: Path) -> None:
 FAILURES: list[tuple[dict[str, Any], type[OklError], str]] = [
     ({"step_size": 50.0, "epsilon": 0.0}, DivergedError, "weights are no longer finite with step_size = 50"),
     ({"step_size": 50.0, "epsilon": 0.0, "mode": "mix"}, DivergedError, "no longer finite|diverged"),
-    ({"class_weights": "balanced"}, ConfigError, "class_weights belongs to classification"),
-    ({"loss": "hinge"}, ConfigError, "'hinge' is for a binary task"),
+    ({"class_weights": "balanced"}, ConfigError, "class_weights is for classification"),
+    ({"loss": "hinge"}, ConfigError, "'hinge' is for binary tasks"),
 ]
 
 

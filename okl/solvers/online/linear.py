@@ -463,7 +463,7 @@ class LinearLearner:
         if not np.isfinite(after.last).all():
             raise DivergedError(
                 f"Rows {before.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
-                f"step_size = {self.step_size:g}. Use a smaller one, such as {self.step_size / 10:g}."
+                f"step_size = {self.step_size:g}. Use a smaller value, such as {self.step_size / 10:g}."
             )
 
 
@@ -567,7 +567,7 @@ class PlainGradient:
         if not np.isfinite(last).all():
             raise DivergedError(
                 f"After {weights.progress.rows + rows:,} rows the weights are no longer finite with "
-                f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
+                f"step_size = {learner.step_size:g}. Use a smaller value, such as {learner.step_size / 10:g}."
             )
         progress = weights.progress.plus(self._with_baseline(weights.progress))
         total = weights.summed + number * last.astype(np.float64)

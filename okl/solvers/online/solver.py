@@ -219,8 +219,8 @@ def check_mode(factory: LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the factory can learn in a mode."""
     if mode not in factory.modes:
         raise ConfigError(
-            f"mode = {mode!r}, but models that {factory.name} trains on separate shards cannot be "
-            f"averaged. Set --mode {factory.modes[0]}."
+            f"mode = {mode!r}, but {factory.name} supports {' and '.join(factory.modes)} only. "
+            f"Set --mode {factory.modes[0]}."
         )
 
 

@@ -75,7 +75,7 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
     tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
     assert [cells[7].endswith("*") for cells in table_rows(strict)][1:] == tested
     assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
-    assert any("c-svm" in told and "--iterations, to 400 for" in told for told in warning_sentences(strict))
+    assert any("c-svm" in told and "--iterations, for example to 400" in told for told in warning_sentences(strict))
     proof = {"certificate": {"relative_gap": 0.1}}
     ending = "but not solved to the relative gap of 1e-09 (continue with --iterations 400)"
     assert f"certified within 1.0e-01 of the least objective, {ending}" in sentences(strict | proof)[2]
@@ -87,7 +87,7 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
 def test_the_summary_says_which_models_are_linear(result: dict[str, Any]) -> None:
     told = [line for line in text_summary(result).splitlines() if "linear in the inputs" in line]
     assert told == [
-        "Those with a gap are linear in the inputs; --frequencies 400 compares them on random Fourier features."
+        "Models with a gap are linear in the inputs; --frequencies 400 compares them on random Fourier features."
     ]
     certified = [row for row in result["models"] if row["kind"] == "certified"]
     assert linear_note(result | {"models": certified})[0].startswith("All are linear")
@@ -228,6 +228,6 @@ def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp
 def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("a,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
-    with pytest.raises(ConfigError, match=r"rows\.csv: the target 'y' makes this a regression"):
+    with pytest.raises(ConfigError, match=r"rows\.csv: the target 'y' is a regression target"):
         compare(CompareSettings(data=str(source), out=str(tmp_path / "run")))
     assert list(tmp_path.iterdir()) == [source]

@@ -77,5 +77,5 @@ def test_bad_tiles_are_named() -> None:
         KernelTiles(Polynomial(30), 1e20 * inputs)
     with pytest.raises(DataError, match="NaN or infinite"):
         KernelTiles(Gaussian(1.0), np.where(inputs > 1.0, np.nan, inputs))
-    with pytest.raises(DataError, match="10 inputs and 9 labels"):
+    with pytest.raises(DataError, match="10 inputs, but 9 labels"):
         TiledKernel(KernelTiles(Gaussian(1.0), inputs), labels[:9])

@@ -87,7 +87,7 @@ def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: st
         state = last_state(learning, data["binary"], execution)
     held = learning.chosen(state)["support_vectors"]
     assert 0 < held <= (SMALL["budget"] if "budget" in OPTIONS[solver] else data["binary"].rows("train"))
-    with pytest.raises(ConfigError, match=rf"but {re_escaped(solver)} learns in stream or mix only"):
+    with pytest.raises(ConfigError, match=rf"but {re_escaped(solver)} supports stream and mix only"):
         make_online_solver(settings_of(solver, mode="sum"), data["binary"])
     assert mode_of(settings_of(solver, workers=2)) == "mix"
 

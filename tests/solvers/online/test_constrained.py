@@ -83,9 +83,9 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
     ("values", "part"),
     [
         ({"constraints": ("abs(covariance(s)) <= 0.1",)}, "--radius 10"),
-        ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint of a column"),
-        ({"solver": "nogd", "frequencies": 400}, "takes no constraints"),
-        ({"mode": "sum"}, "stream or mix only"),
+        ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint uses a column"),
+        ({"solver": "nogd", "frequencies": 400}, "has no constraints"),
+        ({"mode": "sum"}, "supports stream and mix only"),
         ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "unexpected .*at the end"),
         ({"track": True}, "track"),
     ],

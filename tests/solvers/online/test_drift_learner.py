@@ -136,7 +136,7 @@ def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigError, match="class weights"):
         make_learner(Hinge(), class_weights=(1.0,))
     for weight in (-1.0, math.nan, math.inf):
-        with pytest.raises(ConfigError, match="finite number of at least 0"):
+        with pytest.raises(ConfigError, match="finite numbers of at least 0"):
             make_learner(Hinge(), class_weights=(weight, 1.0))
     with pytest.raises(ConfigError, match="regression has no classes"):
         make_learner(ThresholdedHalfSquared(), class_weights=(1.0,))

@@ -177,5 +177,5 @@ def test_what_does_not_fit_is_named() -> None:
         replace(learner, class_weights=(1.0, 1.0, 1.0))
     with pytest.raises(ConfigError, match="a regression has no classes"):
         make_learner(ThresholdedHalfSquared(), class_weights=(1.0,))
-    with pytest.raises(ConfigError, match="finite number of at least 0"):
+    with pytest.raises(ConfigError, match="finite numbers of at least 0"):
         replace(learner, class_weights=(1.0, -1.0))

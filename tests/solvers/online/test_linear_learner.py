@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_named() -> None:
         learner.learn(learner.start(), Rows(rows.inputs, rows.targets[:-1]))
     with pytest.raises(DataError, match=r"\(rows, 5\)"):
         learner.learn(learner.start(), Rows(rows.inputs[:, :4], rows.targets))
-    with pytest.raises(ConfigError, match="Weights for 4 outputs"):
+    with pytest.raises(ConfigError, match="weights have 4 outputs; the learner expects 1"):
         learner.learn(many.start(), rows)
     with pytest.raises(ConfigError, match="do not fit a feature map of 6 columns"):
         make_learner(Hinge(), "linear").learn(learner.start(), rows)

@@ -251,7 +251,7 @@ def test_step_that_diverges_ends_in_a_clear_error(mode: Mode, learnable: dict[Ta
 
 @MODE
 def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
-    with pytest.raises(ConfigError, match=r"'multiclass-hinge' is for a multiclass task, but 'y' makes this a binary"):
+    with pytest.raises(ConfigError, match=r"'multiclass-hinge' is for multiclass tasks, but 'y' makes this a binary"):
         online("multiclass-hinge", mode).start(learnable["binary"], here)
 
 

@@ -158,7 +158,7 @@ def test_frequencies_of_a_column_depend_on_its_name_only() -> None:
 
 def test_columns_that_do_not_fit_are_refused() -> None:
     drawn = ColumnwiseFourier(Gaussian(1.0), 10)
-    with pytest.raises(ConfigError, match="'c' is gone"):
+    with pytest.raises(ConfigError, match="column 'c' was removed"):
         widen_map(drawn.draw(OLD), OLD, ("a", "d", "e"), drawn)
     with pytest.raises(ConfigError, match="2 names are given for 3 inputs"):
         widen_map(drawn.draw(OLD), ("a", "c"), ALL, drawn)

@@ -36,7 +36,7 @@ def endless(left: FloatArray, right: FloatArray) -> FloatArray:
 
 def test_a_kernel_that_is_not_positive_definite_says_what_rank_it_can_keep() -> None:
     learner, rows = make_learner(Hinge(), CustomKernel("minus", minus_distance)), make_rows(Hinge())
-    with pytest.raises(DataError, match=r"not positive definite.*can keep the rank \d"):
+    with pytest.raises(DataError, match=r"not positive definite.*allows rank \d"):
         learner.learn(learner.start(), rows)
 
 
@@ -53,12 +53,12 @@ def test_divergence_is_told_at_once() -> None:
     loss = ThresholdedHalfSquared(0.1)
     for budget in (BUDGET, 1400):
         learner = replace(make_learner(loss), step_size=1e3, budget=budget)
-        with pytest.raises(DivergedError, match="Use a smaller value"):
+        with pytest.raises(DivergedError, match="Use a smaller value, such as"):
             learner.learn(learner.start(), make_rows(loss))
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigError, match="rank = 41, but 40 landmarks"):
+    with pytest.raises(ConfigError, match="rank = 41 is more than the 40 landmarks"):
         replace(make_learner(Hinge()), rank=41)
     with pytest.raises(ConfigError, match="step_size"):
         replace(make_learner(Hinge()), step_size=0.0)

@@ -337,7 +337,7 @@ def test_settings_that_do_not_fit_the_data_are_refused(learnable: dict[Task, Dat
     data = learnable["binary"]
     for factory, message in [
         (NOGDFactory(make_loss("hinge"), budget=100_000), "training rows to take support vectors from"),
-        (NOGDFactory(make_loss("hinge"), budget=10, rank=20), "rank = 20, but 10 landmarks"),
+        (NOGDFactory(make_loss("hinge"), budget=10, rank=20), "rank = 20 is more than the 10 landmarks"),
         (NOGDFactory(make_loss("multiclass-hinge")), "makes this a binary task"),
     ]:
         with pytest.raises(ConfigError, match=message):

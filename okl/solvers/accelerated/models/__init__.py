@@ -110,9 +110,7 @@ def make_model(
     own = parameter_of(name)
     for parameter, value in given.items():
         if parameter != own and value is not None:
-            raise ConfigError(
-                f"{parameter} = {value!r} was given, but the model {name!r} takes {own}. Set {own} instead."
-            )
+            raise ConfigError(f"{parameter} = {value!r} is set, but the model {name!r} takes {own}. Set {own} instead.")
     return model_class(name).of(given[own], fit_intercept)
 
 
