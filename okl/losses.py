@@ -273,7 +273,7 @@ def make_loss(name: str, epsilon: float = 0.1) -> Loss:
     declared = plugins.find("loss", name)
     if declared is None:
         known = [*losses, "thresholded-half-squared", *plugins.names("loss")]
-        raise ConfigError(f"loss = {name!r}, but it takes one of {', '.join(known)}.")
+        raise ConfigError(f"loss = {name!r}; expected one of {', '.join(known)}.")
     loss = ExtensionLoss(name, declared.thing.task, declared.origin)
     compiled_loss(name, declared.origin)  # what cannot be compiled is refused before anything is read
     return loss

@@ -97,7 +97,7 @@ def test_logistic_survives_scores_of_any_size() -> None:
 def test_table_knows_every_loss_and_no_other() -> None:
     for loss in LOSSES:
         assert type(make_loss(loss.name)) is type(loss)
-    with pytest.raises(ConfigError, match=r"loss = 'squared', but it takes one of hinge"):
+    with pytest.raises(ConfigError, match=r"loss = 'squared'; expected one of hinge"):
         make_loss("squared")
     with pytest.raises(ConfigError, match="epsilon = -1"):
         make_loss("thresholded-half-squared", -1.0)

@@ -37,14 +37,14 @@ def prepare(options: StackOptions) -> Path:
     ConfigError : a number out of range, or no certificates; ExecutionError : the folder cannot be written
     """
     if not 0 <= options.port <= 65535:
-        raise ConfigError(f"--port {options.port}, but it takes a number from 1 to 65535.")
+        raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
     if options.workers < 0:
-        raise ConfigError(f"--workers {options.workers}, but it takes 0 or more.")
+        raise ConfigError(f"--workers {options.workers} is invalid: expected 0 or more.")
     if options.tls is not None:
         for role in ("client", "scheduler", "worker"):
             for name in CERTIFICATES:
                 if not (path := role_folder(options.tls, role) / name).is_file():
-                    raise ConfigError(f"{path} is missing; --tls takes a folder as infra/tls/make.py writes it.")
+                    raise ConfigError(f"{path} is missing. --tls requires a folder written by infra/tls/make.py.")
     folder = stack_folder(options.home)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -52,7 +52,7 @@ def prepare(options: StackOptions) -> Path:
         (options.home / "prefect").mkdir(exist_ok=True)
     except OSError as error:
         raise ExecutionError(
-            f"{folder} cannot be made ({error.strerror}). Set OKL_HOME to a writable folder."
+            f"{folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
         ) from None
     return folder
 
@@ -105,13 +105,13 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
     while time.monotonic() < deadline:
         if process is not None and (code := process.poll()) is not None:
             if code == PORT_IS_TAKEN:
-                raise ExecutionError("The port is taken by somebody else. Give another by --port, or none.")
+                raise ExecutionError("The port is in use by another program. Give another --port, or none.")
             if code != ANOTHER_IS_UP:
                 raise ExecutionError(f"The supervisor ended with code {code}; its log is {folder / 'supervisor.log'}.")
             process = None
         state = live_state(folder)
         if state is None and process is None and supervisor_of(folder) is None:
-            raise ExecutionError("The stack went down meanwhile. Run okl up again.")
+            raise ExecutionError("The stack stopped while it was starting. Run okl up again.")
         if state is not None and state.phase == "up":
             _refuse_hopeless(state)
             found = health(state, folder)
@@ -120,16 +120,14 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
                 return state
         time.sleep(POLL_SECONDS)
     missing = ", ".join(f"{name} ({why})" for name, why in found.items() if why != "ok") or "the supervisor"
-    raise ExecutionError(f"Not everybody answers within {READY_SECONDS:.0f} s: {missing}. The logs are in {folder}.")
+    raise ExecutionError(f"Not ready within {READY_SECONDS:.0f} s: {missing}. The logs are in {folder}.")
 
 
 def _refuse_hopeless(state: StackState) -> None:
     """Raise ExecutionError if somebody ends again and again: waiting for them would be in vain."""
     for child in state.children:
         if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
-            raise ExecutionError(
-                f"The {child.name} of the stack {child.ended}, again and again; its log is {child.log}."
-            )
+            raise ExecutionError(f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}.")
 
 
 def down(home: Path) -> bool:

@@ -180,8 +180,8 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
             return StackServer(state.url)
         if time.monotonic() > deadline:
             raise ExecutionError(
-                f"The stack of `okl up` at {state.url} runs, but did not answer in {patience_seconds:.0f} s. See `okl "
-                "status` and try again, or start it anew: `okl down`, then `okl up`."
+                f"The stack of `okl up` at {state.url} is running, but did not answer within {patience_seconds:.0f} s. "
+                "Check `okl status` and try again, or restart it: `okl down`, then `okl up`."
             )
         time.sleep(POLL_SECONDS)
     return None
@@ -240,6 +240,6 @@ def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") 
     if settings.get("model") != f"{model}@champion" or settings.get("registry") != registry:
         return ""
     return (
-        f"{settings.get('source')} is scored with it when okl-retrain/{model} runs next; at once: "
+        f"{settings.get('source')} is scored with it at the next run of okl-retrain/{model}; to score now: "
         f"{prefect} deployment run okl-score/{model}"
     )

@@ -36,7 +36,7 @@ def _asked(state: StackState, folder: Path) -> dict[str, str]:
     }
     workers = [child.name for child in state.children if child.name.startswith("worker-")]
     if missing is None or missing > 0:
-        told |= dict.fromkeys(workers, "cannot be told" if missing is None else f"{missing} of them not there yet")
+        told |= dict.fromkeys(workers, "cannot be told" if missing is None else f"{missing} of them not ready")
     return told
 
 
@@ -118,7 +118,7 @@ def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
 
 def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, Any]]) -> list[str]:
     """The same for people."""
-    lines = [f"deployments that run by a schedule, or have run: {len(deployments) or 'none'}"]
+    lines = [f"deployments with a schedule or with runs: {len(deployments) or 'none'}"]
     for one in deployments:
         cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
         asked = "by events" if one["name"].startswith("okl-notice/") else "when asked"
@@ -173,7 +173,7 @@ def _outcome(url: str, run: str) -> str:
     try:
         (row,) = json.loads(found[0]["data"])
         counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected"
-        counts += f", {row['still_written']} left to the next run" if row.get("still_written") else ""
+        counts += f", {row['still_written']} left for the next run" if row.get("still_written") else ""
         why = f" (why: okl models show {row['model']})" if row["rejected"] else ""
         return f"{_short(row.get('reason') or row['outcome'])} {counts}{why}."
     except (LookupError, TypeError, ValueError):
@@ -269,10 +269,10 @@ def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> li
     """
     lines = []
     if n_schedules != 0:
-        who = {None: "Schedules, if it has any, rest", 1: "Its schedule rests"}.get(n_schedules, "Its schedules rest")
-        lines.append(f"{who} until the next okl up; what falls due before then starts with it (okl deploy --late).")
+        subject = "Its schedule pauses" if n_schedules == 1 else "Its schedules pause"
+        lines.append(f"{subject} until the next okl up, which starts missed runs as set by okl deploy --late.")
     if configured and configured.rstrip("/") == url:
-        lines.append("This shell still sends commands to its server. Type: unset PREFECT_API_URL")
+        lines.append("This shell still uses its server. Type: unset PREFECT_API_URL")
     return lines
 
 

@@ -251,7 +251,7 @@ class Running:
             return
         used = memory_of(process.pid) or 0
         if used > limit:
-            self.killed_for = f"took {used / 2**20:.0f} MiB of {limit / 2**20:.0f}, and was ended"
+            self.killed_for = f"used {used / 2**20:.0f} of {limit / 2**20:.0f} MiB and was stopped"
             process.kill()
 
 

@@ -99,5 +99,5 @@ def _patience() -> float:
     except ValueError:
         seconds = -1.0
     if not 0.0 <= seconds < float("inf"):
-        raise ConfigError(f"{PATIENCE_VARIABLE} = {text!r}, but it takes a number of seconds, such as 60.")
+        raise ConfigError(f"{PATIENCE_VARIABLE} = {text!r}; expected a number of seconds, such as 60.")
     return seconds

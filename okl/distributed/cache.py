@@ -130,9 +130,7 @@ class Resident:
 def _limit_from_environment() -> int:
     text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_BYTES))
     if not text.isdigit():
-        raise ConfigError(
-            f"{LIMIT_VARIABLE} = {text!r}, but it takes a whole number of bytes, such as {DEFAULT_BYTES}."
-        )
+        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}; expected a number of bytes, such as {DEFAULT_BYTES}.")
     return int(text)
 
 

@@ -73,19 +73,19 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     values = read_toml(path, "--cluster")
     stray = sorted(set(values) - {"class", "workers", "options"})
     if stray:
-        raise ConfigError(f"--cluster {path} has {stray[0]!r}, but it takes class, workers and [options] only.")
+        raise ConfigError(f"--cluster {path} has {stray[0]!r}; expected class, workers and [options] only.")
     module, _, name = str(values.get("class", "")).rpartition(".")
     if module.partition(".")[0] not in EXTRAS:
         raise ConfigError(
-            f"--cluster {path}: class = {values.get('class')!r}, but it takes a class of {', '.join(EXTRAS)}, such as "
+            f"--cluster {path}: class = {values.get('class')!r}; expected a class of {', '.join(EXTRAS)}, such as "
             '"dask_jobqueue.SLURMCluster".'
         )
     workers, options = values.get("workers"), values.get("options", {})
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ConfigError(f"--cluster {path}: workers = {workers!r}, but it takes how many to ask for, 1 or more.")
+        raise ConfigError(f"--cluster {path}: workers = {workers!r}; expected an integer of at least 1.")
     if not isinstance(options, dict):
         kind = type(options).__name__  # not what it says: it may be a secret
-        raise ConfigError(f"--cluster {path}: options is a {kind}, but it takes a table: [options], then cores = 1 ...")
+        raise ConfigError(f"--cluster {path}: options is a {kind}; expected a table: [options], then cores = 1 ...")
     return ClusterFile(str(path), module, name, workers, options)
 
 

@@ -612,9 +612,7 @@ class SpaceChoice:
 def _checked_map(given: Any, n_features: int) -> FeatureMap:
     n_inputs = getattr(given, "n_inputs", None)
     if n_inputs is None or not callable(getattr(given, "transform", None)):
-        raise ConfigError(
-            f"feature_map = {given!r}, but it takes a map of okl.features, or one of {', '.join(MAP_NAMES)}."
-        )
+        raise ConfigError(f"feature_map = {given!r}; expected a map of okl.features, or one of {', '.join(MAP_NAMES)}.")
     if n_inputs != n_features:
         raise ConfigError(
             f"The feature map takes {n_inputs} inputs, but X has {n_features} columns. Draw the map for "
@@ -635,7 +633,7 @@ def float_or_auto(name: str, value: Any) -> float | None:
     if value is None or (isinstance(value, str) and value == "auto"):
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ConfigError(f"{name} = {value!r}, but it takes a number.")
+        raise ConfigError(f"{name} = {value!r}; expected a number.")
     return float(value)
 
 

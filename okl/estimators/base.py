@@ -45,14 +45,14 @@ def number_or_auto(name: str, value: Any) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
-        raise ConfigError(f'{name} = {value!r}, but it takes a finite number above 0, or "auto".')
+        raise ConfigError(f'{name} = {value!r}; expected a finite number above 0, or "auto".')
     return float(value)
 
 
 def whole_number(name: str, value: Any) -> int:
     """Convert an integer parameter of at least 1 to int; raise ConfigError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
+        raise ConfigError(f"{name} = {value!r}; expected an integer of at least 1.")
     return int(value)
 
 

@@ -213,7 +213,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
 def _number(name: str, value: Any) -> float:
     """Return a float of any numeric type."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ConfigError(f"{name} = {value!r}, but it takes a number.")
+        raise ConfigError(f"{name} = {value!r}; expected a number.")
     return float(value)
 
 

@@ -72,7 +72,7 @@ class RunFolder:
         try:
             self._lock = _lock(beside)
         except BlockingIOError:
-            raise CheckpointError(f"{beside} is being written by another process. Wait for its end.") from None
+            raise CheckpointError(f"{beside} is being written by another process. Wait until it ends.") from None
         except OSError as error:
             raise CheckpointError(f"{beside} cannot be resumed: {error.strerror}.") from None
         self.beside, self.folder = beside, beside.with_name(name_of(beside))
@@ -210,7 +210,9 @@ def _lock(folder: Path) -> int:
 
 
 def _unwritable(folder: Path, why: str) -> ConfigError:
-    return ConfigError(f"{folder} cannot be made: {why}. Choose another place: --out, or OKL_HOME for runs without it.")
+    return ConfigError(
+        f"{folder} cannot be created: {why}. Choose another --out, or set OKL_HOME for runs without --out."
+    )
 
 
 # Remote folders, published by uploading the manifest last.
@@ -318,7 +320,7 @@ class PublishedFolder:
 
     def _check_claim(self) -> None:
         if (self.folder / UNFINISHED).read_text() != self._token:
-            raise PlaceTakenError(f"{self.folder} is being written by another process, too. Choose another place.")
+            raise PlaceTakenError(f"{self.folder} is being written by another process. Choose another folder.")
 
 
 def run_place(folder: Place) -> RunFolder | PublishedFolder:
@@ -402,5 +404,5 @@ def write_whole(place: Place, content: str | bytes) -> None:
 
 def unwritable(place: Place, error: OSError) -> PlaceError:
     """Return the error for a failure of the local file system."""
-    remedy = "Make room there" if error.errno in FULL else "Give permission there, or choose another place"
+    remedy = "Free disk space" if error.errno in FULL else "Check its permissions, or choose another location"
     return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then try again.")

@@ -37,7 +37,7 @@ def okl_home() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"okl's home folder {folder} cannot be made ({error.strerror}). Set OKL_HOME to a writable folder."
+            f"okl's home folder {folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
         ) from None
     return folder
 
@@ -124,7 +124,7 @@ def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
         if attempt < ATTEMPTS - 1:
             # not in step with the others who failed at this moment; it changes when, and never what
             time.sleep(FIRST_WAIT_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
-    raise explained(last, failing, f" each of {ATTEMPTS} times") from None
+    raise explained(last, failing, f" in {ATTEMPTS} attempts") from None
 
 
 def may_pass(error: BaseException) -> bool:
@@ -154,18 +154,18 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceE
     names = " ".join(type(one).__name__ for one in _chain(error))
     why = first_line(error)
     if "Credential" in names:
-        why, advice = "no credentials were found", "Give them in the environment, or in fsspec's configuration."
+        why, advice = "no credentials were found", "Set them in the environment or in fsspec's configuration."
     elif isinstance(error, PermissionError) or _status(error) in (401, 403):
-        why, advice = f"permission was refused ({why})", "Check the credentials, and what they are allowed to do."
+        why, advice = f"permission was refused ({why})", "Check the credentials and their permissions."
     elif isinstance(error, FileNotFoundError):
         why, advice = (
             f"it does not exist ({why})" if str(error) else "it does not exist",
             "Check the bucket and the name.",
         )
     elif may_pass(error):
-        advice = "Try again when the store answers."
+        advice = "Try again when the storage is available."
     else:
-        advice = "Check the URL, and the settings of its store."
+        advice = "Check the URL and the settings of the storage."
     failure = PlaceError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
     failure.passing = may_pass(error)
     return failure
@@ -226,13 +226,15 @@ def check_url(url: str) -> None:
     kind, _, rest = url.partition("://")
     shown = without_secrets(url)
     if "::" in url:
-        raise ConfigError(f"{shown} chains URLs; okl takes one, such as s3://BUCKET/FOLDER.")
+        raise ConfigError(f"{shown} chains several URLs; expected one, such as s3://BUCKET/FOLDER.")
     # abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/... names a container, and no user
     if "@" in rest.partition("/")[0] and not (EXTRAS.get(kind.lower()) == "abfs" and ":" not in rest.partition("@")[0]):
-        raise ConfigError(f"{shown} was given with a user or password; okl keeps and shows URLs. Use the environment.")
+        raise ConfigError(
+            f"{shown} contains a user or password, but okl stores and shows URLs. Use environment variables instead."
+        )
     if shown != url:
         raise ConfigError(
-            f"{shown} was given with a query, which may hold a token; okl keeps URLs. Use the environment."
+            f"{shown} contains a query, which may hold a token, but okl stores URLs. Use environment variables instead."
         )
     file_system(url)
 
@@ -245,7 +247,7 @@ def file_system(url: str) -> tuple[Any, str]:
         fs = _file_system(made, kind, tuple(sorted(made._get_kwargs_from_urls(url).items())))
     except ImportError as error:
         what = f"pip install 'okl[{EXTRAS[kind]}]'" if kind in EXTRAS else first_line(error)
-        raise ConfigError(f"{kind}:// takes a package that is not installed: {what}.") from None
+        raise ConfigError(f"{kind}:// requires a package that is not installed: {what}.") from None
     return fs, made._strip_protocol(url)
 
 
@@ -256,7 +258,9 @@ def _class_of(kind: str) -> Any:
     try:
         return fsspec.get_filesystem_class(kind)
     except ValueError:
-        raise ConfigError(f"{kind}:// is not known; okl takes s3://, gs://, abfs:// and what fsspec knows.") from None
+        raise ConfigError(
+            f"{kind}:// is unknown; okl supports s3://, gs://, abfs:// and the protocols of fsspec."
+        ) from None
 
 
 @cache
@@ -325,7 +329,7 @@ def file_sha256(path: Path) -> str:
 def changed(place: object) -> DataError:
     """Return the message about a shard whose bytes have changed."""
     return DataError(
-        f"{place} is damaged, or has changed since it was ingested: its SHA-256 is not that of manifest.json. "
+        f"{place} is damaged or has changed since ingest: its SHA-256 differs from manifest.json. "
         "Ingest the source again."
     )
 
@@ -441,7 +445,7 @@ class RemotePath:
         def read(fs: Any, path: str) -> bytes:
             content: bytes = fs.cat_file(path, start=start, end=stop)
             if len(content) != stop - start:
-                raise ConnectionError(f"{len(content)} bytes came instead of {stop - start}")
+                raise ConnectionError(f"received {len(content)} bytes instead of {stop - start}")
             return content
 
         return self._call(read, "cannot be read")
@@ -504,7 +508,7 @@ def absolute_location(location: str) -> str:
 def local_location(option: str, location: str) -> str:
     """Return an absolute local path; raise ConfigError for a URL, which this option does not take."""
     if URL.match(location):
-        raise ConfigError(f"{option} {without_secrets(location)} is a URL, but it takes a folder of this machine.")
+        raise ConfigError(f"{option} {without_secrets(location)} is a URL; expected a local folder.")
     return os.path.abspath(location)
 
 
@@ -680,7 +684,7 @@ class _Copies:
 def _copies() -> _Copies:
     text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_BYTES))
     if not text.isdigit():
-        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}, but it takes a number of bytes, such as {DEFAULT_BYTES}.")
+        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}; expected a number of bytes, such as {DEFAULT_BYTES}.")
     return _Copies(int(text))
 
 
@@ -690,7 +694,7 @@ def copy_of(place: RemotePath) -> RemoteCopy:
     if info is None or info["type"] != "file":
         raise explained(FileNotFoundError(), f"{place} cannot be read")
     if info.get("size") is None:
-        raise DataError(f"{place} cannot be read: its server does not say how long it is. Copy it to a folder first.")
+        raise DataError(f"{place} cannot be read: its server does not report the size. Copy it to a folder first.")
     state = [str(info.get(name)) for name in ("size", "ETag", "etag", "LastModified", "mtime", "updated", "generation")]
     key = (str(place), *state)
     copies = _copies()
@@ -723,7 +727,7 @@ def _on_disk(place: RemotePath) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"{place} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with room, or "
+            f"{place} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with free space, or "
             f"{LIMIT_VARIABLE} to fewer bytes."
         ) from None
 

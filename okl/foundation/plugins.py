@@ -53,7 +53,7 @@ def read_file(path: str | os.PathLike[str]) -> SourceFile:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a file of Python.") from None
+        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a Python file.") from None
     return SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -123,9 +123,7 @@ def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
         extension, before = _extension_of(module), _latest.get((kind, name))
         origin = _origin_of(extension)
         if before is not None and _name_in(before.origin) != _name_in(origin):
-            raise ConfigError(
-                f"The {kind} {name!r} comes from {before.origin} and from {origin}: leave out one of them."
-            )
+            raise ConfigError(f"The {kind} {name!r} is defined by {before.origin} and by {origin}. Remove one of them.")
         _latest[kind, name] = _exact[kind, name, origin] = Registration(thing, origin, extension, module)
 
 
@@ -169,7 +167,8 @@ def elsewhere(*wanted: str) -> str:
     if not named:
         return ""
     return (
-        f"{', '.join(named)}: of a file. Where runs take place, set {VARIABLE} (before okl up), or install a package."
+        f"{', '.join(named)}: defined in a file. Set {VARIABLE} where runs execute (before okl up), or install a "
+        "package."
     )
 
 
@@ -253,7 +252,7 @@ def offer(path: str) -> None:
     ConfigError : there is no such file
     """
     if not Path(path).is_file():
-        raise ConfigError(f"The extension {path} is not a file. Give one of Python, such as my_loss.py.")
+        raise ConfigError(f"The extension {path} is not a file. Give a Python file, such as my_loss.py.")
     before = os.environ.get(VARIABLE, "").split(os.pathsep)
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*filter(None, before), os.path.abspath(path)]))
 
@@ -278,10 +277,10 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
         declared = of_origin(kind, name, origin)
         if declared is None:
             here = latest(kind, name)
-            found = f"here it comes from {here.origin}" if here else "it is not known in this process"
+            found = f"here it comes from {here.origin}" if here else "this process has not loaded it"
             raise ConfigError(
-                f"The {kind} {name!r} of {origin} is needed, but {found}. Put it into a file that --extension or "
-                f"{VARIABLE} names, or install the package with the same version wherever okl runs."
+                f"The {kind} {name!r} of {origin} is required, but {found}. Put it into a file named by --extension or "
+                f"{VARIABLE}, or install the package with the same version wherever okl runs."
             )
         return declared.thing
 

@@ -12,7 +12,7 @@ from okl.foundation.errors import ConfigError
 def check_positive(name: str, value: float) -> float:
     """Return value if it is a finite number above zero, NumPy's among them, or raise ConfigError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise ConfigError(f"{name} = {value!r}, but it takes a finite number above 0.")
+        raise ConfigError(f"{name} = {value!r}; expected a finite number above 0.")
     return float(value)
 
 
@@ -20,12 +20,12 @@ def check_at_least(name: str, value: int, least: int) -> int:
     """Return value if it is a whole number not below least, NumPy's and 3.0 among them, or raise ConfigError."""
     whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
     if isinstance(value, bool) or not whole or value < least:
-        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least {least}.")
+        raise ConfigError(f"{name} = {value!r}; expected an integer of at least {least}.")
     return int(value)
 
 
 def check_choice(name: str, value: str, choices: Collection[str]) -> str:
     """Return value if it is among the choices, or raise ConfigError that lists them."""
     if value not in choices:
-        raise ConfigError(f"{name} = {value!r}, but it takes one of {', '.join(sorted(choices))}.")
+        raise ConfigError(f"{name} = {value!r}; expected one of {', '.join(sorted(choices))}.")
     return value

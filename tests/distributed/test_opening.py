@@ -36,12 +36,12 @@ def test_a_file_says_class_workers_and_options(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("class = ", "is not TOML"),
-        (GOOD.replace("workers = 2", "worker = 2"), "has 'worker', but it takes class, workers"),
-        (GOOD.replace("workers = 2", "workers = 0"), "workers = 0, but it takes how many"),
+        (GOOD.replace("workers = 2", "worker = 2"), "has 'worker'; expected class, workers"),
+        (GOOD.replace("workers = 2", "workers = 0"), "workers = 0; expected how many"),
         (GOOD.replace("workers = 2", "workers = true"), "workers = True, but"),
         (GOOD.replace("dask_jobqueue.local.LocalCluster", "subprocess.Popen"), "class = 'subprocess.Popen', but"),
         (GOOD.replace("dask_jobqueue.local.LocalCluster", "LocalCluster"), "class = 'LocalCluster', but"),
-        ('options = 3\nclass = "distributed.LocalCluster"\nworkers = 1', "options is a int, but it takes a table"),
+        ('options = 3\nclass = "distributed.LocalCluster"\nworkers = 1', "options is a int; expected a table"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(tmp_path: Path, text: str, says: str) -> None:

@@ -175,7 +175,7 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
 TRANSFORMS = {
     "inputs @ arrays['gone']": "fails: KeyError: 'gone'",
     "inputs.__imul__(2.0)": "fails: ValueError: output array is read-only",
-    "'text'": "makes a str, but it takes an array",
+    "'text'": "makes a str; expected an array",
     "inputs @ arrays['w'] + 1j": "returns complex128 numbers; expected an array of floats",
     "inputs @ arrays['w'][:, :3]": r"returns features of shape \(1, 3\); expected \(1, 8\)",
 }
@@ -296,7 +296,7 @@ def test_another_state_of_a_file_is_another_extension(tmp_path: Path) -> None:
     first, second = origins
     assert first != second
     assert pickle.loads(pickle.dumps(first)).derivative(np.array([5.0]), np.array([0.0])) == 0.3
-    with pytest.raises(ConfigError, match=r"'changing' of changing\.py 0 is needed, but here it comes from"):
+    with pytest.raises(ConfigError, match=r"'changing' of changing\.py 0 is required, but here it comes from"):
         replace(first, origin="changing.py 0").value(np.ones(1), np.ones(1))  # type: ignore[type-var]
 
 
@@ -335,9 +335,7 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
 
 def test_files_are_told_of_where_others_start_processes() -> None:
     assert plugins.elsewhere("fogd", "auto", "independent") == ""
-    assert plugins.elsewhere("smoothed-svm", "huber").startswith(
-        "huber, smoothed-svm: of a file. Where runs take place, set"
-    )
+    assert plugins.elsewhere("smoothed-svm", "huber").startswith("huber, smoothed-svm: defined in a file. Set")
 
 
 def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset]) -> None:

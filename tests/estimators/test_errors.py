@@ -15,13 +15,13 @@ from tests.estimators.cases import CASE, begun, moons, waves
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bandwidth": 0}, r'bandwidth = 0, but it takes a finite number above 0, or "auto"'),
+        ({"bandwidth": 0}, r'bandwidth = 0; expected a finite number above 0, or "auto"'),
         ({"bandwidth": "wide"}, "bandwidth = 'wide'"),
         ({"step_size": float("inf")}, "step_size = inf"),
         ({"step_size": True}, "step_size = True"),
-        ({"n_frequencies": 2.5}, "n_frequencies = 2.5, but it takes a whole number of at least 1"),
+        ({"n_frequencies": 2.5}, "n_frequencies = 2.5; expected an integer of at least 1"),
         ({"passes": 0}, "passes = 0"),
-        ({"precision": "float16"}, "precision = 'float16', but it takes one of float32, float64"),
+        ({"precision": "float16"}, "precision = 'float16'; expected one of float32, float64"),
     ],
 )
 @CASE
@@ -33,7 +33,7 @@ def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any]
 
 def test_bad_use_of_the_classifier_is_named() -> None:
     inputs, labels = moons()
-    with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
+    with pytest.raises(ConfigError, match="loss = 'multiclass-hinge'; expected one of hinge, logistic"):
         FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="requires at least two classes, but y holds one class: 1"):
         FOGDClassifier().fit(inputs, np.ones(len(labels)))

@@ -91,7 +91,7 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
         (NOGDClassifier(budget=20, rank=21), "rank = 21 is more than the 20 landmarks"),
         (NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21 is more than the 20 landmarks"),
         (NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
-        (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest', but it takes one of"),
+        (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest'; expected one of"),
         (BudgetKernelClassifier(strategy="rbp", regularisation=0.1), "regularisation is set, but the strategy rbp"),
         (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
         (ExpertKernelClassifier(kernel="linear"), "'linear'"),

@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_named() -> None:
             draw(Laplacian(1.0), 3, 5, 0)
     with pytest.raises(ConfigError, match=r"requires 21,202 coordinates, but Sobol's sequence has 21,201"):
         draw_quasi_map(Matern32(1.0), 21_201, 2, 0)
-    with pytest.raises(ConfigError, match="map = 'sparse', but it takes one of auto, independent, orthogonal"):
+    with pytest.raises(ConfigError, match="map = 'sparse'; expected one of auto, independent, orthogonal"):
         draw_map("sparse", Gaussian(1.0), 3, 5, 0)
     with pytest.raises(ConfigError, match=r"must be \(2, 3, 4\) and a vector"):
         StructuredFeatures(Gaussian(1.0), 3, np.ones((1, 3, 4)), np.ones(5))

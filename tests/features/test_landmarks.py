@@ -120,5 +120,5 @@ def test_what_does_not_fit_is_named() -> None:
         ConfigError, match="10,001 landmarks are requested, but rpcholesky chooses them from 10,000 rows"
     ):
         choose_landmarks(Gaussian(1.0), np.zeros((20_000, 1)), MOST_ROWS["rpcholesky"] + 1, "rpcholesky", 0)
-    with pytest.raises(ConfigError, match="landmarks = 'leverage', but it takes one of kmeans, rpcholesky, uniform"):
+    with pytest.raises(ConfigError, match="landmarks = 'leverage'; expected one of kmeans, rpcholesky, uniform"):
         choose_landmarks(Gaussian(1.0), rows, 3, "leverage", 0)  # type: ignore[arg-type]

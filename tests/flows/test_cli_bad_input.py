@@ -254,7 +254,7 @@ def test_a_home_that_cannot_be_made_is_named(
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "file" / "home"))
     outcome = terminal.okl("train", trained / "run" / "data")
     assert outcome.code == 2
-    assert re.search(r"home folder .*file/home cannot be made \(Not a directory\). Set OKL_HOME", outcome.sentence)
+    assert re.search(r"home folder .*file/home cannot be created \(Not a directory\). Set OKL_HOME", outcome.sentence)
 
 
 def test_file_access_error_is_one_sentence(

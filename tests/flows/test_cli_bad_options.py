@@ -115,7 +115,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "no place": (
         ["--out", "/dev/null/run"],
-        r"/dev/null/run cannot be made: /dev/null is a file\. Choose another place",
+        r"/dev/null/run cannot be created: /dev/null is a file\. Choose another --out",
     ),
 }
 

@@ -261,7 +261,8 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     client.create_deployment_schedules(first.id, [mine])
     registry = str(place / "home" / "registry")
     told = (
-        f"{place}/new.parquet is scored with it when okl-retrain/hours runs next; at once: prefect deployment run okl-"
+        f"{place}/new.parquet is scored with it at the next run of okl-retrain/hours; to score now: prefect deployment "
+        "run okl-"
     )
     assert rescoring_at(server.url, "hours", registry) == f"{told}score/hours"
     assert rescoring_at(server.url, "hours", "/another") == ""

@@ -188,7 +188,7 @@ def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> N
     [
         (ExecutionError("no worker"), True),
         (ConflictError("another writer"), True),
-        (explained(ConnectionError("reset"), "s3://bucket/data cannot be read", " each of 7 times"), True),
+        (explained(ConnectionError("reset"), "s3://bucket/data cannot be read", " in 7 attempts"), True),
         (explained(PermissionError("denied"), "s3://bucket/data cannot be read"), False),
         (DataError("bad"), False),
         (ConfigError("wrong"), False),

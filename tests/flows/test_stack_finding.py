@@ -75,23 +75,23 @@ def test_a_stack_that_does_not_answer_at_first_is_asked_again(
 
 
 def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ExecutionError, match=rf"`okl up` at {url} runs, but did not answer in 0 s\. See `okl status`"):
+    with pytest.raises(
+        ExecutionError, match=rf"`okl up` at {url} is running, but did not answer within 0 s\. Check `okl status`"
+    ):
         stack_server(tmp_path, patience_seconds=0.1)
 
 
 def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
     url = "http://127.0.0.1:4200/api"
-    assert leaving(url, f"{url}/") == ["This shell still sends commands to its server. Type: unset PREFECT_API_URL"]
+    assert leaving(url, f"{url}/") == ["This shell still uses its server. Type: unset PREFECT_API_URL"]
     assert leaving(url, None) == leaving(url, None, n_schedules=0) == leaving(url, "http://127.0.0.1:4201/api") == []
 
 
-def test_schedules_are_said_to_rest_where_there_are_any_or_nobody_knows() -> None:
-    url, rest = (
-        "http://127.0.0.1:4200/api",
-        "until the next okl up; what falls due before then starts with it (okl deploy --late).",
-    )
+def test_message_on_schedules_names_them_if_there_are_any_or_none_is_known() -> None:
+    url = "http://127.0.0.1:4200/api"
+    end = "until the next okl up, which starts missed runs as set by okl deploy --late."
     told = {n: leaving(url, None, n) for n in (0, 1, 2, None)}
-    assert told == {0: [], 1: [f"Its schedule rests {rest}"], 2: [f"Its schedules rest {rest}"],
-                    None: [f"Schedules, if it has any, rest {rest}"]}  # fmt: skip
+    assert told == {0: [], 1: [f"Its schedule pauses {end}"], 2: [f"Its schedules pause {end}"],
+                    None: [f"Its schedules pause {end}"]}  # fmt: skip
     assert [line[:13] for line in leaving(url, url, 1)] == ["Its schedule ", "This shell st"]
-    assert schedules_at("http://127.0.0.1:9/api") is None, "whoever is not there does not tell"
+    assert schedules_at("http://127.0.0.1:9/api") is None, "no server answers"

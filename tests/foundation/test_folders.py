@@ -97,7 +97,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert first.beside.exists()
     first.complete()
     (first.folder / "file").touch()
-    with pytest.raises(ConfigError, match=r"cannot be made: .*(not empty|exists)"):
+    with pytest.raises(ConfigError, match=r"cannot be created: .*(not empty|exists)"):
         second.complete()
     second.close()
     first.close()
@@ -110,7 +110,7 @@ def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> N
     for taken in (tmp_path, tmp_path / "file", tmp_path / "link"):
         with pytest.raises(ConfigError, match="exists already, and okl never overwrites a result"):
             check_run_folder(taken)
-    with pytest.raises(ConfigError, match=r"file/run cannot be made: .*file is a file\. Choose another place"):
+    with pytest.raises(ConfigError, match=r"file/run cannot be created: .*file is a file\. Choose another --out"):
         check_run_folder(tmp_path / "file" / "run")
     check_run_folder(tmp_path / "new" / "run")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]

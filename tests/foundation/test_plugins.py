@@ -42,7 +42,7 @@ def test_a_file_may_add_what_it_imports(apart: None, tmp_path: Path, monkeypatch
     (tmp_path / "adding.py").write_text(ADD.format("from elsewhere_defined import slope, value", "imported"))
     use_extension(tmp_path / "adding.py")
     assert plugins.origins("imported")["imported"].startswith("adding.py ")
-    assert plugins.elsewhere("imported").startswith("imported: of a file")
+    assert plugins.elsewhere("imported").startswith("imported: defined in a file")
 
 
 def test_what_a_module_of_a_package_adds_is_of_that_package(

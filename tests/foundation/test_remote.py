@@ -236,7 +236,7 @@ def test_whoever_claims_a_place_second_keeps_it_and_the_first_is_told(bucket: Re
     first.open()
     second.open()
     (second.beside / "result.json").write_text("{}")
-    with pytest.raises(ConfigError, match="is being written by another process, too"):
+    with pytest.raises(ConfigError, match=r"is being written by another process\. Choose another folder"):
         first.complete()
     first.close()
     second.complete()
@@ -264,10 +264,10 @@ def test_what_the_store_refuses_or_lacks_is_one_sentence(bucket: RemotePath, ser
 
 
 WRONG = {
-    "s3://me:word@bucket/a": r"^s3://bucket/a was given with a user or password",
-    "https://host/a.csv?token=word": r"^https://host/a\.csv was given with a query, which may hold a token",
-    "filecache::s3://bucket/a": r"^filecache::s3://bucket/a chains URLs",
-    "nothing://bucket/a": r"^nothing:// is not known; okl takes s3://, gs://, abfs://",
+    "s3://me:word@bucket/a": r"^s3://bucket/a contains a user or password",
+    "https://host/a.csv?token=word": r"^https://host/a\.csv contains a query, which may hold a token",
+    "filecache::s3://bucket/a": r"^filecache::s3://bucket/a chains several URLs",
+    "nothing://bucket/a": r"^nothing:// is unknown; okl supports s3://, gs://, abfs://",
 }
 
 
@@ -289,7 +289,9 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
     locations._class_of.cache_clear()
     try:
         for kind, extra in (("s3", "s3"), ("gs", "gs"), ("abfs", "abfs")):
-            with pytest.raises(ConfigError, match=rf"^{kind}:// takes a package .*: pip install 'okl\[{extra}\]'\.$"):
+            with pytest.raises(
+                ConfigError, match=rf"^{kind}:// requires a package .*: pip install 'okl\[{extra}\]'\.$"
+            ):
                 place_of(f"{kind}://bucket/a")
     finally:
         locations._class_of.cache_clear()

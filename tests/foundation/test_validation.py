@@ -25,5 +25,5 @@ def test_anything_else_is_refused_by_name(value: Any) -> None:
 
 
 def test_a_broken_number_is_no_count() -> None:
-    with pytest.raises(ConfigError, match=r"budget = 2\.5, but it takes a whole number of at least 1"):
+    with pytest.raises(ConfigError, match=r"budget = 2\.5; expected an integer of at least 1"):
         check_at_least("budget", 2.5, 1)  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ def test_a_full_disk_at_publish_leaves_the_champion_and_the_next_run_publishes(p
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limit[1]))
     try:
-        with pytest.raises((RegistryError, DataError), match=r"cannot be written: .*(Make room|Check disk)"):
+        with pytest.raises((RegistryError, DataError), match=r"cannot be written: .*(Free disk space|Check disk)"):
             run.publish()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

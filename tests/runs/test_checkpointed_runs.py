@@ -159,7 +159,7 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
     shard.write_bytes(right)
     place = RunFolder(tmp_path / "later")
     place.reopen(folder)
-    with pytest.raises(CheckpointError, match=r"is being written by another process\. Wait for its end"):
+    with pytest.raises(CheckpointError, match=r"is being written by another process\. Wait until it ends"):
         train(settings, resume=folder)
     place.close()
     with pytest.raises(CheckpointError, match=r"No unfinished run '.*/ruin' .*Runs that can be resumed: later\."):

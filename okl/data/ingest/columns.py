@@ -146,12 +146,12 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
     except ValueError:  # no number, so it is a name, and not one of the columns
         if percent := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", str(settings.holdout)):
             raise ConfigError(
-                f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column: write "
+                f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column: write "
                 f"{float(percent[1]) / 100:g}."
             ) from None
         raise absent(str(settings.holdout), columns, where, "holdout") from None
     if not 0.0 < share < 1.0:
-        raise ConfigError(f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column.")
+        raise ConfigError(f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column.")
     return share, None
 
 

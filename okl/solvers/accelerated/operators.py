@@ -472,7 +472,7 @@ class KernelTiles:
 
     def __post_init__(self) -> None:
         if self.budget_bytes < 0:
-            raise ConfigError(f"budget_bytes = {self.budget_bytes}, but it takes a whole number of at least 0.")
+            raise ConfigError(f"budget_bytes = {self.budget_bytes}; expected an integer of at least 0.")
         if self.inputs.ndim != 2 or len(self.inputs) == 0:
             raise DataError(
                 f"Inputs have shape {self.inputs.shape}. Give a matrix (rows, columns) with at least one row."

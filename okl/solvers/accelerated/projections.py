@@ -155,7 +155,7 @@ def check_total(total: float, least: float, most: float, whose: str, name: str, 
     size : of the terms of the sums, where these are differences; None: of the sums themselves
     """
     if not math.isfinite(total):
-        raise ConfigError(f"{name} = {total!r}, but it takes a finite number.")
+        raise ConfigError(f"{name} = {total!r}; expected a finite number.")
     slack = _ROUNDING * (abs(total) + (min(abs(least), abs(most)) if size is None else size))
     if total < least - slack:
         raise ConfigError(
@@ -228,7 +228,7 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
             "number, or one for each entry."
         )
     if not np.all(thresholds >= 0):
-        raise ConfigError(f"threshold = {thresholds.min():g}, but it takes numbers of at least 0.")
+        raise ConfigError(f"threshold = {thresholds.min():g}; expected numbers of at least 0.")
     shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
 
 
@@ -324,7 +324,7 @@ def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
 def _conjugate(p: float) -> float:
     """Return the q of 1/p + 1/q = 1."""
     if not p >= 1:
-        raise ConfigError(f"p = {p!r}, but it takes a number of at least 1, or infinity.")
+        raise ConfigError(f"p = {p!r}; expected a number of at least 1, or infinity.")
     if p == 1:
         return math.inf
     return 1.0 if math.isinf(p) else p / (p - 1.0)

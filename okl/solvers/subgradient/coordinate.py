@@ -171,7 +171,7 @@ class DualDescent:
         check_at_least("most_passes", self.most_passes, 1)
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0) or (self.loss == "hinge" and self.epsilon):
             raise ConfigError(
-                f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0, and 0 for the hinge loss."
+                f"epsilon = {self.epsilon!r}; expected a finite number of at least 0, and 0 for the hinge loss."
             )
 
     def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:

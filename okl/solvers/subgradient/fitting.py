@@ -69,7 +69,7 @@ class GeometricGrowth:
         check_at_least("first_sample", self.first_sample, 2)
         check_at_least("replicates", self.replicates, 2)
         if self.confidence is not None and not 0.0 < self.confidence < 1.0:
-            raise ConfigError(f"confidence = {self.confidence!r}, but it takes a number in (0, 1), or None.")
+            raise ConfigError(f"confidence = {self.confidence!r}; expected a number in (0, 1), or None.")
 
     def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
         """Learn rows of a source, whose targets (n_rows,) are in the order of drawing.

@@ -171,7 +171,7 @@ class Insensitive(_Common):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
+            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
 
     @property
     def _numbers(self) -> tuple[float, ...]:
@@ -378,5 +378,5 @@ def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     losses: dict[str, PiecewiseLinear] = {"hinge": Hinge(), "multiclass-hinge": ClassesHinge()}
     losses |= {"absolute": Insensitive(0.0), "epsilon-insensitive": Insensitive(epsilon)}
     if name not in losses:
-        raise ConfigError(f"loss = {name!r}, but it takes a piecewise linear one: {', '.join(losses)}.")
+        raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(losses)}.")
     return losses[name]

@@ -247,7 +247,7 @@ class Scs:
         check_at_least("bundle_size", self.bundle_size, 2)
         check_at_least("max_iterations", self.max_iterations, 1)
         if not 0.0 <= self.ahead < 1.0:
-            raise ConfigError(f"ahead = {self.ahead!r}, but it takes a number of at least 0 and below 1.")
+            raise ConfigError(f"ahead = {self.ahead!r}; expected a number of at least 0 and below 1.")
         if self.line_search == "bracketing" and self.directions == "bundle":
             raise ConfigError(
                 'line_search = "bracketing" measures steps by the length of a subgradient. Set directions = '

@@ -311,7 +311,7 @@ class SubgradientSolver:
         if self.first_sample is not None:
             check_at_least("first_sample", self.first_sample, 2)
         if not 0.0 < self.confidence < 1.0:
-            raise ConfigError(f"confidence = {self.confidence:g}, but it takes a number between 0 and 1, such as 0.95.")
+            raise ConfigError(f"confidence = {self.confidence:g}; expected a number between 0 and 1, such as 0.95.")
         if isinstance(self.maps, ExactChoice) and (self.constant or self.conjugate):
             raise ConfigError(
                 "The exact kernel requires bundle directions without a bias. Leave constant and conjugate out, "

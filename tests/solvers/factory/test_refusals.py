@@ -41,8 +41,8 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
             {"solver": "scs", "loss": "absolute"},
             "loss 'absolute' is for regression tasks, but the target 'y' makes this a bin",
         ),
-        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but it takes a piecewise linear one"),
-        ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' has no Fourier map\. Set map = 'exact'"),
+        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic'; expected a piecewise linear one"),
+        ({"solver": "scs", "kernel": "polynomial"}, r"'polynomial' has no Fourier map\. Set map = 'exact'"),
         (
             {"solver": "scs", "bias": "free"},
             "bias = 'free', but over shards scs has no bias or .* c-svm, whose own bias is",

@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_named() -> None:
         replace(learner, class_weights=(1.0, 1.0, 1.0))
     with pytest.raises(ConfigError, match="a regression has no classes"):
         replace(make_learner(ThresholdedHalfSquared()), class_weights=(1.0,))
-    with pytest.raises(ConfigError, match="n_outputs = 1, but it takes a whole number of at least 2"):
+    with pytest.raises(ConfigError, match="n_outputs = 1; expected an integer of at least 2"):
         replace(many, n_outputs=1)
     with pytest.raises(ConfigError, match="has one output"):
         replace(learner, n_outputs=2)

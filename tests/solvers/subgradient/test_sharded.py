@@ -204,9 +204,9 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"lam": 0.0}, "lam = 0.0, but it takes a finite number above 0"),
+        ({"lam": 0.0}, "lam = 0.0; expected a finite number above 0"),
         ({"gap": -1.0}, "gap = -1.0, but it takes"),
-        ({"confidence": 1.0}, "confidence = 1, but it takes a number between 0 and 1"),
+        ({"confidence": 1.0}, "confidence = 1; expected a number between 0 and 1"),
         ({"first_sample": 5000}, "first_sample = 5,000, but there are 2,600 training rows"),
         ({"loss": make_piecewise("absolute")}, "'absolute' is for regression task, but 'y' makes this a binary"),
     ],

@@ -73,7 +73,7 @@ class DWD(Classifier):
     def __post_init__(self) -> None:
         check_positive("nu", self.nu)
         if self.margin is not None and not 0.0 < self.margin < 1.0:
-            raise ConfigError(f"margin = {self.margin!r}, but it takes a number between 0 and 1, or None.")
+            raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1, or None.")
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> DWD:

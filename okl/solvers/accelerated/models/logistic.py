@@ -69,7 +69,7 @@ class LogisticRegression(Classifier):
     def __post_init__(self) -> None:
         check_cost(self.C)
         if self.margin is not None and not 0.0 < self.margin < 0.5:
-            raise ConfigError(f"margin = {self.margin!r}, but it takes a number between 0 and 1/2, or None.")
+            raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1/2, or None.")
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> LogisticRegression:

@@ -56,7 +56,7 @@ class NormConstrained:
     def __post_init__(self) -> None:
         check_positive("radius", self.radius)
         if not 1.0 < self.power < math.inf:
-            raise ConfigError(f"power = {self.power!r}, but it takes a finite number above 1.")
+            raise ConfigError(f"power = {self.power!r}; expected a finite number above 1.")
         if not (self.model.TAKES_KERNEL and self.model.HAS_OWN_BIAS):
             raise ConfigError(
                 f"The model {self.model.NAME!r} cannot be combined with a bound on a norm. Use c-svm, l2-svm, "

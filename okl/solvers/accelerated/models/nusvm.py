@@ -139,7 +139,7 @@ class NuSVM(Classifier):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.nu <= 1.0:
-            raise ConfigError(f"nu = {self.nu!r}, but it takes a number in (0, 1].")
+            raise ConfigError(f"nu = {self.nu!r}; expected a number in (0, 1].")
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> NuSVM:

@@ -47,7 +47,7 @@ class InsensitiveRegression:
     def __post_init__(self) -> None:
         check_cost(self.C)
         if not 0.0 <= self.width < math.inf:
-            raise ConfigError(f"width = {self.width!r}, but it takes a finite number of at least 0.")
+            raise ConfigError(f"width = {self.width!r}; expected a finite number of at least 0.")
 
     def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
