@@ -20,7 +20,7 @@ from okl.runs.train import TrainingRun, check_settings, stages_of
 def okl_train(
     settings: TrainSettings, resume: str | None = None, service: ServiceSettings = UNATTENDED
 ) -> dict[str, Any] | State[Any]:
-    """Train, evaluate and save a model; a retry of the flow run resumes from the last checkpoint.
+    """Return train, evaluate and save a model; a retry of the flow run resumes from the last checkpoint.
 
     Args:
         settings: settings of training; paths are absolute, as a worker runs in a temporary folder

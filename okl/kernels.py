@@ -80,7 +80,7 @@ class Scaled:
 
 
 def check_bandwidth(bandwidth: float) -> None:
-    """ConfigError for a bandwidth whose square leaves the range of floating numbers."""
+    """Raise ConfigError for a bandwidth whose square leaves the range of float64."""
     check_positive("bandwidth", bandwidth)
     if not LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH:
         raise ConfigError(
@@ -123,7 +123,7 @@ class Gaussian(Scaled):
 
     @property
     def rule(self) -> KernelRule:
-        """exp(-scale r^2)."""
+        """Return exp(-scale r^2)."""
         return KernelRule(GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -139,11 +139,11 @@ class Gaussian(Scaled):
         return rng.standard_normal((n_inputs, n_frequencies)) / self.bandwidth
 
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Lengths of frequencies: chi with n_inputs degrees of freedom, over the bandwidth."""
+        """Return lengths of frequencies: chi with n_inputs degrees of freedom, over the bandwidth."""
         return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return one for each input."""
+        """Return the number of one for each input."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -171,7 +171,7 @@ class Laplacian(Scaled):
 
     @property
     def rule(self) -> KernelRule:
-        """exp(-scale ||x - x'||_1)."""
+        """Return exp(-scale ||x - x'||_1)."""
         return KernelRule(LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class Laplacian(Scaled):
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return one for each input."""
+        """Return the number of one for each input."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -212,12 +212,12 @@ class _Matern(Scaled):
         return normal * self._stretch(rng.chisquare(self._degrees, n_frequencies))
 
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Lengths of frequencies: those of the t."""
+        """Return lengths of frequencies: those of the t."""
         normal = np.sqrt(rng.chisquare(n_inputs, shape))
         return normal * self._stretch(rng.chisquare(self._degrees, shape))
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return one for each input, and one for the chi-square that divides them."""
+        """Return the number of one for each input, and one for the chi-square that divides them."""
         return n_inputs + 1
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -256,7 +256,7 @@ class Matern32(_Matern):
 
     @property
     def rule(self) -> KernelRule:
-        """(1 + scale r) exp(-scale r)."""
+        """Return (1 + scale r) exp(-scale r)."""
         return KernelRule(MATERN32, math.sqrt(3.0) / self.bandwidth, 0.0, 0)
 
     @property
@@ -290,7 +290,7 @@ class Matern52(_Matern):
 
     @property
     def rule(self) -> KernelRule:
-        """(1 + scale r + (scale r)^2 / 3) exp(-scale r)."""
+        """Return (1 + scale r + (scale r)^2 / 3) exp(-scale r)."""
         return KernelRule(MATERN52, math.sqrt(5.0) / self.bandwidth, 0.0, 0)
 
     @property
@@ -339,7 +339,7 @@ class Polynomial:
 
     @property
     def rule(self) -> KernelRule:
-        """(scale <x, x'> + offset)^degree."""
+        """Return (scale <x, x'> + offset)^degree."""
         return KernelRule(POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -358,7 +358,7 @@ class Linear:
 
     @property
     def rule(self) -> KernelRule:
-        """<x, x'>."""
+        """Return <x, x'>."""
         return KernelRule(LINEAR, 1.0, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -404,7 +404,7 @@ class CustomKernel:
 
     @property
     def rule(self) -> None:
-        """None: compiled code does not know it."""
+        """Return None: the kernel has no compiled implementation."""
         return
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:

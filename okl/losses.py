@@ -75,7 +75,7 @@ class ThresholdedHalfSquared:
         return np.where(np.abs(residual) > self.epsilon, residual, 0.0)
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """dual y + max(epsilon |dual|, dual^2 / 2 beyond 2 epsilon), (rows,)."""
+        """Return dual y + max(epsilon |dual|, dual^2 / 2 beyond 2 epsilon), (rows,)."""
         size = np.abs(dual)
         return dual * target + np.where(size <= 2.0 * self.epsilon, self.epsilon * size, 0.5 * dual**2)
 
@@ -106,7 +106,7 @@ class Hinge:
         return np.where(target * scores < 1.0, -target, 0.0)
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """sup_f dual f - value(f): y dual where -1 <= y dual <= 0, infinite elsewhere, (rows,)."""
+        """Return sup_f dual f - value(f): y dual where -1 <= y dual <= 0, infinite elsewhere, (rows,)."""
         margin = target * dual
         return np.where((margin >= -1.0) & (margin <= 0.0), margin, np.inf)
 
@@ -134,7 +134,7 @@ class Logistic:
         return -target * 0.5 * (1.0 - np.tanh(0.5 * target * scores))
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """p log p + (1 - p) log(1 - p) with p = -y dual in [0, 1], infinite elsewhere, (rows,)."""
+        """Return p log p + (1 - p) log(1 - p) with p = -y dual in [0, 1], infinite elsewhere, (rows,)."""
         share = -target * dual
         inside = (share >= 0.0) & (share <= 1.0)
         p = np.clip(share, 0.0, 1.0)
@@ -173,7 +173,7 @@ class MulticlassHinge:
         return slopes
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """dual_y where the dual sums to 0, its wrong entries are >= 0 and sum to at most 1; else infinite, (rows,)."""
+        """Return dual_y (rows,) where the dual sums to 0 and its wrong entries are >= 0, sum <= 1; else infinity."""
         true = np.asarray(target, dtype=np.int64)
         rows = np.arange(len(dual))
         wrong = dual.copy()
@@ -232,7 +232,7 @@ class ExtensionLoss:
         return self._evaluated(SLOPE, scores, target)
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Not known: raises ConfigError."""
+        """Raise ConfigError: the conjugate of a Python function is unknown."""
         raise ConfigError(f"The loss {self.name!r} of {self.origin} has no conjugate, so it has no certificate.")
 
     def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:

@@ -61,7 +61,7 @@ ROOT = Path(__file__).absolute().parents[2]
 
 
 def code_on_disk() -> str:
-    """A digest of the names, sizes and times of okl's files as they are now; takes milliseconds."""
+    """Return a digest of the names, sizes and times of okl's files as they are now; takes milliseconds."""
     digest = hashlib.sha256()
     for package in ("okl", "flows"):
         for folder, folders, names in os.walk(ROOT / package):

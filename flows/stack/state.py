@@ -65,17 +65,17 @@ class StackState:
         beside.replace(folder / "stack.json")
 
     def changed(self, **values: Any) -> StackState:
-        """The same stack with other values."""
+        """Return the same stack with other values."""
         return replace(self, **values)
 
 
 def stack_folder(home: Path) -> Path:
-    """The folder of the stack in okl's home folder, whether there is one or not."""
+    """Return the folder of the stack in okl's home folder, whether there is one or not."""
     return home / "stack"
 
 
 def role_folder(folder: Path, role: str) -> Path:
-    """Certificates of a role: in the folder of its name, as infra/tls/make.py makes it, or in the folder itself."""
+    """Return the certificates of a role: from the subfolder of its name (infra/tls/make.py), or from the folder."""
     return folder / role if (folder / role).is_dir() else folder
 
 
@@ -112,7 +112,7 @@ def take_lock(folder: Path) -> IO[str] | None:
 
 
 def supervisor_of(folder: Path) -> int | None:
-    """The process id of the supervisor, which lives; None if there is none.
+    """Return the process id of the supervisor, which lives; None if there is none.
 
     The lock tells, not the process id: that may be of another process by now.
     """
@@ -136,7 +136,7 @@ def supervisor_of(folder: Path) -> int | None:
 
 
 def live_state(folder: Path) -> StackState | None:
-    """The state of a stack whose supervisor lives; None if there is none, or it has not written anything yet."""
+    """Return the state of a stack whose supervisor lives; None if there is none, or it has not written anything yet."""
     pid = supervisor_of(folder)
     state = read_state(folder) if pid is not None else None
     return state if state is not None and state.pid == pid else None
@@ -158,13 +158,13 @@ class StackServer:
 
 
 def live_stack(home: Path) -> StackState | None:
-    """The stack of a home folder if it is up; None if there is none, if it is starting, or if it is being ended."""
+    """Return the stack of a home folder if it is up; None if there is none, or if it is starting or stopping."""
     state = live_state(stack_folder(home))
     return state if state is not None and state.phase == "up" else None
 
 
 def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> StackServer | None:
-    """The Prefect server of the stack, as soon as it answers; None if there is no stack.
+    """Return the Prefect server of the stack, as soon as it answers; None if there is no stack.
 
     A stack whose supervisor lives is there, however busy: whoever took its silence for absence would start a second
     server beside it, or say that there is none.
@@ -232,7 +232,7 @@ def rescoring(model: str, registry: str | None) -> str:
 
 
 def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:
-    """The same of one server; registry : where the model lies; prefect : how to call Prefect's command."""
+    """Return the same of one server; registry : where the model lies; prefect : how to call Prefect's command."""
     found = get_json(f"{url}/deployments/name/okl-score/{model}")
     if not isinstance(found, dict):
         return ""

@@ -20,7 +20,7 @@ GOING_ON = ("PENDING", "RUNNING", "CANCELLING", "PAUSED")
 
 
 def health(state: StackState, folder: Path) -> dict[str, str]:
-    """By the name of each process: "ok", or what is the matter with it."""
+    """Return the health by name of process: "ok", or the problem."""
     told = {child.name: "ok" if child.pid is not None else "waits to be started" for child in state.children}
     told |= {name: why for name, why in _asked(state, folder).items() if told.get(name) == "ok"}
     return told
@@ -80,7 +80,7 @@ MOST_CHARACTERS = 300
 
 
 def deployments_of(url: str) -> list[dict[str, Any]]:
-    """Those with a schedule or a run, by name: schedules, the next run and the last; none without an answer."""
+    """Return the deployments with a schedule or a run, by name; none without an answer."""
     found = get_json(f"{url}/deployments/filter", {"limit": MOST})
     flows = get_json(f"{url}/flows/filter", {"limit": MOST})
     if not isinstance(found, list) or not isinstance(flows, list):
@@ -99,7 +99,7 @@ def schedules_at(url: str, seconds: float = ASK_SECONDS) -> int | None:
 
 
 def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
-    """The newest notices of the last seven days, the newest first: time, event, about, said."""
+    """Return the newest notices of the last seven days, newest first: time, event, about, said."""
     file, since = home / NOTICES, (now or datetime.now(UTC)) - RECENT
     try:
         lines = file.read_text(encoding="utf-8").splitlines()[-MOST:]
@@ -117,7 +117,7 @@ def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
 
 
 def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, Any]]) -> list[str]:
-    """The same for people."""
+    """Return the status as lines of text."""
     lines = [f"deployments with a schedule or with runs: {len(deployments) or 'none'}"]
     for one in deployments:
         cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
@@ -192,7 +192,7 @@ def _run(url: str, deployment: str, states: tuple[str, ...], order: str) -> dict
 
 
 def _moment(told: str | None, deployment: dict[str, Any] | None = None) -> str:
-    """A moment by the clock of a deployment's schedule, or of this machine, with its zone; "-" for none."""
+    """Return a moment by the clock of a deployment's schedule, or of this machine, with its zone; "-" for none."""
     if told is None:
         return "-"
     zone = ZoneInfo(deployment["schedules"][0]["timezone"]) if deployment and deployment["schedules"] else None
@@ -242,7 +242,7 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
 
 
 def text(stack: dict[str, Any]) -> str:
-    """The same for people."""
+    """Return the status as lines of text."""
     lines = aligned([COLUMNS, *(_row(process) for process in stack["processes"])])
     lines += [f"  {process['name']} {process['ended']}" for process in stack["processes"] if process["ended"]]
     if not stack["code_is_current"]:
@@ -290,7 +290,7 @@ def _row(process: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _span(seconds: float) -> str:
-    """A length of time.
+    """Format a duration.
 
     >>> _span(7.2), _span(130), _span(90000)
     ('7 s', '2 min', '25 h')

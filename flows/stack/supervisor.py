@@ -84,11 +84,11 @@ class Plan:
 
     @property
     def scheduler(self) -> str:
-        """Dask's address."""
+        """Return Dask's address."""
         return f"{'tcp' if self.options.tls is None else 'tls'}://{LOOPBACK}:{self.ports.scheduler}"
 
     def children(self) -> list[Child]:
-        """The Prefect server first: everybody else has to wait for it."""
+        """Return the processes, the Prefect server first, because the others wait for it."""
         return [
             self._server(),
             self._node("scheduler", "scheduler", self.scheduler, port=self.ports.scheduler,
@@ -209,7 +209,7 @@ class Running:
     ended: str | None = None
 
     def state(self) -> ChildState:
-        """For the file."""
+        """Return the state for the file."""
         pid = self.process.pid if self.process is not None else None
         return ChildState(
             self.child.name, pid, self.child.address, self.since, max(0, self.restarts), self.ended, str(self.log)
@@ -232,7 +232,7 @@ class Running:
         self.restarts += 1
 
     def note_end(self, code: int, now: float) -> None:
-        """It has ended with a code: when it is to be started again."""
+        """Record the exit code, and set the time of the next start."""
         lived = now - self.begun
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         self.ended, self.killed_for = self.killed_for or f"ended {how} after {lived:.0f} s", None
@@ -256,7 +256,7 @@ class Running:
 
 
 def _delay(failures: int) -> float:
-    """Seconds to wait before the next start, after so many ends in a row."""
+    """Return seconds to wait before the next start, after so many ends in a row."""
     return float(min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1)))
 
 
@@ -337,7 +337,7 @@ class Supervisor:
         return changed
 
     def _end_all(self) -> None:
-        """Runs first, while there is a server that can note how they ended; then everybody else."""
+        """Stop the runs first, while a server can record their end; then stop the other processes."""
         direct = {running.process.pid for running in self.children if running.process is not None}
         everybody = marked(self.plan.instance)
         runs = [process for process in everybody if process.pid not in direct]

@@ -41,7 +41,7 @@ class Certification:
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The entry "certificate" of a run's result."""
+        """Return the entry "certificate" of a run's result."""
         return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
 
 

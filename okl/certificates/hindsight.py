@@ -73,7 +73,7 @@ class BallNorm:
         return self.radius * self._unit.value(squared_norm)
 
     def slope(self, squared_norm: float) -> float:
-        """radius / max(||v||, width): the gradient is no longer than the radius."""
+        """Return radius / max(||v||, width): the gradient is no longer than the radius."""
         return self.radius * self._unit.slope(squared_norm)
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
@@ -81,11 +81,11 @@ class BallNorm:
         return self.radius * self._unit.excess(squared_norm, at_squared_norm, squared_gap)
 
     def regulariser(self, squared_norm: float) -> float:
-        """0: w lies in the ball."""
+        """Return 0: w lies in the ball."""
         return 0.0
 
     def exact(self, squared_norm: float) -> float:
-        """radius ||v||."""
+        """Return radius ||v||."""
         return self.radius * self._unit.exact(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
@@ -112,7 +112,7 @@ class Hindsight:
 
 
 def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProblem:
-    """The dual over ||w|| <= radius of a problem with 1/2 ||w||^2, to be started at `first` (m,), a feasible point.
+    """Return the dual over ||w|| <= radius of a problem with 1/2 ||w||^2, started at `first` (m,), a feasible point.
 
     Raises
     ------
@@ -223,12 +223,12 @@ class RowsAndSides:
 
     @property
     def n_points(self) -> int:
-        """m + k."""
+        """Return m + k."""
         return self.data.n_points + len(self.sides)
 
     @property
     def n_image(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return self.data.n_image
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -242,20 +242,20 @@ class RowsAndSides:
         out[self.data.n_points :] = -(self.sides @ image)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||v||^2."""
+        """Return ||v||^2."""
         return float(image @ image)
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||v - v'||^2."""
+        """Return ||v - v'||^2."""
         apart = image - other_image
         return float(apart @ apart)
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2 and ||S_j||^2, (m + k,)."""
+        """Return ||z_i||^2 and ||S_j||^2, (m + k,)."""
         return np.concatenate([self.data.squared_lengths(), np.einsum("ij,ij->i", self.sides, self.sides)])
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """w = scale v, (n_columns,)."""
+        """Return w = scale v, (n_columns,)."""
         return scale * image
 
 
@@ -288,7 +288,7 @@ class LimitedProblem(DualProblem):
     within: LinearLimits | None = None
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """Loss of feasible weights, and the dual objective: no feasible weights lose less than that."""
+        """Return loss of feasible weights, and the dual objective: no feasible weights lose less than that."""
         of_dual = super().certificate(point, image, pulled)
         rows = self.rows
         assert isinstance(rows, RowsAndSides)
@@ -297,11 +297,11 @@ class LimitedProblem(DualProblem):
         return replace(of_dual, primal=self.risk.value(margins, 0.0))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """The feasible weights of the certificate."""
+        """Return the feasible weights of the certificate."""
         return Solution(self.weights(point, image), 0.0, certificate)
 
     def weights(self, point: FloatArray, image: FloatArray) -> NDArray[np.float64]:
-        """The nearest feasible weights to slope v, (n_columns,)."""
+        """Return the nearest feasible weights to slope v, (n_columns,)."""
         assert self.within is not None
         return self.within.nearest(self.outer.slope(self.rows.squared_norm(point, image)) * image)
 
@@ -421,22 +421,22 @@ class MemoryRows:
     n_threads: int
 
     def first(self, number: int) -> RowOperator:
-        """The first rows as the operator of a margin model."""
+        """Return the first rows as the operator of a margin model."""
         return self.between(0, number)
 
     def between(self, first: int, last: int) -> RowOperator:
-        """The rows from first to last, without it, as the operator of a margin model."""
+        """Return the rows from first to last, without it, as the operator of a margin model."""
         rows, labels = self.rows[first:last], self.labels[first:last]
         if self.mapped:
             return DenseRows(rows, labels, self.n_threads)
         return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
 
     def weights(self, number: int) -> NDArray[np.float64] | None:
-        """The class weights of the first rows, None for 1."""
+        """Return the class weights of the first rows, None for 1."""
         return self.weights_between(0, number)
 
     def weights_between(self, first: int, last: int) -> NDArray[np.float64] | None:
-        """The class weights of rows, None for 1."""
+        """Return the class weights of rows, None for 1."""
         if self.learner.class_weights is None:
             return None
         low, high = self.learner.class_weights
@@ -456,7 +456,7 @@ class HindsightProgress:
 
     @classmethod
     def of(cls, observer: Observer, standings: Sequence[SolverProgress]) -> HindsightProgress:
-        """Before anything is read."""
+        """Return the progress before any row is read."""
         rows = standings[-1].done_rows
         return cls(observer, rows + sum(one.done_rows for one in _nearest(standings)))
 
@@ -466,7 +466,7 @@ class HindsightProgress:
         self.observer.advance(min(self.done, self.total), self.total, {})
 
     def solving(self, rows: int, share: float, certificate: Certificate) -> None:
-        """A share of the way to the certificate of a horizon of so many rows is gone."""
+        """Report the share of the work on the certificate of a horizon that is done."""
         done = min(self.done + int(share * rows), self.total)
         self.observer.advance(done, self.total, {"relative_gap": certificate.relative_gap})
 
@@ -499,7 +499,7 @@ def hold_rows(
 def hindsights(
     learner: LinearLearner, held: MemoryRows, standings: Sequence[SolverProgress], told: HindsightProgress | None = None
 ) -> list[tuple[SolverProgress, Hindsight]]:
-    """The best weights at each horizon, within the learner's limits if it has any, each from where the last ended."""
+    """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
     assert learner.radius is not None
     told, near = told or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
@@ -548,7 +548,7 @@ class _Enough:
 
 
 def _nearest(standings: Sequence[SolverProgress]) -> list[SolverProgress]:
-    """The standings next to a sixteenth of the rows, an eighth, ..., all."""
+    """Return the standings next to a sixteenth of the rows, an eighth, ..., all."""
     total = standings[-1].done_rows
     chosen = [min(standings, key=lambda one: abs(one.done_rows - total / part)) for part in HORIZONS]
     return list(dict.fromkeys(chosen))

@@ -35,7 +35,7 @@ class StepSizes:
     decaying: bool
 
     def at(self, row: int) -> float:
-        """eta_t; row : t, from 1."""
+        """Return eta_t; row : t, from 1."""
         return self.size / math.sqrt(row) if self.decaying else self.size
 
 
@@ -75,7 +75,7 @@ def map_space_bound(played: LearnerLosses, steps: StepSizes, radius: float, comp
 
 
 def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, comparator_norm: float) -> float:
-    """The same of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
+    """Return the bound of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
 
     Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
     stands here for (1 / 2) G^2 alpha_t, as (41) needs no more of G than that: half of the way of a step belongs to its
@@ -126,7 +126,7 @@ class KernelBound:
 
 
 def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSetting) -> KernelBound:
-    """(1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1, of the least epsilon 95% certain.
+    """Return (1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1, of the least epsilon 95% certain.
 
     The map is scaled to ||z|| = 1 here. The theorem's probability is 1 - 2^8 (sigma_p diameter / epsilon)^2
     exp(-D epsilon^2 / (4 (d + 2))). An epsilon of 2 holds for certain, whatever the map.
@@ -147,7 +147,7 @@ def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSettin
 
 
 def _least_error(setting: KernelSetting) -> float:
-    """The smallest epsilon of probability CERTAINTY, by bisection: the probability grows with it; at most 2."""
+    """Return the smallest epsilon of probability CERTAINTY, by bisection: the probability grows with it; at most 2."""
     low, high = 0.0, _LARGEST_ERROR
     if _log_failure(high, setting) > math.log(1.0 - CERTAINTY):
         return high
@@ -207,7 +207,7 @@ class Horizon:
         return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
 
     def figures(self) -> dict[str, Any]:
-        """The regret is against the weights found; against the best ones it is at most regret_at_most."""
+        """Return the regret is against the weights found; against the best ones it is at most regret_at_most."""
         norm = float(np.linalg.norm(self.hindsight.weights))
         return {
             "rows": self.played.rows,
@@ -277,7 +277,7 @@ def _diameter(schema: Schema) -> float:
 
 
 def _second_moment(feature_map: FourierFeatures) -> float:
-    """E ||u||^2 of the kernel's frequencies u; infinite for the Laplacian kernel, whose frequencies are Cauchy."""
+    """Return E ||u||^2 of the kernel's frequencies u; infinite for the Laplacian kernel (Cauchy frequencies)."""
     degrees = {"gaussian": math.inf, "matern52": 5.0, "matern32": 3.0}.get(feature_map.kernel.name, 0.0)
     if degrees <= 2.0:
         return math.inf
@@ -349,7 +349,7 @@ class RegretComparison:
 def chosen_borders(
     standings: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
 ) -> list[SolverProgress]:
-    """The standings next to the ends of so many windows of alike lengths, the last one at the end.
+    """Return the standings next to the ends of so many windows of alike lengths, the last one at the end.
 
     Without rows of both classes, labels (rows,) of -1 and +1, a window is one with the next, the last with the one
     before it; empty if there is only one class.
@@ -393,7 +393,7 @@ def solve_runs(
 
 
 def compare(runs: WindowRuns) -> list[RegretComparison]:
-    """Comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
+    """Return comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
     n = len(runs.played)
     best, places = _best_partitions(runs.losses, n)
     floors, _ = _best_partitions(runs.floors, n)

@@ -26,7 +26,7 @@ _INDEX, _SINGLE, _DOUBLE = ir.IntType(64), ir.FloatType(), ir.DoubleType()
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _float32_at(typing_context: Any, address: Any) -> Any:
-    """The float32 at an address, which need not be a multiple of 4."""
+    """Return the float32 at an address, which need not be a multiple of 4."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], _SINGLE.as_pointer()), align=1)
@@ -38,7 +38,7 @@ def _float32_at(typing_context: Any, address: Any) -> Any:
 def _scatter_block(
     typing_context: Any, out: Any, addresses: Any, positions: Any, shift: Any, factor: Any, row: Any, column: Any
 ) -> Any:
-    """`scatter_columns` for 8 rows from row on and 8 columns from column on; LLVM alone makes no vector code of it."""
+    """Write a block of 8 rows and 8 columns of `scatter_columns`; LLVM alone does not vectorise it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = [
@@ -75,7 +75,7 @@ def _lanes(numbers: list[int]) -> Any:
 
 
 def _splat(builder: Any, value: Any) -> Any:
-    """A vector of one value."""
+    """Return a vector of one value."""
     nothing = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
     return builder.shuffle_vector(
         builder.insert_element(nothing, value, ir.IntType(32)(0)), nothing, _lanes([0] * LANES)
@@ -83,7 +83,7 @@ def _splat(builder: Any, value: Any) -> Any:
 
 
 def _transposed(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Vectors of columns as vectors of rows: three times the first half is shuffled into the second like two packs."""
+    """Return vectors of columns as vectors of rows, by three shuffles of the first half into the second."""
     half = LANES // 2
     masks = [_lanes([j for i in part for j in (i, LANES + i)]) for part in (range(half), range(half, LANES))]
     for _ in range(LANES.bit_length() - 1):

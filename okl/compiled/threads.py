@@ -229,7 +229,7 @@ class Block(NamedTuple):
 
 
 def rows_per_block(n_columns: int, itemsize: int) -> int:
-    """Return rows of a block of features: 256, halved until the block has at most 1 MiB, at least 32."""
+    """Return the number of rows of a block of features: 256, halved until the block has at most 1 MiB, at least 32."""
     rows = MOST_ROWS
     while rows > _LEAST_ROWS and rows * n_columns * itemsize > _MOST_BYTES:
         rows //= 2

@@ -105,7 +105,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def _parameters(self) -> dict[str, Any]:
-        """C, nu and kappa as far as the estimator has them; None or "auto" for a default."""
+        """Return C, nu and kappa as far as the estimator has them; None or "auto" for a default."""
         raise NotImplementedError
 
     @property

@@ -130,7 +130,7 @@ class FitSpace(Protocol):
         ...
 
     def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """f (rows,) of the rows of an operator, without a bias, for weights as its solution has them."""
+        """Return f (rows,) of the rows of an operator, without a bias, for weights as its solution has them."""
         ...
 
     def distance_of_classes(self, rows: Any) -> float:
@@ -159,7 +159,7 @@ class ColumnSpace:
         return DenseRows(rows, labels, n_threads)
 
     def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """<w, z_i> of every row."""
+        """Return <w, z_i> of every row."""
         margins = np.empty(rows.n_points)
         rows.pull(margins, weights)
         margins *= rows.signs
@@ -212,7 +212,7 @@ class KernelSpace:
         return TiledKernel(KernelTiles(self.kernel, inputs, precision, self.budget_bytes, n_threads), labels)
 
     def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """sum_i weights_i k(x_i, x) of every row x."""
+        """Return sum_i weights_i k(x_i, x) of every row x."""
         scores = np.empty(rows.n_points)
         rows.tiles.multiply(scores, weights)
         return scores

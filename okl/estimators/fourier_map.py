@@ -90,7 +90,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 def drawn_map(
     bandwidth: float | Auto, sample: FloatArray, n_frequencies: int, seed: int, precision: Precision
 ) -> FourierFeatures:
-    """A map for inputs like the sample (rows, n_features), of the bandwidth given or the sample's median distance.
+    """Return a map for inputs like the sample (rows, n_features), of the given bandwidth or the median distance.
 
     Raises
     ------

@@ -26,20 +26,20 @@ class FeatureMap(Protocol):
     def precision(self) -> Precision: ...
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns), C-contiguous, in the map's precision; each row depends on its own input only."""
+        """Return features (rows, n_columns), C-contiguous, in the map's precision, each row from its input alone."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that make the map, by name: with `describe()`, all that is stored."""
+        """Return the arrays that make the map, by name: with `describe()`, all that is stored."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """The rest of the map as JSON; "kind" names it."""
+        """Return the rest of the map as JSON; "kind" names it."""
         ...
 
 
 def precision_of(array: NDArray[Any]) -> Precision:
-    """The precision of an array of floats, or ConfigError."""
+    """Return the precision of an array of floats, or ConfigError."""
     if array.dtype.name == "float32":
         return "float32"
     if array.dtype.name == "float64":
@@ -66,7 +66,7 @@ def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
 
 
 def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
+    """Return features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
 
     Raises
     ------

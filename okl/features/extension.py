@@ -55,7 +55,7 @@ class ExtensionFeatures:
     stored: dict[str, NDArray[Any]]
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns), or ConfigError if the extension fails, or makes something else."""
+        """Return features (rows, n_columns), or ConfigError if the extension fails, or makes something else."""
         inputs = np.asarray(inputs, dtype=self.precision).view()
         check_inputs(self, inputs)
         inputs.flags.writeable = False  # they are the caller's, and may be read again
@@ -79,7 +79,7 @@ class ExtensionFeatures:
         return dict(self.stored)
 
     def describe(self) -> dict[str, Any]:
-        """Name, version and sizes; where the extension is from, for people."""
+        """Return name, version and sizes; where the extension is from, for people."""
         sizes = {"n_inputs": self.n_inputs, "n_columns": self.n_columns, "precision": self.precision}
         return {"kind": KIND, "name": self.name, "version": self.version, "origin": self.origin, **sizes}
 

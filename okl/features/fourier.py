@@ -55,17 +55,17 @@ class FourierFeatures:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return int(self.frequencies.shape[0])
 
     @property
     def n_frequencies(self) -> int:
-        """Frequencies, each of which gives a sine and a cosine."""
+        """Return the number of frequencies, each of which gives a sine and a cosine."""
         return int(self.frequencies.shape[1])
 
     @property
     def n_columns(self) -> int:
-        """Columns of the features: all sines, then all cosines."""
+        """Return the number of columns of the features: all sines, then all cosines."""
         return 2 * self.n_frequencies
 
     @property
@@ -75,21 +75,21 @@ class FourierFeatures:
 
     @cached_property
     def waves(self) -> Waves:
-        """The map as compiled code takes it: packed once, kept."""
+        """Return the map as compiled code takes it: packed once, kept."""
         return as_waves(self.frequencies)
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Columns of the two halves of a block: sines and cosines."""
+        """Return columns of the two halves of a block: sines and cosines."""
         return self.n_frequencies, self.n_frequencies
 
     @property
     def rows_per_block(self) -> int:
-        """Rows that are mapped together: by the sizes of the map only."""
+        """Return the number of rows that are mapped together: by the sizes of the map only."""
         return rows_per_block(self.n_columns, self.frequencies.dtype.itemsize)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.frequencies.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.frequencies.dtype)
@@ -98,7 +98,7 @@ class FourierFeatures:
         return features
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The frequencies: data, not a seed to draw them from again."""
+        """Return the frequencies: data, not a seed to draw them from again."""
         return {"frequencies": self.frequencies}
 
     def describe(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def draw_orthogonal_map(
 
 
 def radial_kernel(kernel: Kernel, what: str) -> RadialKernel:
-    """The kernel, if it depends on ||x - x'|| alone; otherwise ConfigError. what : the map that needs it."""
+    """Return the kernel, if it depends on ||x - x'|| alone; otherwise ConfigError. what : the map that needs it."""
     kernel = shift_invariant(kernel, f"the {what} map")
     if not isinstance(kernel, RadialKernel):
         raise ConfigError(
@@ -292,12 +292,12 @@ class StructuredFeatures:
 
     @property
     def n_frequencies(self) -> int:
-        """Frequencies, each of which gives a sine and a cosine."""
+        """Return the number of frequencies, each of which gives a sine and a cosine."""
         return int(self.radii.shape[0])
 
     @property
     def n_columns(self) -> int:
-        """Columns of the features: all sines, then all cosines."""
+        """Return the number of columns of the features: all sines, then all cosines."""
         return 2 * self.n_frequencies
 
     @property
@@ -306,7 +306,7 @@ class StructuredFeatures:
         return precision_of(self.radii)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.radii.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)
@@ -318,11 +318,11 @@ class StructuredFeatures:
         return features
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Signs and radii: data, not a seed to draw them from again."""
+        """Return signs and radii: data, not a seed to draw them from again."""
         return {"signs": self.signs, "radii": self.radii}
 
     def describe(self) -> dict[str, Any]:
-        """Kind, kernel and the number of inputs."""
+        """Return kind, kernel and the number of inputs."""
         return {"kind": "structured", "kernel": describe_kernel(self.kernel), "n_inputs": self.n_inputs}
 
     @cached_property
@@ -364,7 +364,7 @@ def draw_structured_map(
 
 
 def padded(n_inputs: int) -> int:
-    """The next power of two."""
+    """Return the next power of two."""
     return 1 << (n_inputs - 1).bit_length()
 
 

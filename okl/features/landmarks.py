@@ -23,7 +23,7 @@ _BLOCK = 4096
 
 
 def cluster_centres(rows: FloatArray, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-    """Centres (n_clusters, n_inputs), float64, that rows lie close to: Lloyd's rounds after a k-means++ start.
+    """Return centres (n_clusters, n_inputs), float64, that rows lie close to: Lloyd's rounds after a k-means++ start.
 
     Each round moves every centre to the mean of the rows that are nearest to it, the first on a tie; a centre without
     rows stays. Rounds end when no row changes its centre, or after 20: by then the error falls by little.
@@ -49,7 +49,7 @@ def cluster_centres(rows: FloatArray, n_clusters: int, rng: np.random.Generator)
 
 
 def _spread_rows(rows: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
-    """Rows drawn one after the other, each in proportion to its squared distance from those before it."""
+    """Return rows drawn one after the other, each in proportion to its squared distance from those before it."""
     chosen = [int(rng.integers(len(rows)))]
     distances = np.full(len(rows), np.inf)
     for _ in range(1, number):
@@ -59,7 +59,7 @@ def _spread_rows(rows: FloatArray, number: int, rng: np.random.Generator) -> Flo
 
 
 def draw_in_proportion(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
-    """An index with probability in proportion to its weight, none of them negative; any index if all are 0."""
+    """Return an index with probability in proportion to its weight, none of them negative; any index if all are 0."""
     totals = np.cumsum(weights)
     if not totals[-1] > 0:
         return int(rng.integers(len(weights)))
@@ -131,7 +131,7 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
 
 
 def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.random.Generator) -> list[int]:
-    """Pivots of a randomly pivoted partial Cholesky factorisation of the rows' kernel matrix: indices, all unlike.
+    """Return the distinct pivots of a randomly pivoted partial Cholesky factorisation of the rows' kernel matrix.
 
     K is about F F'; after each pivot s the column (K - F F')[:, s] / sqrt((K - F F')[s, s]) joins F, and what is left
     of the diagonal says how likely a row is next. Time O(rows number^2), memory O(rows number); K is never held.
@@ -158,7 +158,7 @@ def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.rando
 
 
 def kernel_diagonal(kernel: Kernel, rows: FloatArray) -> NDArray[np.float64]:
-    """k(x, x) of every row: (rows,), float64."""
+    """Return k(x, x) of every row: (rows,), float64."""
     if isinstance(kernel, ShiftInvariantKernel):
         return np.ones(len(rows))
     parts = [rows[first : first + _LANDMARK_BLOCK] for first in range(0, len(rows), _LANDMARK_BLOCK)]

@@ -63,12 +63,12 @@ class StandardisedLinear:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return int(self.factor.shape[0])
 
     @property
     def n_columns(self) -> int:
-        """Columns of the features: the inputs and the constant."""
+        """Return the number of columns of the features: the inputs and the constant."""
         return self.n_inputs + 1
 
     @property
@@ -77,7 +77,7 @@ class StandardisedLinear:
         return precision_of(self.factor)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = np.asarray(inputs, dtype=self.factor.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.factor.dtype)

@@ -59,17 +59,17 @@ class NystromFeatures:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return int(self.landmarks.shape[1])
 
     @property
     def n_landmarks(self) -> int:
-        """Rows whose kernel values with x make the features."""
+        """Return the number of rows whose kernel values with x make the features."""
         return int(self.landmarks.shape[0])
 
     @property
     def n_columns(self) -> int:
-        """Columns of the features: the rank that was kept."""
+        """Return the number of columns of the features: the rank that was kept."""
         return int(self.projection.shape[1])
 
     @property
@@ -78,7 +78,7 @@ class NystromFeatures:
         return precision_of(self.projection)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.landmarks.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)
@@ -92,7 +92,7 @@ class NystromFeatures:
         return features
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Landmarks and projection: data, not a seed to choose them again."""
+        """Return landmarks and projection: data, not a seed to choose them again."""
         return {"landmarks": self.landmarks, "projection": self.projection}
 
     def describe(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def fit_nystrom_map(
 def _top_eigenpairs(
     kernel: Kernel, landmarks: FloatArray, rank: int, precision: Precision
 ) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues (kept,), falling, and vectors (n_landmarks, kept) of the kernel matrix; 1 <= kept <= rank."""
+    """Return eigenvalues (kept,), falling, and vectors (n_landmarks, kept) of the kernel matrix; 1 <= kept <= rank."""
     matrix = kernel.matrix(landmarks, landmarks)
     rounding = len(landmarks) * float(np.finfo(precision).eps)
     _check_symmetric(kernel, matrix, rounding)

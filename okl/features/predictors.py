@@ -60,7 +60,7 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 
 
 def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Scores z(x) @ weights' of every row: (rows, n_outputs), in the map's precision.
+    """Return scores z(x) @ weights' of every row: (rows, n_outputs), in the map's precision.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _score_any(
 
 
 def block_of(features: FloatArray) -> Block:
-    """Features (rows, n_columns) of any map as a block; the second half is empty."""
+    """Return features (rows, n_columns) of any map as a block; the second half is empty."""
     return Block(np.ascontiguousarray(features), np.empty((len(features), 0), dtype=features.dtype))
 
 
@@ -156,12 +156,12 @@ class KernelExpansion:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return int(self.supports.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Scores a row."""
+        """Return the number of scores a row."""
         return int(self.coefficients.shape[0])
 
     @property
@@ -175,7 +175,7 @@ class KernelExpansion:
         return int(self.supports.shape[0])
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs).
+        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
 
         The same bits for a row in any block and for any number of threads.
 
@@ -204,12 +204,12 @@ class KernelExpansion:
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays to store, by name."""
+        """Return the arrays to store, by name."""
         offsets = {} if self.offsets is None else {"offsets": self.offsets}
         return {"supports": self.supports, "coefficients": self.coefficients, **offsets}
 
     def describe(self) -> dict[str, Any]:
-        """The rest of it, as JSON, or ConfigError for a kernel of the user's own."""
+        """Return the rest of it, as JSON, or ConfigError for a kernel of the user's own."""
         return {"kind": "expansion", "kernel": describe_kernel(self.kernel)}
 
     @property
@@ -226,14 +226,14 @@ class KernelExpansion:
 
 
 def pack_chunk(supports: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Supports (n, n_inputs) and coefficients (n_outputs, n) as `kernel_sums` takes them."""
+    """Return supports (n, n_inputs) and coefficients (n_outputs, n) as `kernel_sums` takes them."""
     return panels_of(supports.T), as_compiled(coefficients, coefficients.dtype)
 
 
 def kernel_sums(
     inputs: FloatArray, chunks: list[tuple[FloatArray, FloatArray]], rule: KernelRule, buffer: FloatArray
 ) -> NDArray[np.float64]:
-    """Sums over the supports of all chunks, (rows, n_outputs), of inputs (rows, n_inputs).
+    """Return sums over the supports of all chunks, (rows, n_outputs), of inputs (rows, n_inputs).
 
     buffer : (at least rows, CHUNK) or as many columns as the widest chunk has; changed
     """
@@ -294,12 +294,12 @@ class LinearPredictor:
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return self.feature_map.n_inputs
 
     @property
     def n_outputs(self) -> int:
-        """Scores a row."""
+        """Return the number of scores a row."""
         return int(self.weights.shape[0])
 
     @property
@@ -308,20 +308,20 @@ class LinearPredictor:
         return precision_of(self.weights)
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs)."""
+        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs)."""
         scores = score_rows(self.feature_map, self.weights, inputs, n_threads)
         if self.offsets is not None:
             scores += self.offsets
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays to store, by name."""
+        """Return the arrays to store, by name."""
         offsets = {} if self.offsets is None else {"offsets": self.offsets}
         mapped = {f"map.{name}": array for name, array in self.feature_map.arrays().items()}
         return {"weights": self.weights, **offsets, **mapped}
 
     def describe(self) -> dict[str, Any]:
-        """The rest of it, as JSON."""
+        """Return the rest of it, as JSON."""
         return {"kind": "linear", "map": self.feature_map.describe()}
 
 

@@ -80,7 +80,7 @@ class ColumnTally:
         return hashlib.sha256(b"".join(one.digest() for one in self._digests)).digest()
 
     def _merge(self, values: Vector, finite: NDArray[np.bool_]) -> None:
-        """Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1."""
+        """Merge two moments. Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1."""
         count = finite.sum(axis=1).astype(np.float64)
         kept = np.where(finite, values, 0.0)
         mean = kept.sum(axis=1) / np.maximum(1.0, count)

@@ -55,13 +55,13 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """Rows measured."""
+        """Return rows measured."""
         if self.residuals is not None:
             return self.residuals.rows
         return 0 if self.confusion is None else int(self.confusion.sum())
 
     def report(self) -> dict[str, Any]:
-        """Metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
+        """Return metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
         binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2), reliability
         multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K), reliability
@@ -121,7 +121,7 @@ def measure(
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
-    """Class index of each row: the first best of several scores; of one score, 1 from 0 upward and 0 below."""
+    """Return class index of each row: the first best of several scores; of one score, 1 from 0 upward and 0 below."""
     if scores.ndim == 2:
         best: IntArray = np.argmax(scores, axis=1)
         return best
@@ -214,7 +214,7 @@ def _classification(confusion: NDArray[np.int64]) -> dict[str, float | None]:
 
 
 def _macro_f1(confusion: NDArray[np.int64]) -> float | None:
-    """Mean over classes of 2 hits / (rows of the class + rows predicted as it)."""
+    """Return mean over classes of 2 hits / (rows of the class + rows predicted as it)."""
     named = confusion.sum(axis=1) + confusion.sum(axis=0)
     present = named > 0
     if not present.any():

@@ -25,7 +25,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def keys_of(values: FloatArray) -> NDArray[np.uint32]:
-    """Integers (rows,) that sort as the float32 values do; values beyond float32 count as its largest, -0 as 0."""
+    """Return integers (rows,) that sort as the float32 values do; values are clipped to float32, and -0 is 0."""
     inside = np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     bits = (inside + np.float32(0)).view(np.uint32)  # -0 + 0 = 0: they are ties
     keys: NDArray[np.uint32] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
@@ -33,7 +33,7 @@ def keys_of(values: FloatArray) -> NDArray[np.uint32]:
 
 
 def values_of(keys: IntArray) -> NDArray[np.float64]:
-    """The float32 values (rows,) whose keys these are, as float64; keys beyond the largest finite value give that."""
+    """Return the float32 values (rows,) of keys, as float64; larger keys give the largest finite value."""
     bounds = keys_of(np.array([-_LARGEST, _LARGEST]))
     inside = np.clip(keys, int(bounds[0]), int(bounds[1])).astype(np.uint32)
     bits = np.where(inside & _SIGN, inside & ~_SIGN, ~inside)
@@ -146,7 +146,7 @@ def lead_counts(scores: FloatArray, right: NDArray[np.bool_]) -> KeyedCounts:
 
 
 def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
-    """Bins of about equally many rows, from the lowest value up, as JSON.
+    """Return bins of about equally many rows, from the lowest value up, as JSON.
 
     Parameters
     ----------

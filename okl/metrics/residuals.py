@@ -42,7 +42,7 @@ class Residuals:
     grid: NDArray[np.int64] | None = None
 
     def report(self) -> dict[str, Any]:
-        """Metrics by name, ready for JSON; None for what these rows do not define."""
+        """Return metrics by name, ready for JSON; None for what these rows do not define."""
         mean_square = self._per_row(self.squared_sum)
         # by the definition, a constant target has no R2 (scikit-learn gives 0 or 1)
         r2 = _finite(1.0 - self.squared_sum / self.target_squares) if self.target_squares > 0 else None
@@ -85,7 +85,7 @@ class Residuals:
 def measure_residuals(
     scores: FloatArray, targets: FloatArray, target_range: tuple[float, float] | None = None
 ) -> Residuals:
-    """Residuals of a block: scores and targets (rows,), both in the target's units."""
+    """Return residuals of a block: scores and targets (rows,), both in the target's units."""
     predicted, true = np.asarray(scores, dtype=np.float64), np.asarray(targets, dtype=np.float64)
     residual = predicted - true
     mean = float(true.mean()) if len(true) else 0.0
@@ -122,7 +122,7 @@ def merge_residuals(parts: Sequence[Residuals]) -> Residuals:
 
 
 def _pair(a: Residuals, b: Residuals) -> Residuals:
-    """Sums of two; the squares about a common mean. Source: Chan, Golub & LeVeque, Stanford STAN-CS-79-773, eq. 2.1."""
+    """Return the merged sums of two parts. Source: Chan, Golub & LeVeque, Stanford STAN-CS-79-773, equation 2.1."""
     rows = a.rows + b.rows
     share = b.rows / rows if rows else 0.0
     apart = b.target_mean - a.target_mean
@@ -137,7 +137,7 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
 
 
 def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, float]) -> NDArray[np.int64]:
-    """Rows by cell of (true, predicted); what lies outside the range counts in the cells at its ends."""
+    """Return rows by cell of (true, predicted); what lies outside the range counts in the cells at its ends."""
     low, high = target_range
     per_unit = GRID_CELLS / (high - low) if high > low else 0.0
     cells = [np.clip((values - low) * per_unit, 0, GRID_CELLS - 1).astype(np.int64) for values in (true, predicted)]

@@ -55,7 +55,7 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
 
 
 def shortened(value: Any) -> str:
-    """A stored value as it may stand in a sentence."""
+    """Return a stored value as it may stand in a sentence."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
@@ -126,7 +126,7 @@ class Model:
         return self.predictor.precision
 
     def prepare(self, values: RawValues) -> FloatArray:
-        """Inputs (rows, n_features) from a table with the model's columns, or from an array of inputs; scaling applied.
+        """Return scaled inputs (rows, n_features) from a table with the model's columns, or from an array of inputs.
 
         Parameters
         ----------
@@ -141,11 +141,11 @@ class Model:
         return inputs_of(self.schema, values, self.precision)
 
     def scores(self, values: RawValues, n_threads: int = 1) -> FloatArray:
-        """Scores before the link, (rows,) or (rows, n_classes), of raw rows; see `prepare`."""
+        """Return scores before the link, (rows,) or (rows, n_classes), of raw rows; see `prepare`."""
         return self.predictor.scores(self.prepare(values), n_threads)
 
     def predict(self, values: RawValues, n_threads: int = 1) -> np.ndarray[Any, Any]:
-        """Labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`.
+        """Return labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`.
 
         Raises
         ------
@@ -224,7 +224,7 @@ def load_model(folder: str | Place) -> Model:
 
 
 def weights_digest(folder: Place) -> str:
-    """The sha256 of the weights of a stored model."""
+    """Return the sha256 of the weights of a stored model."""
     digest: str = _read_description(folder)["weights_sha256"]
     return digest
 
@@ -283,7 +283,7 @@ def _renders_to(description: dict[str, Any], stored: bytes) -> bool:
 
 
 def _render(description: dict[str, Any]) -> bytes:
-    """JSON with its own digest: any changed byte, white space included, no longer renders to itself."""
+    """Return JSON with its own digest: any changed byte, white space included, no longer renders to itself."""
     body = json.dumps(description, indent=1, ensure_ascii=False, allow_nan=False)
     digest = hashlib.sha256(body.encode()).hexdigest()
     return json.dumps(

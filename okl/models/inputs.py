@@ -26,7 +26,7 @@ from okl.foundation.types import FloatArray, Precision
 
 
 def read_as(data: Dataset, schema: Schema) -> Dataset:
-    """The same shards, to be read with the schema of a model that was trained on other rows.
+    """Return the same shards, to be read with the schema of a model that was trained on other rows.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
 
 
 def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
-    """Rows that a model learnt from where these are the very files or data set that it comes from; 0 for others.
+    """Return rows that a model learnt from where these are the very files or data set that it comes from; 0 for others.
 
     provenance : of the model; data : the data set at the source, None where raw rows are there
     """
@@ -134,7 +134,7 @@ def _check_target(schema: Schema, kind: pa.DataType, where: str) -> None:
 
 
 def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_targets: bool = False) -> RawRows:
-    """Inputs, and targets if asked for, from a batch that passed `check_columns`.
+    """Return inputs, and targets if asked for, from a batch that passed `check_columns`.
 
     Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
     incomplete, as the schema's policy says; a missing target is an error unless the policy is "drop".
@@ -165,7 +165,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
 
 
 def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Mask | None]:
-    """Targets (rows,), and which rows have one (None: all)."""
+    """Return targets (rows,), and which rows have one (None: all)."""
     column = rows.batch.column(schema.target)
     if is_text(column.type):
         index = _text_index(column, schema.labels)
@@ -190,7 +190,7 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
 
 
 def _text_index(column: pa.Array, labels: Sequence[object]) -> NDArray[np.int64]:
-    """Class index (rows,) of text labels; -1 for one that is none of them."""
+    """Return class index (rows,) of text labels; -1 for one that is none of them."""
     found = pc.index_in(column.cast(pa.string()), value_set=pa.array(labels, pa.string()))
     index: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return index
@@ -214,7 +214,7 @@ RawValues: TypeAlias = Any
 
 
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
-    """Inputs (rows, n_features), rounded to float32 as in a data set, then scaled; raises as `Model.prepare` says."""
+    """Return inputs (rows, n_features), rounded to float32 as in data sets, then scaled. See `Model.prepare`."""
     if isinstance(values, np.ndarray | list | tuple):
         try:
             array = np.asarray(values)
@@ -225,7 +225,7 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatA
 
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
-    """By the code that prepares the rows of a file."""
+    """Return inputs from a table, by the code that prepares the rows of a file."""
     try:
         table = pa.table(values)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -244,7 +244,7 @@ def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
-    """One array of a column; dictionaries that differ between chunks become one."""
+    """Return a column as one array; dictionaries that differ between chunks are merged."""
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -290,7 +290,7 @@ def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
 def first_without_score(
     schema: Schema, scores: FloatArray, predicted: NDArray[Any], absent: Mask | None = None
 ) -> int | None:
-    """The first row whose score, or predicted target, is NaN or infinite and which is not `absent` (rows,), or None.
+    """Return the first row that is not `absent` (rows,) and whose score or target is NaN or infinite, or None.
 
     Parameters
     ----------

@@ -57,23 +57,23 @@ class Graph:
         return name
 
     def free(self, name: str) -> str:
-        """The name, with underscores behind it as long as it is taken; now it is."""
+        """Return the name, with underscores behind it as long as it is taken; now it is."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
         return name
 
     def cast(self, value: str, dtype: Any) -> str:
-        """The value in another type."""
+        """Return the value in another type."""
         return self.add("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def finished(self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]) -> GraphProto:
-        """The graph, of these inputs and outputs."""
+        """Return the graph, of these inputs and outputs."""
         return helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
 
 
 def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
-    """An input or output of a graph."""
+    """Return an input or output of a graph."""
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
 
@@ -147,7 +147,7 @@ def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.A
 
 
 def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
-    """Values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with vectors (n_vectors, n_inputs).
+    """Return values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with vectors (n_vectors, n_inputs).
 
     Distances are made in double precision: in single precision those of near rows would be lost in the squares.
 
@@ -182,7 +182,7 @@ def _matern52(graph: Graph, kernel: Matern52, inputs: str, vectors: FloatArray) 
 
 
 def _laplacian(graph: Graph, kernel: Laplacian, inputs: str, vectors: FloatArray) -> str:
-    """The sum over inputs is a loop of the graph: all differences at once would take n_inputs times the memory."""
+    """Return a loop of the graph over inputs: all differences at once would take n_inputs times the memory."""
     dtype = vectors.dtype
     n_rows = graph.add("Shape", inputs, start=0, end=1)
     shape = graph.add("Concat", n_rows, graph.constant(np.array([len(vectors)])), axis=0)
@@ -239,7 +239,7 @@ def _products(graph: Graph, inputs: str, vectors: FloatArray) -> str:
 
 
 def _squared_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
-    """||x - v||^2, at least 0, in double precision."""
+    """Return ||x - v||^2, at least 0, in double precision."""
     wide = vectors.astype(np.float64)
     x = graph.cast(inputs, np.float64)
     own = graph.add("ReduceSumSquare", x, graph.constant(np.array([1])), keepdims=1)
@@ -276,7 +276,7 @@ MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of
 
 
 def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
-    """Scores (rows, n_outputs) of inputs, in the predictor's precision.
+    """Return scores (rows, n_outputs) of inputs, in the predictor's precision.
 
     Raises
     ------
@@ -329,7 +329,7 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
 
 
 def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inputs: str) -> str:
-    """Sums of sines and cosines of x @ frequencies; both halves of the weights hold the map's own factor."""
+    """Return sums of sines and cosines of x @ frequencies; both halves of the weights hold the map's own factor."""
     n_frequencies = frequencies.shape[1]
     scaled = (weights * n_frequencies**-0.5).astype(weights.dtype)
     angles = graph.add("MatMul", inputs, graph.constant(frequencies))
@@ -341,7 +341,7 @@ def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inp
 
 
 def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
-    """The frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
+    """Return the frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
     size = structured.signs.shape[2]
     hadamard = np.ones((1, 1))
     while len(hadamard) < size:
@@ -356,7 +356,7 @@ def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
 
 
 def _no_weights(predictor: KernelExpansion) -> FloatArray:
-    """Zeros (n_inputs, n_outputs): all scores of no supports are 0."""
+    """Return zeros (n_inputs, n_outputs): all scores of no supports are 0."""
     return np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
 
 
@@ -421,7 +421,7 @@ class Inputs:
 
 
 def input_names(schema: Schema) -> set[str]:
-    """Names of the tensors that a graph takes; see `input_nodes`."""
+    """Return names of the tensors that a graph takes; see `input_nodes`."""
     if not schema.encodings:
         return {MATRIX}
     parts = {name for encoding in schema.encodings for name in encoding.inputs if encoding.kind not in _OF_COLUMNS}
@@ -464,7 +464,7 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
 
 
 def _rounded(graph: Graph, value: str) -> str:
-    """The nearest float32, as data sets hold every input: what was learnt is what is scored."""
+    """Return the nearest float32, as data sets hold every input: what was learnt is what is scored."""
     return graph.cast(graph.cast(value, np.float32), np.float64)
 
 
@@ -488,7 +488,7 @@ def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[Value
 
 
 def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
-    """1 where the row has a value, else 0: (rows, inputs). A code past the last input stands for none of them."""
+    """Return 1 where the row has a value, else 0, (rows, inputs); a code past the last input is no value."""
     n, known = len(encoding.inputs), len(encoding.categories)
     other, absent = known if encoding.other else n, n - 1 if encoding.missing else n
     codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(known), absent], other)
@@ -516,7 +516,7 @@ SCORES, LABELS, PREDICTIONS = "scores", "labels", "predictions"
 
 
 def to_onnx(model: Model) -> ModelProto:
-    """The model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
+    """Return the model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
 
     Its input `rows` is (n, n_features), double, raw values in the order of schema.features; for mixed tables, see
     `okl.models.onnx`. Rounding to float32, scaling and encoding are done inside. Its outputs are `scores` before
@@ -550,7 +550,7 @@ def to_onnx(model: Model) -> ModelProto:
 
 
 def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
-    """Inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
+    """Return inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
     shift, factor = schema.shift_and_factor
     if schema.scale != "none":
         values = graph.add("Sub", values, graph.constant(shift[None, :]))
@@ -579,7 +579,7 @@ def _said(graph: Graph, schema: Schema, scores: str) -> Any:
 
 
 def _sealed(graph: Any, model: Model) -> ModelProto:
-    """With what people want to know of it, and looked at by ONNX's own checker."""
+    """Add the description to the graph, and check it by ONNX's own checker."""
     schema = model.schema
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(LABELS_DOMAIN, ML_OPSET)]
     made = helper.make_model(graph, opset_imports=opsets, producer_name="okl")

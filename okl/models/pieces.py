@@ -50,12 +50,12 @@ class TablePiece:
     encoded: bool = False
 
     def seen_by(self, schema: Schema) -> Schema:
-        """The schema of a model for the columns that are here: inputs of a data set are not made again."""
+        """Return the schema of a model for the columns that are here: inputs of a data set are not made again."""
         return replace(schema, encodings=()) if self.encoded else schema
 
     @property
     def rows(self) -> int | None:
-        """Rows of the piece; None if only reading tells."""
+        """Return rows of the piece; None if only reading tells."""
         return self.piece.rows
 
     @property
@@ -104,7 +104,7 @@ def table_pieces(
 
 
 def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
-    """As `check_columns`, of pieces; the error names the first word among the numbers of a CSV file.
+    """Check the columns of pieces; the error names the first text value in a numeric column of a CSV file.
 
     Raises
     ------
@@ -185,7 +185,7 @@ class ScorePiece:
     folder: Place
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
-        """Rows, those that have a score, and how often each label was predicted (or the sum of the predictions)."""
+        """Return the number of rows, of rows with a score, and of each predicted label (or the sum of predictions)."""
         counts: Counter[Any] = Counter()
         rows, scored, total = 0, 0, 0.0
         with (
@@ -202,7 +202,7 @@ class ScorePiece:
         return {"rows": rows, "scored": scored, "counts": counts, "total": total}
 
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """Keys, scores and predictions of some rows, and again the predictions of those that hold all their values.
+        """Return keys, scores and predictions of some rows, and the predictions of complete rows.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class ScorePiece:
 
 
 def output_names(schema: Schema) -> list[str]:
-    """Columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
+    """Return columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
     return [*scores, "prediction"]
 

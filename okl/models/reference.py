@@ -33,7 +33,7 @@ def is_reference(model: Location) -> bool:
 
 
 def find_version(reference: str, registry: Location | None = None) -> Version:
-    """The version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
+    """Return the version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 
 
 def meant(model: Location, registry: Location | None = None) -> str:
-    """A folder, a URL or NAME@WHICH for what people give in their place; whatever else it is comes back as it is.
+    """Return the folder, URL or NAME@WHICH of the given name; anything else is returned unchanged.
 
     A run's folder or URL stands for the model in it; a NAME alone for NAME@champion where models of that name are
     registered, else for the model of the run in okl's home that has this name, with or without its date.
@@ -87,7 +87,7 @@ def _is_run(place: RemotePath) -> bool:
 
 
 def run_named(name: str) -> Path | None:
-    """The folder of the run in okl's home that is named so, with or without its date; None if there is none.
+    """Return the folder of the run in okl's home that is named so, with or without its date; None if there is none.
 
     Raises
     ------

@@ -44,7 +44,7 @@ SEAL = "sha256"
 
 
 def seal(content: Mapping[str, Any]) -> bytes:
-    """The bytes of a file, with the version of its format in front and its digest at the end."""
+    """Return the bytes of a file, with the version of its format in front and its digest at the end."""
     body = {"format_version": FORMAT_VERSION, **{name: value for name, value in content.items() if name != SEAL}}
     return _text({**body, SEAL: hashlib.sha256(_text(body)).hexdigest()})
 
@@ -80,7 +80,7 @@ def read_sealed(place: Place, advice: str) -> dict[str, Any]:
 
 
 def digest_of(content: Any) -> str:
-    """The sha256 of what JSON can hold, whatever the order of names in it."""
+    """Return the sha256 of what JSON can hold, whatever the order of names in it."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -113,7 +113,7 @@ def create(place: Place, content: bytes) -> bool:
 
 
 def folders(place: Place) -> list[Place]:
-    """Folders in a folder, by name; none where there is no folder."""
+    """Return folders in a folder, by name; none where there is no folder."""
     if isinstance(place, RemotePath):
         return [place / name for name in with_retries(lambda: _remote_folders(place), f"{place} cannot be listed")]
     if not place.is_dir():
@@ -122,7 +122,7 @@ def folders(place: Place) -> list[Place]:
 
 
 def unwritable(place: Place, error: OSError) -> RegistryError:
-    """The sentence for what this machine's system refused."""
+    """Return the sentence for what this machine's system refused."""
     return RegistryError(
         f"{place} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and "
         "retry."
@@ -238,7 +238,7 @@ class Lineage:
         return cls(**stored)
 
     def as_json(self) -> dict[str, Any]:
-        """For the log."""
+        """Return the entry as JSON."""
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
@@ -298,7 +298,7 @@ class AliasState:
 
     @property
     def champion(self) -> int | None:
-        """The version that the alias names."""
+        """Return the version that the alias names."""
         return self.aliases.get(CHAMPION)
 
     def is_pruned(self, version: int) -> bool:
@@ -306,7 +306,7 @@ class AliasState:
         return version <= self.pruned_through and version not in self.kept
 
     def with_champion(self, version: int, former: tuple[int, ...]) -> AliasState:
-        """With another champion and those before it; a candidate that became champion is none any more."""
+        """Return the state with another champion; a candidate that became champion is no longer a candidate."""
         aliases = {name: one for name, one in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
         if aliases.get(CANDIDATE) == version:
             del aliases[CANDIDATE]
@@ -337,7 +337,7 @@ class Entry:
     sha256: str = ""
 
     def stored(self) -> bytes:
-        """The bytes of its file."""
+        """Return the bytes of its file."""
         return seal(asdict(self))
 
     @classmethod
@@ -385,7 +385,7 @@ class RegistryLog:
         self._known: dict[int, Entry] = {}
 
     def head(self) -> Entry:
-        """The newest entry; one with number 0 if there is none yet.
+        """Return the newest entry; one with number 0 if there is none yet.
 
         Raises
         ------
@@ -401,7 +401,7 @@ class RegistryLog:
         return self.read(numbers[-1])
 
     def read(self, number: int) -> Entry:
-        """An entry by its number; 0 is what a log begins with.
+        """Return an entry by its number; 0 is what a log begins with.
 
         Raises
         ------
@@ -422,7 +422,7 @@ class RegistryLog:
         return self._known[number]
 
     def entries(self) -> list[Entry]:
-        """All of them, oldest first, each held against the one before.
+        """Return all of them, oldest first, each held against the one before.
 
         Raises
         ------
@@ -462,7 +462,7 @@ class RegistryLog:
         raise RegistryError(f"{self.folder}: no free entry number in the log. Check its files.")
 
     def publication(self, version: int, head: Entry) -> Publication:
-        """A version's; the entry is known of those that aliases name, and found by bisection of others."""
+        """Return a version's; the entry is known of those that aliases name, and found by bisection of others."""
         number = self._number_of(version, head)
         published = self.read(number).published
         if published is None or published.version != version:
@@ -639,7 +639,7 @@ class Version:
 
     @property
     def number(self) -> int:
-        """From 1."""
+        """Return the number of the version, from 1."""
         return self.published.version
 
     @property
@@ -654,7 +654,7 @@ class Version:
 
     @property
     def files(self) -> Place:
-        """The folder, of a version whose files are there; raises RegistryError if it was pruned."""
+        """Return the folder, of a version whose files are there; raises RegistryError if it was pruned."""
         if self.pruned:
             raise RegistryError(
                 f"{self} was pruned, so its files no longer exist. List the others: okl models show {self.name}."
@@ -706,24 +706,24 @@ class ModelLog:
     log: RegistryLog = field(repr=False)
 
     def head(self) -> Entry:
-        """The newest entry of the log, with the state after it; its number is 0 where nothing was published yet."""
+        """Return the newest entry of the log and the state after it; number 0 if nothing was published."""
         return self.log.head()
 
     def state(self) -> AliasState:
-        """Aliases and what else holds now: one value, read at one moment."""
+        """Return aliases and what else holds now: one value, read at one moment."""
         return self.head().state
 
     def entries(self) -> list[Entry]:
-        """All that ever happened, oldest first; see `Log.entries`."""
+        """Return all that ever happened, oldest first; see `Log.entries`."""
         return self.log.entries()
 
     def versions(self) -> list[Version]:
-        """All versions, oldest first, those without files too."""
+        """Return all versions, oldest first, those without files too."""
         head = self.head()
         return [self.opened(published, head.state) for published in self.log.publications(head)][::-1]
 
     def version(self, which: Which = CHAMPION) -> Version:
-        """A version by number or alias.
+        """Return a version by number or alias.
 
         Raises
         ------
@@ -732,7 +732,7 @@ class ModelLog:
         return self.resolved(which, self.head())
 
     def ancestry(self, version: Version) -> Iterator[Version]:
-        """A version, its parent, and so on to the one that began anew."""
+        """Return a version, its parent, and so on to the one that began anew."""
         head, parent = self.head(), version.lineage.parent
         yield version
         while parent is not None:
@@ -741,12 +741,12 @@ class ModelLog:
             parent = version.lineage.parent
 
     def find(self, lineage: Lineage) -> Version | None:
-        """The version with this parent, these shards and these settings, if there is one."""
+        """Return the version with this parent, these shards and these settings, if there is one."""
         head = self.head()
         return self.with_identity(self.identity(lineage, head), lineage.parent, head)
 
     def resolved(self, which: Which, head: Entry) -> Version:
-        """A version by number or alias, as of an entry; see `version`."""
+        """Return a version by number or alias, as of an entry; see `version`."""
         state = head.state
         if not state.latest:
             raise self.absent()
@@ -763,7 +763,7 @@ class ModelLog:
         return self.opened(self.log.publication(number, head), state)
 
     def absent(self) -> RegistryError:
-        """The error about a model of which there is no version, with the closest names."""
+        """Return the error about a model of which there is no version, with the closest names."""
         hint = f" Did you mean {close}?" if (close := self.close_names()) else ""
         return RegistryError(
             f"The registry {self.folder.parent} has no model {self.name}.{hint} List its models (okl models list), "
@@ -771,17 +771,17 @@ class ModelLog:
         )
 
     def close_names(self) -> str:
-        """Names of other models that look like this one's, "or" between; "" if there is none."""
+        """Return names of other models that look like this one's, "or" between; "" if there is none."""
         return " or ".join(get_close_matches(self.name, self.others(), 3))
 
     def others(self) -> list[str]:
-        """Names of the other models of the registry; none where its store cannot be listed."""
+        """Return names of the other models of the registry; none where its store cannot be listed."""
         with suppress(OklError):
             return [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
         return []
 
     def opened(self, published: Publication, state: AliasState) -> Version:
-        """The version that an entry published, as of a state."""
+        """Return the version that an entry published, as of a state."""
         folder = self.folder / "versions" / published.folder
         return Version(self.name, folder, published, state.is_pruned(published.version))
 
@@ -790,7 +790,7 @@ class ModelLog:
         return lineage.identity(None if lineage.parent is None else self.resolved(lineage.parent, head).identity)
 
     def with_identity(self, identity: str, parent: int | None, head: Entry) -> Version | None:
-        """The version of an identity as of an entry, looked for among those after its parent."""
+        """Return the version of an identity as of an entry, looked for among those after its parent."""
         for published in self.log.publications(head):
             if published.identity == identity:
                 return self.opened(published, head.state)
@@ -861,7 +861,7 @@ def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
 
 
 def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entry) -> Entry | None:
-    """The entry that prunes after another one; None if there is nothing to remove, now or the next time."""
+    """Return the entry that prunes after another one; None if there is nothing to remove, now or the next time."""
     state = _pruned(head.state, keep)
     unnamed = sorted({*there} - {published.folder for published in model.log.publications(head)})
     last = _last_pruning(model, head)
@@ -880,7 +880,7 @@ def _pruned(state: AliasState, keep: int) -> AliasState:
 
 
 def _last_pruning(model: ModelLog, head: Entry) -> int:
-    """Number of the newest entry that prunes; 0 if there is none."""
+    """Return number of the newest entry that prunes; 0 if there is none."""
     return next((number for number in range(head.number, 0, -1) if model.log.read(number).kind == "prune"), 0)
 
 
@@ -1104,7 +1104,7 @@ class Registry:
         self._prepared = False
 
     def model(self, name: str) -> RegisteredModel:
-        """A model, whether versions of it are there or not; raises ConfigError for what is no name."""
+        """Return a model, whether versions of it are there or not; raises ConfigError for what is no name."""
         if not NAME.fullmatch(name):
             raise ConfigError(
                 f"{name!r} is not a valid model name: at most 100 letters, digits, '.', '-' and '_', starting "
@@ -1114,7 +1114,7 @@ class Registry:
         return RegisteredModel(name, folder, RegistryLog(folder / "log"), prepare=self.prepare)
 
     def models(self) -> list[RegisteredModel]:
-        """All of which there is a version, by name; raises RegistryError if there is no registry."""
+        """Return all of which there is a version, by name; raises RegistryError if there is no registry."""
         self.check()
         found = [self.model(folder.name) for folder in folders(self.folder) if NAME.fullmatch(folder.name)]
         return [model for model in found if model.state().latest]
@@ -1148,7 +1148,7 @@ class Registry:
 
 
 def registry_location(location: str | os.PathLike[str] | None = None) -> str:
-    """A given registry's place from the root, or the one that is meant where none is given."""
+    """Return a given registry's place from the root, or the one that is meant where none is given."""
     given = os.fspath(location) if location is not None else os.environ.get("OKL_REGISTRY", "")
     return absolute_location(given) if given else str(okl_home() / "registry")
 
@@ -1159,7 +1159,7 @@ LAST = 10  # entries of the log that are shown
 
 
 def describe_registry(registry: Registry) -> dict[str, Any]:
-    """All models: aliases, number of versions, the newest entry of the log."""
+    """Return all models: aliases, number of versions, the newest entry of the log."""
     models = []
     for model in registry.models():
         head = model.head()
@@ -1175,7 +1175,7 @@ def describe_registry(registry: Registry) -> dict[str, Any]:
 
 
 def describe_model(model: RegisteredModel) -> dict[str, Any]:
-    """A model: aliases, versions (the newest first), the newest entries of its log."""
+    """Return a model: aliases, versions (the newest first), the newest entries of its log."""
     model.version(1)  # says so if there is none
     entries = model.entries()
     state = entries[-1].state
@@ -1199,7 +1199,7 @@ def describe_model(model: RegisteredModel) -> dict[str, Any]:
 
 
 def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
-    """A version, with its whole lineage of its own."""
+    """Return a version, with its whole lineage of its own."""
     return {
         "version": version.number,
         "aliases": sorted(name for name, number in aliases.items() if number == version.number),
@@ -1213,7 +1213,7 @@ def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, 
 
 
 def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
-    """A version, when it was published, what it goes back to, and how many shards and rows they all learnt."""
+    """Return a version, when it was published, what it goes back to, and how many shards and rows they all learnt."""
     line = list(model.ancestry(version))
     entries = model.entries()
     made = next(one for one in entries if one.published is not None and one.published.version == version.number)
@@ -1263,12 +1263,12 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 
 
 def rows_of(version: Version) -> int:
-    """Rows that this version learnt and its parent had not."""
+    """Return rows that this version learnt and its parent had not."""
     return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
 
 
 def learnt_rows(version: Version, in_all: int) -> int | None:
-    """Rows that a version was learnt from; None of one solved over a window by an okl that did not write down how many.
+    """Return the number of training rows of a version; None if it was solved on a window of unrecorded size.
 
     in_all : rows that it and its ancestors learnt, which one that went on from its parent was learnt from
     """
@@ -1279,7 +1279,7 @@ def learnt_rows(version: Version, in_all: int) -> int | None:
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Values of nested mappings by their paths.
+    """Return values of nested mappings by their paths.
 
     >>> flattened({"a": 1, "b": {"c": 2}})
     {'a': 1, 'b.c': 2}

@@ -28,7 +28,7 @@ WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
 
 
 def to_sklearn(model: Model) -> Pipeline:
-    """The model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
+    """Return the model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
 
     It takes raw rows (n, n_columns) in the order of schema.source_columns, rounds them to float32 as data sets do, and
     computes in double precision.
@@ -91,7 +91,7 @@ def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatAr
 
 
 def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
-    """Means in place of missing numbers, columns that say where, and all of them in the order of schema.features."""
+    """Return imputed means, missing indicators and all inputs, in the order of schema.features."""
     fills = np.array([[np.float32(one.fills[0]) for one in schema.encodings]], dtype=np.float64)
     gone = [number for number, one in enumerate(schema.encodings) if one.missing]
     missed = fills.copy()
@@ -103,12 +103,12 @@ def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
 
 
 def _rounding() -> list[tuple[str, BaseEstimator]]:
-    """Steps to the nearest float32 and back to double precision: what was learnt is what is scored."""
+    """Return steps to the nearest float32 and back to double precision: what was learnt is what is scored."""
     return [("float32", FunctionTransformer(np.float32)), ("float64", FunctionTransformer(np.float64))]
 
 
 def _imputer(rows: FloatArray) -> KNNImputer:
-    """Puts the values of the first row in place of missing ones, and tells of those that are missing in a later row.
+    """Fill missing values with those of the first row, and report rows in which values are missing.
 
     Not SimpleImputer, which holds a type that skops does not load without trust; the nearest of one row is that row.
     """
@@ -123,7 +123,7 @@ def _scaler(schema: Schema) -> StandardScaler:
 
 
 def _sampler(frequencies: FloatArray) -> RBFSampler:
-    """Sines and cosines as cosines with offsets: both have the factor n_frequencies^(-1/2)."""
+    """Return sines and cosines as cosines with offsets: both have the factor n_frequencies^(-1/2)."""
     wide = frequencies.astype(np.float64)
     n_inputs, n_frequencies = wide.shape
     offsets = np.repeat([-WAVES_TO_COSINES, 0.0], n_frequencies)
@@ -173,7 +173,7 @@ def _linear(schema: Schema, slopes: FloatArray, offsets: FloatArray) -> BaseEsti
 
 
 def _fitted(estimator: Any, n_features: int, **attributes: Any) -> Any:
-    """An estimator that has been fitted already, as these attributes say."""
+    """Return an estimator that has been fitted already, as these attributes say."""
     for name, value in (attributes | {"n_features_in_": n_features}).items():
         setattr(estimator, name, value)
     return estimator

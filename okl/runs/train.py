@@ -317,7 +317,7 @@ def stages_of(settings: TrainSettings) -> tuple[str, ...]:
 
 
 def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
-    """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
+    """Return train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
 
     Parameters
     ----------

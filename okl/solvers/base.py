@@ -347,7 +347,7 @@ def excess_spread(totals: Doubles, rows: Doubles) -> float:
 
 
 def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest:
-    """Fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
+    """Return fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
     p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
     return DriftTest(float(p_value), wrong / rows, past_wrong / past_rows)
 

@@ -39,15 +39,15 @@ class Operator(Protocol):
         ...
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """A'A a (for an affine map A'(A a + offset)) from the image of a: at most one read of the data."""
+        """Return A'A a (for an affine map A'(A a + offset)) from the image of a: at most one read of the data."""
         ...
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||A a||^2 of a point, or of a difference of points, and its image; with an offset ||A a + offset||^2."""
+        """Return ||A a||^2 of a point or a difference of points; with an offset ||A a + offset||^2."""
         ...
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||A (a - b)||^2 of two points, summed from the differences."""
+        """Return ||A (a - b)||^2 of two points, summed from the differences."""
         ...
 
 
@@ -188,7 +188,7 @@ class CompositeProblem(Protocol):
     def pull(self, out: FloatArray, image: FloatArray) -> None: ...
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """f(x)."""
+        """Return f(x)."""
         ...
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
@@ -196,7 +196,7 @@ class CompositeProblem(Protocol):
         ...
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """f(x) - f(b) - <gradient of f at b, x - b>, without its cancellation; x is feasible, b may not be."""
+        """Return f(x) - f(b) - <gradient of f at b, x - b>, without its cancellation; x is feasible, b may not be."""
         ...
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -204,7 +204,7 @@ class CompositeProblem(Protocol):
         ...
 
     def penalty(self, point: FloatArray) -> float:
-        """g(x) of a feasible point."""
+        """Return g(x) of a feasible point."""
         ...
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -216,7 +216,7 @@ class CompositeProblem(Protocol):
         ...
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
+        """Return pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
         ...
 
     def at_level(self, level: int) -> CompositeProblem:
@@ -231,7 +231,7 @@ class CompositeProblem(Protocol):
 
 
 def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
-    """Weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row of either class."""
+    """Return weights (m,) float64, ones if None; raise DataError unless they are valid for both classes."""
     if sample_weight is None:
         return np.ones(rows.n_points)
     weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)

@@ -45,7 +45,7 @@ from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
 
 def objective(problem: CompositeProblem, point: FloatArray, image: FloatArray) -> float:
-    """F of a feasible point."""
+    """Return F of a feasible point."""
     return problem.smooth(point, image) + problem.penalty(point)
 
 
@@ -162,7 +162,7 @@ class GuessedSweep:
         guesses: tuple[float, float],
         found: tuple[float, float],
     ) -> None:
-        """The image at the guesses, less what free rows moved by, and what the other rows changed by."""
+        """Return the image at the guesses, corrected by the changes of free and other rows."""
         parts = self._parts
         parts[:, 0] -= (found[0] - guesses[0]) * parts[:, 1]
         parts[:, 0] -= (found[1] - guesses[1]) * parts[:, 2]
@@ -283,7 +283,7 @@ class DualProblem:
         return outer + self.separable.excess(point, at)
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """The prox of the region."""
+        """Write the prox of the region."""
         self.region.prox(out, point, lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
@@ -324,7 +324,7 @@ class DualProblem:
         return sweep_of(self.rows, self.separable, self.region)
 
     def at_level(self, level: int) -> DualProblem:
-        """Less smoothed."""
+        """Return less smoothed."""
         return self if self.levels is None or level == 0 else self.levels(level)
 
 
@@ -433,15 +433,15 @@ class AffineRows:
             multiply_sparse_rows(out, rows.data, rows.indices, rows.indptr, self.signs, image)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||v||^2."""
+        """Return ||v||^2."""
         return float(inner(image, image))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||v - v'||^2."""
+        """Return ||v - v'||^2."""
         return float(squared_distance(image, other_image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2, (b,)."""
+        """Return ||z_i||^2, (b,)."""
         if isinstance(self.rows, np.ndarray):
             lengths = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         else:
@@ -537,7 +537,7 @@ class TargetQuadratic:
         gradient += self.curvatures * point - self.targets
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """sum_i curvature_i (a_i - b_i)^2 / 2."""
+        """Return sum_i curvature_i (a_i - b_i)^2 / 2."""
         return 0.5 * float(self.curvatures @ np.square(point - at))
 
 
@@ -674,7 +674,7 @@ class MinimaxProblem:
         return max(float(np.einsum("ij,ij->j", self.roots, self.roots).max()), float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
-        """0, the means."""
+        """Return 0, the means."""
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -688,7 +688,7 @@ class MinimaxProblem:
         add_rows(out, self.roots, np.ones(self.n_image), image)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """1/2 ||w||^2."""
+        """Return 1/2 ||w||^2."""
         return 0.5 * float(inner(image, image))
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
@@ -696,11 +696,11 @@ class MinimaxProblem:
         out[:] = pulled
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """1/2 ||w - w_b||^2."""
+        """Return 1/2 ||w - w_b||^2."""
         return 0.5 * float(squared_distance(image, at_image))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """The nearest point of every ball."""
+        """Write the nearest point of every ball."""
         for ball in self._balls():
             project_ball(out[ball], point[ball], self.kappa)
 
@@ -727,11 +727,11 @@ class MinimaxProblem:
         return Solution(image.copy(), certificate.bias, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """None: two reads."""
+        """Return None: a step takes two reads."""
         return None
 
     def at_level(self, level: int) -> MinimaxProblem:
-        """Itself."""
+        """Return the problem itself."""
         return self
 
     def _balls(self) -> list[slice]:
@@ -815,13 +815,13 @@ class NormBallProblem:
         self.separable.add_slopes(out, point)
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """<v - width (w + w_b) / 2, w - w_b>, and what the separable part adds."""
+        """Return <v - width (w + w_b) / 2, w - w_b>, and what the separable part adds."""
         weights, at_weights = self.weights_of(image), self.weights_of(at_image)
         middle = image - 0.5 * self.width * (weights + at_weights)
         return max(0.0, float(middle @ (weights - at_weights))) + self.separable.excess(point, at)
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """The prox of the region."""
+        """Write the prox of the region."""
         self.region.prox(out, point, lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
@@ -847,7 +847,7 @@ class NormBallProblem:
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """None: w depends on all rows."""
+        """Return None: w depends on all rows."""
         return None
 
     def at_level(self, level: int) -> NormBallProblem:
@@ -856,7 +856,7 @@ class NormBallProblem:
 
 
 def norm_of(vector: FloatArray, power: float) -> float:
-    """||v||_power, without overflow."""
+    """Return ||v||_power, without overflow."""
     largest = float(np.abs(vector).max())
     return largest * float(np.sum((np.abs(vector) / largest) ** power)) ** (1.0 / power) if largest > 0.0 else 0.0
 
@@ -902,7 +902,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64]:
-    """Roots w of w + theta w^(p - 1) = size, entry by entry.
+    """Return roots w of w + theta w^(p - 1) = size, entry by entry.
 
     With x = w for p >= 2 and x = w^(p - 1) below, both terms are convex in x; Newton's method falls onto the root from
     where one term alone is the size, at most twice too far.
@@ -971,7 +971,7 @@ class SparseProblem:
         return max(longest, float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
-        """0."""
+        """Return 0."""
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -1018,9 +1018,9 @@ class SparseProblem:
         return Solution(point.copy(), 0.0, certificate)
 
     def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """None: two reads."""
+        """Return None: a step takes two reads."""
         return None
 
     def at_level(self, level: int) -> SparseProblem:
-        """Itself."""
+        """Return the problem itself."""
         return self

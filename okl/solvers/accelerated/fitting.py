@@ -55,7 +55,7 @@ def relabelled(rows: Rows, labels: FloatArray) -> Rows:
 
 
 def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> list[Result]:
-    """work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
+    """Return work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
     n_threads = min(check_at_least("n_threads", n_threads, 1), n_tasks)
     parts = run_threads(n_threads, lambda thread: [work(task) for task in range(thread, n_tasks, n_threads)])
     return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]

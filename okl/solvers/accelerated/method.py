@@ -102,7 +102,7 @@ class StepState:
 
     @property
     def momentum(self) -> float:
-        """(t_(k-1) - 1) / t_k, which extrapolates from the last two points to where the step starts."""
+        """Return (t_(k-1) - 1) / t_k, which extrapolates from the last two points to where the step starts."""
         return (self.before_acceleration - 1.0) / self.acceleration
 
     def steeper(self, growth: float, proven: bool) -> StepState:
@@ -114,7 +114,7 @@ class StepState:
         return replace(self, lipschitz=lipschitz, acceleration=acceleration)
 
     def onward(self, objective: float, proven: bool, dec: bool) -> StepState:
-        """After a step to a point of this objective that is kept: Steps 2 (2') and 'dec'."""
+        """Return the state after an accepted step: Steps 2 (2') and 'dec'."""
         lipschitz = self._shrunk(dec)
         ratio = lipschitz / self.lipschitz if proven else 1.0
         return replace(
@@ -130,7 +130,7 @@ class StepState:
         )
 
     def restarted(self, delta: float, switches: Switches, distrusted: bool) -> StepState:
-        """After a step that is thrown away: 're' with 'mt' and 'st'."""
+        """Return the state after a rejected step: 're' with 'mt' and 'st'."""
         lipschitz = self._shrunk(switches.dec)
         return replace(
             self,
@@ -277,7 +277,7 @@ class MemoryIterates:
         return True
 
     def _step_apart(self, lipschitz: float) -> None:
-        """The step, after the gradient where there is none yet: a read each."""
+        """Take the step, after computing the gradient if there is none: a read each."""
         there, new, problem = self._extrapolated, self._new, self._problem
         if not self._has_gradient:
             problem.pull(self._gradient, there.image)
@@ -300,7 +300,7 @@ class MemoryIterates:
         self._previous.image[:] = self._current.image
 
     def check(self, lipschitz: float) -> Checked:
-        """F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
+        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         here, problem = self._current, self._problem
         pulled, stepped = self._gradient, self._new.point
         problem.pull(pulled, here.image)
@@ -436,7 +436,7 @@ class PartRows(DenseRows):
         pass
 
     def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
-        """The sum of the parts, and the offset."""
+        """Add the parts and the offset."""
         super().add_parts(out, parts)
         out += self.offset
 
@@ -474,11 +474,11 @@ class PartIterates:
         return self._steps.multipliers
 
     def extrapolate(self, momentum: float) -> None:
-        """As the part does."""
+        """Extrapolate the active part."""
         self._steps.extrapolate(momentum)
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
-        """As the part does; the objective is that of all rows."""
+        """Step the active part; the objective is that of all rows."""
         outcome = self._steps.step(lipschitz, with_excess)
         return outcome._replace(objective=outcome.objective + self._rest)
 
@@ -491,7 +491,7 @@ class PartIterates:
         self._steps.restart()
 
     def check(self, lipschitz: float) -> Checked:
-        """F, the certificate and ||T(x) - x|| of all rows."""
+        """Return F, the certificate and ||T(x) - x|| of all rows."""
         here, there = (self._with_resting(iterate) for iterate in self._steps.kept())
         # afresh: what rounding adds to an offset, check after check, would get into the certificate
         self._whole.image(here.image, here.point)
@@ -735,5 +735,5 @@ def solve(problem: CompositeProblem, method: Fapg, point: FloatArray | None = No
 
 
 def _is_too_long(step: StepOutcome, pace: StepState) -> bool:
-    """F(a) > Q(a; b), without what cancels; a step of length 0 is never too long."""
+    """Return F(a) > Q(a; b), without what cancels; a step of length 0 is never too long."""
     return step.squared_step > 0.0 and step.excess > 0.5 * pace.lipschitz * step.squared_step

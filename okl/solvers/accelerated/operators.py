@@ -37,7 +37,7 @@ from okl.solvers.accelerated.base import Operator, RowOperator, signs_of
 
 
 def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e-9, seed: int = 0) -> float:
-    """||A||^2 of a linear operator by power iteration: two reads of the data a round, never above the true value.
+    """Return ||A||^2 of a linear operator by power iteration (two reads a round), never above the true value.
 
     Rounds end early once they change the value by no more than `tolerance` of it.
     """
@@ -137,24 +137,24 @@ class DenseRows:
 
     @property
     def n_segments(self) -> int:
-        """Segments that the rows are cut into."""
+        """Return the number of segments that the rows are cut into."""
         return -(-self.n_points // self.segment_rows)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||v||^2."""
+        """Return ||v||^2."""
         return float(inner(image, image))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||v - v'||^2."""
+        """Return ||v - v'||^2."""
         return float(squared_distance(image, other_image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2, (m,)."""
+        """Return ||z_i||^2, (m,)."""
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """w = scale v, (n_columns,)."""
+        """Return w = scale v, (n_columns,)."""
         return scale * image
 
     @cached_property
@@ -227,20 +227,20 @@ class SparseRows:
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||v||^2."""
+        """Return ||v||^2."""
         return float(inner(image, image))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||v - v'||^2."""
+        """Return ||v - v'||^2."""
         return float(squared_distance(image, other_image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2, (m,)."""
+        """Return ||z_i||^2, (m,)."""
         squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """w = scale v, (n_columns,)."""
+        """Return w = scale v, (n_columns,)."""
         return scale * image
 
 
@@ -304,15 +304,15 @@ class MappedInputs:
         self._by_segments(lambda _, cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||v||^2."""
+        """Return ||v||^2."""
         return float(inner(image, image))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||v - v'||^2."""
+        """Return ||v - v'||^2."""
         return float(squared_distance(image, other_image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2, (m,)."""
+        """Return ||z_i||^2, (m,)."""
         lengths = np.empty(self.n_points)
 
         def work(index: int, cut: slice, features: FloatArray) -> None:
@@ -322,7 +322,7 @@ class MappedInputs:
         return lengths
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """w = scale v, (n_columns,)."""
+        """Return w = scale v, (n_columns,)."""
         return scale * image
 
     @cached_property
@@ -412,15 +412,15 @@ class KernelMatrix:
         out[:] = image
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """a'A'A a; rounding may not make it negative."""
+        """Return a'A'A a; rounding may not make it negative."""
         return max(0.0, float(inner(point, image)))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """(a - b)'A'A (a - b); rounding may not make it negative."""
+        """Return (a - b)'A'A (a - b); rounding may not make it negative."""
         return max(0.0, float(distance_product(point, other, image, other_image)))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """k(x_i, x_i), (m,)."""
+        """Return k(x_i, x_i), (m,)."""
         return np.diagonal(self.matrix).astype(np.float64)
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
@@ -489,17 +489,17 @@ class KernelTiles:
 
     @property
     def n_tiles(self) -> int:
-        """Tiles of the lower half."""
+        """Return the number of tiles of the lower half."""
         return self._n_parts * (self._n_parts + 1) // 2
 
     @cached_property
     def n_held(self) -> int:
-        """Tiles that the budget holds, the first ones."""
+        """Return the number of tiles that the budget holds, the first ones."""
         return min(self.n_tiles, self.budget_bytes // (TILE_ROWS**2 * np.dtype(self.precision).itemsize))
 
     @cached_property
     def diagonal(self) -> NDArray[np.float64]:
-        """k(x_i, x_i), (m,)."""
+        """Return k(x_i, x_i), (m,)."""
         values = np.empty(self.n_rows)
         for part in range(self._n_parts):
             values[_cut(part)] = np.diagonal(self._computed(part, part))
@@ -611,15 +611,15 @@ class TiledKernel:
         out[:] = image
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """a'A'A a; rounding may not make it negative."""
+        """Return a'A'A a; rounding may not make it negative."""
         return max(0.0, float(inner(point, image)))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """(a - b)'A'A (a - b); rounding may not make it negative."""
+        """Return (a - b)'A'A (a - b); rounding may not make it negative."""
         return max(0.0, float(distance_product(point, other, image, other_image)))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """k(x_i, x_i), (m,)."""
+        """Return k(x_i, x_i), (m,)."""
         return self.tiles.diagonal
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
@@ -671,7 +671,7 @@ class TargetRows:
 
     @property
     def n_image(self) -> int:
-        """Return the size of the image of the operator."""
+        """Return the number of the size of the image of the operator."""
         return self.rows.n_image
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -684,15 +684,15 @@ class TargetRows:
         out *= self.rows.signs
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """||A a||^2."""
+        """Return ||A a||^2."""
         return self.rows.squared_norm(self.rows.signs * point, image)
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """||A (a - b)||^2."""
+        """Return ||A (a - b)||^2."""
         return self.rows.squared_gap(self.rows.signs * point, image, self.rows.signs * other, other_image)
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """||z_i||^2, (m,)."""
+        """Return ||z_i||^2, (m,)."""
         return self.rows.squared_lengths()
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:

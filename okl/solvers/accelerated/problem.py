@@ -69,11 +69,11 @@ class HalfSquare:
     """1/2 ||v||^2, from 1/2 ||w||^2 in the primal problem. Source: Ito et al., 2017, (7) and (9), times C."""
 
     def value(self, squared_norm: float) -> float:
-        """1/2 ||v||^2."""
+        """Return 1/2 ||v||^2."""
         return 0.5 * squared_norm
 
     def slope(self, squared_norm: float) -> float:
-        """1: the gradient is v."""
+        """Return 1: the gradient is v."""
         return 1.0
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
@@ -83,11 +83,11 @@ class HalfSquare:
         return 0.5 * squared_gap
 
     def regulariser(self, squared_norm: float) -> float:
-        """1/2 ||w||^2."""
+        """Return 1/2 ||w||^2."""
         return 0.5 * squared_norm
 
     def exact(self, squared_norm: float) -> float:
-        """1/2 ||v||^2."""
+        """Return 1/2 ||v||^2."""
         return 0.5 * squared_norm
 
     def floor(self, squared_norm: float) -> float:
@@ -114,12 +114,12 @@ class EuclideanNorm:
     width: float
 
     def value(self, squared_norm: float) -> float:
-        """||v|| - width / 2, or ||v||^2 / (2 width)."""
+        """Return ||v|| - width / 2, or ||v||^2 / (2 width)."""
         norm = math.sqrt(squared_norm)
         return norm - 0.5 * self.width if norm >= self.width else 0.5 * squared_norm / self.width
 
     def slope(self, squared_norm: float) -> float:
-        """1 / max(||v||, width): the gradient is no longer than 1."""
+        """Return 1 / max(||v||, width): the gradient is no longer than 1."""
         return 1.0 / max(math.sqrt(squared_norm), self.width)
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
@@ -137,11 +137,11 @@ class EuclideanNorm:
         return 0.5 * (short - at_short) ** 2 / self.width + (norm - short) * (1.0 - at_short / self.width)
 
     def regulariser(self, squared_norm: float) -> float:
-        """0: w is of length 1, or shorter."""
+        """Return 0: w is of length 1, or shorter."""
         return 0.0
 
     def exact(self, squared_norm: float) -> float:
-        """||v||."""
+        """Return ||v||."""
         return math.sqrt(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
@@ -392,7 +392,7 @@ class Region(Protocol):
 
 class _Set:
     def value(self, point: FloatArray) -> float:
-        """0."""
+        """Return 0."""
         return 0.0
 
 
@@ -447,7 +447,7 @@ class SimplexPair(_Set):
 
     @property
     def lower(self) -> float:
-        """0."""
+        """Return 0."""
         return 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
@@ -518,7 +518,7 @@ class SumOfLosses:
 
 
 def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
-    """Biases where a growing slope is below 0 and above, both the same where it is 0."""
+    """Return biases where a growing slope is below 0 and above, both the same where it is 0."""
     for _ in range(60):
         below, above = slope(-reach), slope(reach)
         if below < 0.0 < above:
@@ -718,7 +718,7 @@ def square_root(covariance: FloatArray) -> NDArray[np.float64]:
 
 
 def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
-    """v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
+    """Return v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(matrix)
         parts = vectors.T @ vector

@@ -331,7 +331,7 @@ def _conjugate(p: float) -> float:
 
 
 def _power_sum(z: FloatArray, largest: float, q: float) -> float:
-    """||z / largest||_q, for finite q."""
+    """Return ||z / largest||_q, for finite q."""
     return float(np.sum((np.abs(z.astype(np.float64)) / largest) ** q) ** (1.0 / q))
 
 
@@ -421,7 +421,7 @@ class _Sample:
         return t, visits
 
     def terms(self, t: float) -> projections_Doubles:
-        """At a multiplier."""
+        """Return the terms at a multiplier."""
         terms: projections_Doubles = np.clip(self.v - t, self.low, self.high)
         return terms
 

@@ -145,7 +145,7 @@ _CANDIDATES, _BARRIER_CANDIDATES = 16, 3
 def found_multipliers(
     searches: list[RootSearch], totals: FloatArray, answers: list[FloatArray], seek: Callable[[FloatArray], Any]
 ) -> FloatArray:
-    """Multipliers at which the shards' sums meet the totals; the first answers came along with another command."""
+    """Return multipliers at which the shards' sums meet the totals, from the first answers of another command."""
     first: list[FloatArray] | None = answers
 
     def ask(candidates: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class OpenDual:
     n_groups: int = 2
 
     def __call__(self, shard: Shard) -> DualVectors:
-        """Before the first step."""
+        """Return the problem before the first step."""
         return DualVectors(self, shard)
 
 
@@ -214,11 +214,11 @@ class DualVectors:
             self.previous[:] = self.current
 
     def saved(self) -> NDArray[np.float64]:
-        """(2, m)."""
+        """Return (2, m)."""
         return np.stack([self.current, self.previous])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
-        """From what was saved."""
+        """Restore the saved vectors."""
         self.current[:], self.previous[:] = saved
 
 
@@ -264,7 +264,7 @@ class Measure:
         return vectors.longest, float(vectors.current.max())
 
     def redo(self, vectors: DualVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("dual-begin-command")
@@ -282,7 +282,7 @@ class BeginCommand:
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
-        """Aim."""
+        """Aim at the target again."""
         vectors.target[:] = spread(self.aim, vectors.groups)
 
 
@@ -307,7 +307,7 @@ class AimCommand:
         return TakeCommand(self.lipschitz, np.empty(0), self.with_excess).run(vectors)
 
     def redo(self, vectors: DualVectors) -> None:
-        """Aim, and step where it is taken at once."""
+        """Aim at the target again, and step if the command steps."""
         self._aim(vectors)
         if not len(self.candidates):
             TakeCommand(self.lipschitz, np.empty(0), self.with_excess).redo(vectors)
@@ -336,7 +336,7 @@ class SeekCommand:
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("dual-take-command")
@@ -363,7 +363,7 @@ class TakeCommand:
         )
 
     def redo(self, vectors: DualVectors) -> None:
-        """Step."""
+        """Step again."""
         vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
 
 
@@ -508,7 +508,7 @@ class LookCommand:
         )
 
     def redo(self, vectors: DualVectors) -> None:
-        """Margins and target."""
+        """Compute margins and target again."""
         vectors.rows.pull(vectors.margins, vectors.shard, vectors.signs, self.image)
         np.multiply(vectors.margins, self.slope, out=vectors.margins)
         vectors.gradient[:] = vectors.margins
@@ -524,11 +524,11 @@ class RiskSlopes:
     candidates: FloatArray
 
     def run(self, vectors: DualVectors) -> NDArray[np.float64]:
-        """(n_thresholds, K, 3)."""
+        """Return (n_thresholds, K, 3)."""
         return vectors.risk.slopes(vectors.margins, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("dual-value-command")
@@ -547,7 +547,7 @@ class Value:
         return risk, float(squared_distance(vectors.new, vectors.current))
 
     def redo(self, vectors: DualVectors) -> None:
-        """The step is lost."""
+        """Drop the step."""
         vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
 
 
@@ -591,7 +591,7 @@ class ShardedDual:
 
     @property
     def carried(self) -> RunMemory:
-        """For the next one to begin with."""
+        """Return the warm start of the next problem."""
         return self._kept
 
     def extrapolate(self, momentum: float) -> None:
@@ -630,7 +630,7 @@ class ShardedDual:
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:
-        """F, the certificate and ||T(x) - x|| of the current point; the step is lost."""
+        """Return F, the certificate and ||T(x) - x|| of the current point; the step is lost."""
         here = self._current
         squared_norm = _squared_norm(here)
         slope = self._outer.slope(squared_norm)
@@ -649,7 +649,7 @@ class ShardedDual:
         return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 
     def kept(self) -> tuple[Iterate, Iterate]:
-        """Images of current and previous; their points stay where they are."""
+        """Return images of current and previous; their points stay where they are."""
         return Iterate(_NOTHING, self._current), Iterate(_NOTHING, self._previous)
 
     def _outcome(self, parts: list[StepPart]) -> StepOutcome:

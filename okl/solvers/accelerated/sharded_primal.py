@@ -60,11 +60,11 @@ class PrimalVectors:
             self.previous[:] = self.current
 
     def saved(self) -> NDArray[np.float64]:
-        """(2, m)."""
+        """Return (2, m)."""
         return np.stack([self.current, self.previous])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
-        """From what was saved."""
+        """Restore the saved vectors."""
         self.current[:], self.previous[:] = saved
 
     def slopes_summed(self, margins: FloatArray) -> FloatArray:
@@ -85,11 +85,11 @@ class Lengths:
     """The largest weight times squared length of a row."""
 
     def run(self, vectors: PrimalVectors) -> float:
-        """It, or a little more: of the longest row and the heaviest one."""
+        """Return an upper bound, from the longest and the heaviest row."""
         return vectors.longest * float(vectors.weights.max())
 
     def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("primal-gradient-command")
@@ -141,7 +141,7 @@ class InspectCommand:
         return vectors.slopes_summed(vectors.current), losses
 
     def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("primal-conjugate-command")
@@ -157,7 +157,7 @@ class Conjugate:
         return float(inner(vectors.weights, vectors.loss.conjugate(slopes)))
 
     def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("primal-placed")
@@ -224,7 +224,7 @@ class ShardedPrimal:
         self._previous = self._current
 
     def check(self, lipschitz: float) -> Checked:
-        """F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
+        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         parts: list[tuple[FloatArray, float]] = self._rounds.ask(InspectCommand())
         self.reads += 1
         self._gradient = added([part[0] for part in parts])

@@ -47,7 +47,7 @@ from okl.solvers.rounds import added
 
 
 def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.float64]:
-    """-1 or +1 a row; targets are that already (None), or class indices, of which one is positive."""
+    """Return -1 or +1 a row; targets are that already (None), or class indices, of which one is positive."""
     signs = targets if positive is None else np.where(targets == positive, 1.0, -1.0)
     return np.ascontiguousarray(signs, dtype=np.float64)
 
@@ -90,7 +90,7 @@ class MappedRows:
         return self.feature_map.n_columns
 
     def blocks(self, shard: Shard) -> Iterator[tuple[slice, Rows]]:
-        """Segments of mapped rows with their targets, in the stored order, and their place in the shard."""
+        """Return segments of mapped rows with their targets, in the stored order, and their place in the shard."""
         first = 0
         for group, rows in enumerate(shard.row_groups):
             read: list[Rows] = []  # at most once for the segments of a group
@@ -339,7 +339,7 @@ class Clipped:
     normals: FloatArray
 
     def value(self, point: FloatArray) -> float:
-        """0."""
+        """Return 0."""
         return 0.0
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
@@ -378,7 +378,7 @@ class EntropyPart:
         return np.array(tried).reshape(*candidates.shape, 3)
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """At one multiplier, or none."""
+        """Write the prox at one multiplier, or none."""
         self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
 
     def _at(
@@ -415,7 +415,7 @@ class RootsPart:
         return np.array(tried).reshape(*candidates.shape, 3)
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """At one multiplier, or none."""
+        """Write the prox at one multiplier, or none."""
         self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
 
     def _at(
@@ -438,7 +438,7 @@ def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
 
 
 def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
-    """Normals (n_multipliers, 2) by sign of the hyperplanes of a prototype's region, +1 first; the sums they bind.
+    """Return the normals (n_multipliers, 2), +1 first, of the hyperplanes of a prototype's region, and their sums.
 
     Raises
     ------
@@ -554,7 +554,7 @@ class CountScores:
 def error_minimising_threshold(
     execution: Execution, rows: MappedRows, weights: FloatArray, positive: int | None, counted: tuple[float, ...]
 ) -> float:
-    """A bias b whose errors of sign(<w, z> - b) weigh least, among 4096^2 candidates over the range of the scores.
+    """Return the bias b of least weighted errors of sign(<w, z> - b), of 4096^2 candidates in the range of scores.
 
     The best edge of 4096 bins is found first, then the best of 4096 between its neighbours; no row's score travels.
 

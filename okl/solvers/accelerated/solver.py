@@ -109,7 +109,7 @@ class AimWarm:
         return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
 
     def redo(self, vectors: DualVectors) -> None:
-        """Aim: one read."""
+        """Aim at the target again: one read."""
         assert isinstance(vectors.risk, LossPart), "begin_warm selects no other command"
         losses, target = vectors.risk.sum, vectors.target
         vectors.rows.pull(target, vectors.shard, vectors.signs, self.warm.weights)
@@ -220,7 +220,7 @@ class ModelTask:
 
     @property
     def parameter(self) -> str:
-        """C, nu or kappa."""
+        """Return C, nu or kappa."""
         return parameter_of(self.name)
 
     @property
@@ -245,7 +245,7 @@ class ModelTask:
         return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
 
     def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
-        """nu-SVM with a larger nu, where none was given and one has shown no weights; None: this one is gone on with.
+        """Return nu-SVM with a larger nu if nu is automatic and the weights are 0; None to continue with this one.
 
         The least nu that has weights takes a linear program over all rows; a few are tried instead.
 
@@ -307,7 +307,7 @@ class OneClass:
             prototype_of(self._model, self.classes)
 
     def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
-        """At the first point, checked.
+        """Return the state at the first point, with a check.
 
         Raises
         ------
@@ -340,7 +340,7 @@ class OneClass:
         return ClassState(fapg, _value_of(self._model), rounds.log, carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
-        """At the next check."""
+        """Return the state at the next check."""
         if at.minimax is not None:
             return replace(at, fapg=method.advance(at.fapg, at.minimax))
         prototype = prototype_of(self._model, self.classes)
@@ -567,7 +567,7 @@ class AcceleratedSolver:
         return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
 
     def standing(self, state: AcceleratedState) -> Convergence:
-        """Iterations, the gap and the objectives of the class that was worked on last."""
+        """Return iterations, the gap and the objectives of the class that was worked on last."""
         last = state.solved[-1].fapg if state.current is None else state.current.fapg
         record = last.history[-1]
         gap = record.certificate.relative_gap

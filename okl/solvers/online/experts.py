@@ -157,7 +157,7 @@ class Candidates:
 
     @property
     def n_inputs(self) -> int:
-        """Return columns of the inputs."""
+        """Return the number of columns of the inputs."""
         return self._any.n_inputs
 
     @property
@@ -321,7 +321,7 @@ class ExpertGroup:
 
     @property
     def n_experts(self) -> int:
-        """Return the last and the averaged weights for each map and step size."""
+        """Return the number of the last and the averaged weights for each map and step size."""
         return 2 * self.steps.size
 
     def copy(self) -> ExpertGroup:

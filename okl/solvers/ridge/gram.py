@@ -124,7 +124,7 @@ class LandmarkBasis:
 
     @property
     def n_columns(self) -> int:
-        """Return landmarks."""
+        """Return the number of landmarks."""
         return len(self.landmarks)
 
     def columns(self, inputs: FloatArray) -> FloatArray:
@@ -175,7 +175,7 @@ class MapBasis:
 
     @property
     def n_columns(self) -> int:
-        """Return columns of the map."""
+        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     def columns(self, inputs: FloatArray) -> FloatArray:

@@ -66,7 +66,7 @@ class Bundle:
 
     @property
     def weights(self) -> FloatArray:
-        """gamma of the cuts, (n_cuts,)."""
+        """Return gamma of the cuts, (n_cuts,)."""
         return self._weights[: self.n_cuts]
 
     def add(self, cut: Vector, intercept: float) -> None:
@@ -99,11 +99,11 @@ class Bundle:
         return Master(self.weights.copy(), float(bound))
 
     def point(self) -> Vector:
-        """w = -(1 / lam) sum gamma_k G_k."""
+        """Return w = -(1 / lam) sum gamma_k G_k."""
         return self.aggregate()[0].scaled(-1.0 / self.lam)
 
     def aggregate(self) -> tuple[Vector, float]:
-        """sum gamma_k G_k and sum gamma_k b_k: a cut."""
+        """Return sum gamma_k G_k and sum gamma_k b_k: a cut."""
         if self._coefficients is None or self._duals is None:
             raise ValueError("A bundle without cuts has no aggregate.")
         coefficients = self._combined(self._coefficients)
@@ -219,7 +219,7 @@ class BundleDirections:
         return self.bundle.master().bound
 
     def propose(self, point: Point, space: SampleSpace) -> Direction:
-        """From the point to the model's minimum; one read of the rows."""
+        """Propose the minimum of the model; one read of the rows."""
         target = self.bundle.point()
         return Direction(target.moved(-1.0, point.vector), space.scores(target) - point.scores)
 

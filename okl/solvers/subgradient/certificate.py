@@ -113,7 +113,7 @@ def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Pre
 
 
 def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[list[Rows], int]:
-    """The mapped rows of a shard in the sample of a share and not in a smaller one, and the bytes that were read."""
+    """Return the mapped rows of a shard that only the sample of this share has, and the bytes read."""
     segments = rows.segments(shard, share, beyond)
     # not through the process cache: nobody asks for these rows again
     read = rows.bytes_of(shard, segments, beyond == 0.0)
@@ -158,7 +158,7 @@ class FullBound:
         return self.objective - self.gap
 
     def as_json(self) -> dict[str, Any]:
-        """For the result of a run."""
+        """Return the certificate for the result of a run."""
         size = max(abs(self.objective), abs(self.lower_bound))
         return {
             "gap": self.gap,

@@ -76,7 +76,7 @@ class SampleDesign:
         return replace(self, seed=(*self.seed, *seed))
 
     def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
-        """Runs of a shard in the sample of a share and not in the one of the share `beyond`, neighbours joined."""
+        """Return the runs of a shard that the sample of `share` has and that of `beyond` has not, neighbours joined."""
         if not self._touches(shard, share):
             nothing = np.empty(0, dtype=np.int64)
             return RowRuns(nothing, nothing, nothing)
@@ -137,7 +137,7 @@ def _number(share: float, of: int, offset: float) -> int:
 
 
 def _joined(runs: RowRuns) -> RowRuns:
-    """Runs that follow each other within a group as one."""
+    """Join runs that follow each other within a row group."""
     if len(runs.groups) < 2:
         return runs
     ends = runs.firsts + runs.rows
@@ -188,7 +188,7 @@ class GapEstimate:
 
     @classmethod
     def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> GapEstimate:
-        """From the gaps of samples of replicate_rows at a point of n_rows; solved : what of that no rows would mend."""
+        """Build from the gaps of samples of replicate_rows at a point of n_rows."""
         return cls(n_rows, max(0.0, mean_gap - solved) / (1.0 / n_rows + 1.0 / replicate_rows))
 
 
@@ -260,11 +260,11 @@ class SampledRows:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the map, and the constant one."""
+        """Return the number of columns of the map, and the constant one."""
         return self.feature_map.n_columns + int(self.constant)
 
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
-        """The rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
+        """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
         runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
         ends, found, begin = np.cumsum(runs.rows), [], 0
         while begin < len(runs.groups):
@@ -277,7 +277,7 @@ class SampledRows:
         return found
 
     def blocks(self, shard: Shard, segments: list[Segment]) -> Iterator[tuple[slice, Rows]]:
-        """Segments of mapped rows with their targets, and their place among all of them."""
+        """Return segments of mapped rows with their targets, and their place among all of them."""
         last, first = LastGroup(), 0
         for segment in segments:
             block = resident(segment.key, lambda: self.load(shard, segment.runs, last))  # noqa: B023  (called at once)
@@ -290,7 +290,7 @@ class SampledRows:
         return Rows(self.mapped(rows.inputs), rows.targets.copy())
 
     def mapped(self, inputs: FloatArray) -> FloatArray:
-        """z of inputs, with the constant."""
+        """Return z of inputs, with the constant."""
         with Span(MAP):
             features = self.feature_map.transform(inputs)
         if not self.constant:
@@ -298,7 +298,7 @@ class SampledRows:
         return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
 
     def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
-        """Bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
+        """Return bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
         if not segments:
             return 0
         runs = [segment.runs for segment in segments]

@@ -101,7 +101,7 @@ class SampleDescent:
         return "iterations" if self.iterations >= max_iterations else None
 
     def iterate(self) -> None:
-        """One direction, one step, one cut: two reads of the rows."""
+        """Take a direction, a step and a cut: two reads of the rows."""
         before = self.objective, self.lower_bound
         direction = self._directions.propose(self.point, self.space)
         along = direction.scores
@@ -120,7 +120,7 @@ class SampleDescent:
         self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
 
     def _carry(self, before: SampleDescent) -> None:
-        """Each cut of fewer rows, and one that the new rows have in common, together are a cut of all rows."""
+        """Extend cuts of fewer rows by a common cut of the new rows."""
         n, n_old, loss = self.space.n_rows, before.space.n_rows, self.method.loss
         scores, targets, slopes = self.point.scores[n_old:], self.targets[n_old:], self._last_slopes
         _, intercepts = loss.slopes_into(slopes[n_old:], scores, np.zeros_like(scores), targets)
@@ -259,7 +259,7 @@ class Scs:
             )
 
     def new_directions(self) -> Directions:
-        """Directions of a new sample."""
+        """Return directions of a new sample."""
         if self.directions == "bundle":
             return BundleDirections(self.lam, self.bundle_size, self.ahead)
         return ConjugateDirections(self.lam, self.directions == "conjugate")
@@ -370,7 +370,7 @@ class Wolfe(Scs):
     short: float = 0.5
 
     def new_directions(self) -> Directions:
-        """Directions of a run."""
+        """Return directions of a run."""
         return RestartedDirections(self.lam, short=self.short)
 
     def solve(self, space: SampleSpace, targets: FloatArray, watch: Watch | None = None) -> Sampled:
@@ -402,7 +402,7 @@ class KernelDescent:
 
     @property
     def n_rows(self) -> int:
-        """In the sample."""
+        """Return the number of rows in the sample."""
         return len(self.sample.targets)
 
     @property

@@ -55,7 +55,7 @@ class PaperRun:
         return "iterations" if self.iterations >= self.method.max_iterations else None
 
     def iterate(self) -> None:
-        """A direction, a step, new rows, a verdict on the step, a cut."""
+        """Take a direction and a step, draw new rows, accept or reject the step, and add a cut."""
         direction = self.directions.propose(self.point, self.space)
         length = math.sqrt(max(0.0, inner_product(direction.vector, direction.vector)))
         step = self._step(direction, length)

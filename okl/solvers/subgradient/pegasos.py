@@ -130,7 +130,7 @@ class Pegasos:
 
     @property
     def steps(self) -> PegasosSteps:
-        """As compiled code takes it."""
+        """Return the steps in the format of compiled code."""
         return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:

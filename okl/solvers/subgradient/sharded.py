@@ -50,7 +50,7 @@ class SampleVectors:
 
     @property
     def n_rows(self) -> int:
-        """Rows of this shard in the sample."""
+        """Return the number of sampled rows of this shard."""
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
@@ -70,7 +70,7 @@ class SampleVectors:
         return self.segments[known:]
 
     def scores_of(self, weights: FloatArray) -> FloatArray:
-        """<w, z_i> of all rows: one read."""
+        """Return <w, z_i> of all rows: one read."""
         out = self._zeros()
         score = score_rows if self.opening.n_outputs == 1 else score_rows_of_classes
         for cut, block in self.opening.rows.blocks(self.shard, self.segments):
@@ -78,7 +78,7 @@ class SampleVectors:
         return out
 
     def gathered(self, slopes: FloatArray) -> FloatArray:
-        """Sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
+        """Return the sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
         columns, outputs = self.opening.rows.n_columns, self.opening.n_outputs
         total = np.zeros(columns if outputs == 1 else (outputs, columns))
         add = add_sloped_rows if outputs == 1 else add_sloped_rows_of_classes
@@ -90,14 +90,14 @@ class SampleVectors:
         return total
 
     def finish_step(self, verdict: Verdict) -> None:
-        """Nothing: commands have moved the scores already."""
+        """Do nothing: commands have moved the scores already."""
 
     def saved(self) -> NDArray[np.float64]:
-        """All that is not in the files: how many shares there are, the shares, the scores."""
+        """Return the state that files do not hold: number of shares, shares and scores."""
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
-        """From what was saved."""
+        """Restore the saved state."""
         stages = int(saved[0])
         self.draw(tuple(saved[1 : 1 + stages].tolist()))
         self.scores, self.along = self._zeros(), self._zeros()
@@ -142,7 +142,7 @@ class PlaceCommand:
             return SampleTotals(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
         losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
         old = vectors.n_rows - sum(segment.rows for segment in grown)
-        assert old in (before, 0), "a sample that is another one has no old rows"
+        assert old in (before, 0), "another sample has no previous rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
         read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
         return SampleTotals(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
@@ -218,7 +218,7 @@ class RepeatCommand:
         return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
 
     def redo(self, vectors: SampleVectors) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
 
 @stored("sample-moved")
@@ -266,7 +266,7 @@ class StepSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        """The step; shards hold the direction then."""
+        """Return the step, and leave the direction on the shards."""
         steps = self.longest * _EVEN**3
         low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
         for _ in range(self.looks):
@@ -278,7 +278,7 @@ class StepSearch:
 
 
 def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
-    """Mean losses and slopes at the steps of a command, (steps, 2)."""
+    """Return the mean losses and slopes at the steps of a command, (steps, 2)."""
     parts: list[NDArray[np.float64]] = rounds.ask(command)
     total = parts[0].copy()
     for part in parts[1:]:
@@ -290,7 +290,7 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 def _turning(
     steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
 ) -> tuple[float, float, float]:
-    """Two steps that the least objective is between, and the step to take; begun : below the first step."""
+    """Return two steps that bracket the minimum, and the step to take; begun : values below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
@@ -348,7 +348,7 @@ class ShardedDescent:
 
     @property
     def objective(self) -> float:
-        """At the best point, on the sample."""
+        """Return the objective of the best point on the sample."""
         return self.losses + 0.5 * self.lam * squared(self.weights)
 
     @property
@@ -363,19 +363,19 @@ class ShardedDescent:
         return self.idle >= _STALLED or self.gap <= floor
 
     def rounds(self, execution: Execution) -> Rounds:
-        """Asks the shards from here on."""
+        """Return the rounds that continue from here."""
         return Rounds(execution, shards_of(self.work), self.work, self.log)
 
 
 def shards_of(work: WorkerState) -> tuple[Shard, ...]:
-    """The shards whose rows are drawn."""
+    """Return the shards whose rows are drawn."""
     opening: Any = work.opened
     assert isinstance(opening, OpenSample)
     return opening.rows.data.split("train")
 
 
 def squared(weights: FloatArray) -> float:
-    """Its length, squared."""
+    """Return the squared length of a vector."""
     return float(np.vdot(weights, weights))
 
 
@@ -391,7 +391,7 @@ def place(
 
 
 def added(parts: list[SampleTotals]) -> SampleTotals:
-    """The sum over shards, in their order."""
+    """Sum the totals of the shards, in order."""
     least = min(part.targets[0] for part in parts)
     return SampleTotals(
         sum(part.old_rows for part in parts),
@@ -412,7 +412,7 @@ def begin(
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
-    """The first cut of a sample, at a point that was placed there."""
+    """Take the first cut of a sample, at a point placed on the shards."""
     n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
@@ -426,7 +426,7 @@ def begin(
 
 
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
-    """One direction, one step, one cut: two rounds, two reads of the rows."""
+    """Take a direction, a step and a cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place(at.work, at.log, at.shares, at.weights, execution)
@@ -469,11 +469,11 @@ def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) 
 
 
 def _point(at: ShardedDescent) -> Point:
-    """The best point as directions take it; its scores are with the shards."""
+    """Return the best point for the directions; its scores stay on the shards."""
     scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
     return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
 
 
 def _no_rows(weights: FloatArray) -> ExplicitRows:
-    """A row of zeros in place of those that are elsewhere: no score of it says anything."""
+    """Return one row of zeros as a placeholder for rows on the shards; its scores have no meaning."""
     return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))

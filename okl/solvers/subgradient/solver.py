@@ -194,7 +194,7 @@ def outcome_of(
 
 
 def standing_of(state: SubgradientState) -> Convergence:
-    """Iterations, objective and bound: over all rows once they are proved, of the sample until then."""
+    """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
     at, proof = state.descent, state.proof
     objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
     size = max(abs(objective), abs(lower))
@@ -420,7 +420,7 @@ class SubgradientSolver:
         return state.share < 1.0 and not self._sampler.room(following)
 
     def standing(self, state: SubgradientState) -> Convergence:
-        """Iterations, objective and bound: over all rows once they are proved, of the sample until then."""
+        """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
         return standing_of(state)
 
     def predictor(self, state: SubgradientState) -> Predictor:

@@ -63,7 +63,7 @@ def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_thre
 
 
 def scores_of_rows(rows: FloatArray, weights: FloatArray, n_threads: int) -> FloatArray:
-    """<w, z_i> of rows (m, n): (m,) for weights (n,), (m, K) for weights (K, n); float64."""
+    """Return <w, z_i> of rows (m, n): (m,) for weights (n,), (m, K) for weights (K, n); float64."""
     score = score_rows if weights.ndim == 1 else score_rows_of_classes
     out = np.empty(len(rows) if weights.ndim == 1 else (len(rows), len(weights)))
     by_segments(len(rows), threads_for(rows.size, n_threads), lambda _, cut: score(out[cut], rows[cut], weights))
@@ -71,7 +71,7 @@ def scores_of_rows(rows: FloatArray, weights: FloatArray, n_threads: int) -> Flo
 
 
 def threads_for(n_numbers: int, n_threads: int) -> int:
-    """Threads that so many numbers are worth."""
+    """Return threads that so many numbers are worth."""
     return min(n_threads, max(1, n_numbers // _WORTH_A_THREAD))
 
 
@@ -91,7 +91,7 @@ class Vector(NamedTuple):
     dual: FloatArray
 
     def moved(self, step: float, direction: Vector) -> Vector:
-        """This + step * direction."""
+        """Return this + step * direction."""
         coefficients = self.coefficients + step * direction.coefficients
         if self.dual is self.coefficients:
             return Vector(coefficients, coefficients)
@@ -104,7 +104,7 @@ class Vector(NamedTuple):
 
 
 def inner_product(left: Vector, right: Vector) -> float:
-    """<left, right>."""
+    """Return <left, right>."""
     return float(inner(left.coefficients.ravel(), right.dual.ravel()))
 
 
@@ -124,10 +124,10 @@ class SampleSpace(Protocol):
         """Return the vector with the given coefficients."""
 
     def gather(self, slopes: FloatArray) -> Vector:
-        """mean_i slope_i (x) phi(x_i)."""
+        """Return mean_i slope_i (x) phi(x_i)."""
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+        """Return <v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
 
     def lifted(self, vector: Vector) -> Vector:
         """Lift a vector from a space of the first rows into this space."""
@@ -187,12 +187,12 @@ class ExplicitRows:
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
-        """mean_i slope_i (x) z_i, summed segment by segment in their order; rows of slope 0 are not read."""
+        """Return mean_i slope_i (x) z_i, summed segment by segment in their order; rows of slope 0 are not read."""
         total = sum_sloped_rows(self.rows, slopes, self.shape[-1], self.n_threads)
         return self.vector(total / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """<v, z_i> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+        """Return <v, z_i> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
@@ -321,11 +321,11 @@ class KernelRows:
         return Vector(coefficients, dual)
 
     def gather(self, slopes: FloatArray) -> Vector:
-        """mean_i slope_i (x) k(x_i, .)."""
+        """Return mean_i slope_i (x) k(x_i, .)."""
         return self.vector(slopes / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """K coefficients of all rows from the first one on: known already."""
+        """Return K coefficients of all rows from the first one on: known already."""
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
@@ -379,7 +379,7 @@ class KernelInputs:
         return np.array(inputs, dtype=self.precision, order="C")  # copy: what was read may be a buffer that is lent
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """None."""
+        """Return no arrays."""
         return {}
 
     def describe(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class CSVM(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> CSVM:
-        """With C = parameter, or 1.0."""
+        """Return the model with C = parameter, or 1.0."""
         return cls(1.0 if parameter is None else parameter, fit_intercept)
 
     @classmethod

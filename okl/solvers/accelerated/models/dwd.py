@@ -77,7 +77,7 @@ class DWD(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> DWD:
-        """With nu = parameter, or 0.5."""
+        """Return the model with nu = parameter, or 0.5."""
         return cls(0.5 if parameter is None else parameter, fit_intercept)
 
     @classmethod

@@ -39,14 +39,14 @@ class _Logistic:
 
 
 def _share(margins: FloatArray) -> FloatArray:
-    """1 / (1 + exp(z)), with all its digits where it is small."""
+    """Return 1 / (1 + exp(z)), with all its digits where it is small."""
     small = np.exp(-np.abs(margins))
     shares: FloatArray = np.where(margins > 0.0, small, 1.0) / (1.0 + small)
     return shares
 
 
 def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> FloatArray:
-    """a log(a / b) - (a - b) of the shares a, b of margins, as a series where a is close to b."""
+    """Return a log(a / b) - (a - b) of the shares a, b of margins, as a series where a is close to b."""
     left, right = _share(left_margins), _share(right_margins)
     change = (left - right) / np.maximum(right, np.finfo(np.float64).tiny)
     near = np.abs(change) < 1e-3
@@ -85,7 +85,7 @@ class L1LogisticRegression(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1LogisticRegression:
-        """With C = parameter, or 1.0."""
+        """Return the model with C = parameter, or 1.0."""
         return cls(1.0 if parameter is None else parameter)
 
     @classmethod

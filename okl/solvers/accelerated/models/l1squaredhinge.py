@@ -61,7 +61,7 @@ class L1SquaredHinge(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1SquaredHinge:
-        """With C = parameter, or 1.0."""
+        """Return the model with C = parameter, or 1.0."""
         return cls(1.0 if parameter is None else parameter)
 
     @classmethod

@@ -55,7 +55,7 @@ class L2SVM(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> L2SVM:
-        """With C = parameter, or 1.0."""
+        """Return the model with C = parameter, or 1.0."""
         return cls(1.0 if parameter is None else parameter, fit_intercept)
 
     @classmethod

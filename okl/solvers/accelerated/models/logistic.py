@@ -73,7 +73,7 @@ class LogisticRegression(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> LogisticRegression:
-        """With C = parameter, or 1.0."""
+        """Return the model with C = parameter, or 1.0."""
         return cls(1.0 if parameter is None else parameter, fit_intercept)
 
     @classmethod

@@ -43,7 +43,7 @@ class MMFDA(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> MMFDA:
-        """With kappa = parameter, or 0.5."""
+        """Return the model with kappa = parameter, or 0.5."""
         return cls(0.5 if parameter is None else parameter, fit_intercept)
 
     @classmethod
@@ -81,6 +81,6 @@ class MMFDA(Classifier):
 
 
 def fda_kappa_max(moments: ClassMoments) -> float:
-    """sqrt(d'(S+ + S-)^(-1) d), of the moments as mended."""
+    """Return sqrt(d'(S+ + S-)^(-1) d), of the moments as mended."""
     moments = moments.mended()
     return math.sqrt(inverse_form(moments.total_covariance, moments.difference))

@@ -46,7 +46,7 @@ class MMMPM(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> MMMPM:
-        """With kappa = parameter, or 0.25."""
+        """Return the model with kappa = parameter, or 0.25."""
         return cls(0.25 if parameter is None else parameter, fit_intercept)
 
     @classmethod
@@ -86,7 +86,7 @@ class MMMPM(Classifier):
 
 
 def mpm_kappa_max(moments: ClassMoments) -> float:
-    """1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the moments as mended.
+    """Return 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the moments as mended.
 
     The square of the sum is the minimum over t in (0, 1) of w'S+ w / t + w'S- w / (1 - t), jointly convex in w and t,
     and the best w for a t is known: what is left is a search along t.

@@ -84,7 +84,7 @@ class NormConstrained:
         )
 
     def _first_width(self, own: DualProblem, rows: DenseRows | SparseRows) -> float:
-        """A tenth of the least one at which the first point's w, or a single row's, is no longer than the radius."""
+        """Return a tenth of the least width at which w of the first point and of each row is in the ball."""
         image = np.empty(rows.n_image)
         rows.image(image, own.first)
         longest = math.sqrt(float(rows.squared_lengths().max()))

@@ -143,14 +143,14 @@ class NuSVM(Classifier):
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> NuSVM:
-        """With nu = parameter, or 0.5."""
+        """Return the model with nu = parameter, or 0.5."""
         return cls(0.5 if parameter is None else parameter, fit_intercept)
 
     @classmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """(nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
+        """Return (nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
         weights = weights_of(rows, sample_weight)
         return nu_min(rows, weights, fit_intercept), nu_max(rows.signs, weights) if fit_intercept else 1.0
 
@@ -190,6 +190,6 @@ class NuSVM(Classifier):
 
 
 def nu_max(signs: FloatArray, weights: FloatArray) -> float:
-    """2 min(m+, m-) / m, the largest nu for which the dual of a model with a bias has a point."""
+    """Return 2 min(m+, m-) / m, the largest nu for which the dual of a model with a bias has a point."""
     positive, negative = float(weights[signs > 0].sum()), float(weights[signs < 0].sum())
     return 2.0 * min(positive, negative) / (positive + negative)
