@@ -143,7 +143,7 @@ class Gaussian(Scaled):
         return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the number of one for each input."""
+        """Return the number of inputs."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class Laplacian(Scaled):
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the number of one for each input."""
+        """Return the number of inputs."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -217,7 +217,7 @@ class _Matern(Scaled):
         return normal * self._stretch(rng.chisquare(self._degrees, shape))
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the number of one for each input, and one for the chi-square that divides them."""
+        """Return the number of inputs, plus one for the chi-square that divides them."""
         return n_inputs + 1
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:

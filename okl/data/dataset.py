@@ -177,7 +177,7 @@ class Schema:
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of the scores a row: K for K > 2 classes, otherwise one."""
+        """Return the number of scores of a row: K for K > 2 classes, otherwise one."""
         return len(self.labels) if self.task == "multiclass" else 1
 
     @cached_property

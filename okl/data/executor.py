@@ -64,7 +64,7 @@ class Execution(Protocol):
 
     @property
     def n_threads(self) -> int:
-        """Return the number of the threads of this process that `stream` and compiled learners may use."""
+        """Return the number of threads of this process that `stream` and compiled learners may use."""
         ...
 
     @property

@@ -283,7 +283,7 @@ class RowRuns(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of the rows of all runs."""
+        """Return the number of rows of all runs."""
         return int(self.rows.sum())
 
     def part(self, which: slice) -> RowRuns:

@@ -784,7 +784,7 @@ class DaskExecution:
 
     @property
     def n_threads(self) -> int:
-        """Return the number of the threads of this process for `stream` and the learner that uses it."""
+        """Return the number of threads of this process for `stream` and the learner that uses it."""
         return self._local.n_threads
 
     @property

@@ -161,7 +161,7 @@ class KernelExpansion:
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores a row."""
+        """Return the number of scores of a row."""
         return int(self.coefficients.shape[0])
 
     @property
@@ -299,7 +299,7 @@ class LinearPredictor:
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores a row."""
+        """Return the number of scores of a row."""
         return int(self.weights.shape[0])
 
     @property

@@ -671,7 +671,7 @@ class TargetRows:
 
     @property
     def n_image(self) -> int:
-        """Return the number of the size of the image of the operator."""
+        """Return the size of the image of the operator."""
         return self.rows.n_image
 
     def image(self, out: FloatArray, point: FloatArray) -> None:

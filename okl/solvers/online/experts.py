@@ -321,7 +321,7 @@ class ExpertGroup:
 
     @property
     def n_experts(self) -> int:
-        """Return the number of the last and the averaged weights for each map and step size."""
+        """Return the number of last and averaged weights of each map and step size."""
         return 2 * self.steps.size
 
     def copy(self) -> ExpertGroup:

@@ -260,7 +260,7 @@ class SampledRows:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the map, and the constant one."""
+        """Return the number of columns of the map, including the constant one."""
         return self.feature_map.n_columns + int(self.constant)
 
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:

@@ -68,7 +68,7 @@ class PiecewiseLinear(Protocol):
         """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the number of Kinks of a row along a line, at most."""
+        """Return the largest number of kinks of a row along a line."""
 
 
 class _Compiled(NamedTuple):
@@ -145,7 +145,7 @@ class Hinge(_Common):
         return -targets * slopes
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the number of Kinks of a row along a line, at most."""
+        """Return the largest number of kinks of a row along a line."""
         return 1
 
 
@@ -191,7 +191,7 @@ class Insensitive(_Common):
         return -(slopes * targets + self.epsilon * np.abs(slopes))
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the number of Kinks of a row along a line, at most."""
+        """Return the largest number of kinks of a row along a line."""
         return 2
 
 
@@ -220,7 +220,7 @@ class ClassesHinge(_Common):
         return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the number of Kinks of a row along a line, at most."""
+        """Return the largest number of kinks of a row along a line."""
         return n_outputs - 1
 
 
@@ -329,7 +329,7 @@ class ClassWeighted:
         return count, total
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the number of Kinks of a row along a line, at most."""
+        """Return the largest number of kinks of a row along a line."""
         return self.loss.kinks_of_row(n_outputs)
 
     def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
