@@ -155,7 +155,7 @@ class ModelHistory:
 
     @property
     def parent(self) -> int | None:
-        """Return the number of champion's version."""
+        """Return the number of the champion's version."""
         return self.champion.version.number if self.champion else None
 
     def accepted(self) -> list[ShardRecord]:

@@ -496,7 +496,7 @@ class RegistryLog:
         return replace(proposed, number=number, state=replace(state, entries=entries), before_sha256=head.sha256)
 
     def _number_of(self, version: int, head: Entry) -> int:
-        """Return the number of entry that published a version: versions grow along the log."""
+        """Return the number of the entry that published a version: versions grow along the log."""
         if version == head.state.latest:
             return head.state.latest_entry
         if (known := head.state.entries.get(str(version))) is not None:
@@ -639,7 +639,7 @@ class Version:
 
     @property
     def number(self) -> int:
-        """Return the number of version, from 1."""
+        """Return the number of the version, from 1."""
         return self.published.version
 
     @property
