@@ -206,7 +206,7 @@ class DeclaredLoss:
 class ExtensionLoss:
     """A loss of an extension, known by its name and where it is from: every process compiles it for itself.
 
-    It is learnt with by steps along its derivative; there is no conjugate, so that no gap is proved with it.
+    It is learned with by steps along its derivative; there is no conjugate, so that no gap is proved with it.
     """
 
     name: str

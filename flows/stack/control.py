@@ -30,7 +30,7 @@ Told = Callable[[dict[str, str]], None]
 
 
 def prepare(options: StackOptions) -> Path:
-    """Check what was asked for and make the folder of the stack, which only this user may enter.
+    """Check the options and create the folder of the stack, which only this user may enter.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
 
     Parameters
     ----------
-    told : is called again and again with what `flows.stack.status.health` says
+    told : called repeatedly with the result of `flows.stack.status.health`
 
     Returns
     -------
@@ -70,7 +70,7 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
 
     Raises
     ------
-    ExecutionError : the port is taken, the supervisor ended, or not everybody answers in three minutes
+    ExecutionError : the port is taken, the supervisor ended, or a process does not answer within three minutes
     """
     folder = prepare(options)
     if supervisor_of(folder) is not None:
@@ -86,7 +86,7 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
 
 
 def _launch(options: StackOptions, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the supervisor so that it owes nothing to whoever starts it: session, streams, directory, signals."""
+    """Start the supervisor with its own session, streams, directory and signals, independent of the caller."""
     values = {"home": str(options.home), "port": options.port, "workers": options.workers}
     words = json.dumps(values | {"tls": None if options.tls is None else str(options.tls)})
     imports = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -99,7 +99,7 @@ def _launch(options: StackOptions, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None) -> StackState:
-    """Wait until everybody of a stack answers; `process` is its supervisor if it was started here."""
+    """Wait until all processes of a stack answer; `process` is its supervisor if it was started here."""
     deadline = time.monotonic() + READY_SECONDS
     found: dict[str, str] = {}
     while time.monotonic() < deadline:
@@ -124,14 +124,14 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
 
 
 def _refuse_hopeless(state: StackState) -> None:
-    """Raise ExecutionError if somebody ends again and again: waiting for them would be in vain."""
+    """Raise ExecutionError if a process ends repeatedly: waiting would not help."""
     for child in state.children:
         if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
             raise ExecutionError(f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}.")
 
 
 def down(home: Path) -> bool:
-    """End a stack and whatever it has started, in five seconds; tell whether there was anything to end.
+    """Stop a stack and all that it has started, within five seconds; return whether there was one.
 
     What a supervisor left behind that was killed is ended, too.
     """

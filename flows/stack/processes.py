@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
-# How a process of the stack begins: it heeds signals, whatever it was started from, and ends with its parent.
+# Start of a process of the stack: it handles signals whatever its parent ignores, and ends with its parent.
 
 PARENT_POLL_SECONDS = 0.3
 GRACE_SECONDS = 3.0
@@ -114,7 +114,7 @@ def marked(instance: str) -> list[psutil.Process]:
     found = []
     own = psutil.Process().pid
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # ended meanwhile, or another user's
+        with suppress(psutil.Error, OSError):  # ended, or another user's
             if process.pid != own and process.environ().get(MARK) == instance:
                 found.append(process)
     return [process for process in found if alive(process)]
@@ -137,7 +137,7 @@ def memory_of(pid: int | None) -> int | None:
 
 
 def end(processes: Iterable[psutil.Process], gently_seconds: float) -> list[psutil.Process]:
-    """Ask processes to end, and kill those that have not in time; returns those."""
+    """Terminate processes, and kill those that do not end in time; return those."""
     processes = list(processes)
     for process in processes:
         with suppress(psutil.Error):

@@ -41,7 +41,7 @@ class StackState:
     Attributes
     ----------
     instance : what all of its processes have in their environment, as OKL_STACK
-    url : of Prefect's API; scheduler : of Dask's; health_port : where the scheduler tells how it is
+    url : of Prefect's API; scheduler : of Dask's; health_port : of the scheduler's health check
     workers : Dask workers; tls : folder of certificates, or None; code : digest of okl's code at its start
     """
 
@@ -59,7 +59,7 @@ class StackState:
     children: tuple[ChildState, ...]
 
     def write(self, folder: Path) -> None:
-        """Write beside and rename: who reads sees the old or the new."""
+        """Write to a temporary file and rename it, so that a reader sees the old or the new state."""
         beside = folder / f".stack.json.{os.getpid()}"
         beside.write_text(json.dumps(asdict(self), indent=1))
         beside.replace(folder / "stack.json")
@@ -100,7 +100,7 @@ def take_lock(folder: Path) -> IO[str] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
-        except BlockingIOError:  # another supervisor, or somebody who just looks
+        except BlockingIOError:  # another supervisor, or a reader
             if time.monotonic() > deadline:
                 file.close()
                 return None
@@ -114,7 +114,7 @@ def take_lock(folder: Path) -> IO[str] | None:
 def supervisor_of(folder: Path) -> int | None:
     """Return the process id of the supervisor, which lives; None if there is none.
 
-    The lock tells, not the process id: that may be of another process by now.
+    The lock decides, not the process id, which may belong to another process by now.
     """
     try:
         file = (folder / "lock").open("r+")
@@ -166,8 +166,8 @@ def live_stack(home: Path) -> StackState | None:
 def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> StackServer | None:
     """Return the Prefect server of the stack, as soon as it answers; None if there is no stack.
 
-    A stack whose supervisor lives is there, however busy: whoever took its silence for absence would start a second
-    server beside it, or say that there is none.
+    A stack whose supervisor lives exists, however busy: if silence counted as absence, a caller would start a second
+    server, or report that there is none.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
     """
     deadline = time.monotonic() + patience_seconds
     while (state := live_stack(home)) is not None:
-        # all that is left for one question: asked anew, a busy server would have it at the end of its queue again
+        # all remaining time for one request: a repeated one would join the end of a busy server's queue
         if server_answers(state.url, max(POLL_SECONDS, deadline - time.monotonic())):
             return StackServer(state.url)
         if time.monotonic() > deadline:
@@ -189,9 +189,9 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
 
 @contextmanager
 def workers_offered(home: Path) -> Iterator[None]:
-    """Let runs that ask for workers of this machine use those of the stack, if it has the same code of okl as we have.
+    """Let runs that request local workers use those of the stack, if it runs the same code of okl.
 
-    It is only an offer: see `okl.distributed.processes`. The model is the same whoever works, and however many do.
+    It is only an offer: see `okl.distributed.processes`. The model does not depend on the workers or their number.
     """
     state = live_stack(home)
     if state is None or not state.workers or state.code != code_on_disk():
@@ -209,9 +209,9 @@ def workers_offered(home: Path) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-# Rows that are scored with each new champion, seen by whoever moves a champion by hand; nothing heavy is imported.
+# Scoring with each new champion, shown where a champion is changed by hand; nothing heavy is imported.
 #
-# The event that such scoring waits for comes from the retraining, at its end, whoever has moved the champion before
+# The event that triggers such scoring is sent at the end of a retraining, however the champion changed before
 # it.
 
 
@@ -227,7 +227,7 @@ def rescoring(model: str, registry: str | None) -> str:
     place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
     if configured:
         return rescoring_at(configured, model, place)
-    stack = live_stack(okl_home())  # no server is waited for here: what was asked for is done, and this only a hint
+    stack = live_stack(okl_home())  # do not wait for a server: the request is done, and this is only a hint
     return rescoring_at(stack.url, model, place, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
 
 

@@ -14,7 +14,7 @@ from flows.stack.processes import ASK_SECONDS, code_on_disk, get_json, memory_of
 from flows.stack.state import StackState
 from okl.report.format import aligned
 
-# Whether the processes of a stack answer, asked from outside, and what runs there; nothing is imported for it.
+# Health of the processes of a stack, checked from outside, and its runs; nothing heavy is imported.
 
 GOING_ON = ("PENDING", "RUNNING", "CANCELLING", "PAUSED")
 
@@ -36,7 +36,7 @@ def _asked(state: StackState, folder: Path) -> dict[str, str]:
     }
     workers = [child.name for child in state.children if child.name.startswith("worker-")]
     if missing is None or missing > 0:
-        told |= dict.fromkeys(workers, "cannot be told" if missing is None else f"{missing} of them not ready")
+        told |= dict.fromkeys(workers, "unknown" if missing is None else f"{missing} of them not ready")
     return told
 
 
@@ -68,7 +68,7 @@ def _polls(state: StackState) -> bool:
     return any(datetime.fromisoformat(moment).timestamp() >= since for moment in heartbeats)
 
 
-# The deployments of a stack: when they run next, and how they last did, asked from outside; nothing is imported.
+# The deployments of a stack: next and last runs, read from outside; nothing heavy is imported.
 
 MOST = 200
 ENDED_OR_BEGUN = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED", "RUNNING", "PENDING", "CANCELLING", "PAUSED")
@@ -121,7 +121,7 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
     lines = [f"deployments with a schedule or with runs: {len(deployments) or 'none'}"]
     for one in deployments:
         cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
-        asked = "by events" if one["name"].startswith("okl-notice/") else "when asked"
+        asked = "by events" if one["name"].startswith("okl-notice/") else "on request"
         when = cron or ("with each new champion" if one["scores_to"] else asked)
         lines.append(f"  {one['name']}  {when}" + (f"  next {_moment(one['next'], one)}" if one["next"] else ""))
         if last := one["last"]:
@@ -265,7 +265,7 @@ def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> li
     Parameters
     ----------
     url : where its server was; configured : PREFECT_API_URL of the shell
-    n_schedules : as `flows.stack.status.schedules_at` tells, None where it could not
+    n_schedules : result of `flows.stack.status.schedules_at`, None if unknown
     """
     lines = []
     if n_schedules != 0:

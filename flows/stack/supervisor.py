@@ -26,7 +26,7 @@ from flows.stack.state import ChildState, Phase, StackState, read_state, role_fo
 # Which processes a stack is made of: their commands, environments and addresses.
 
 POOL = "okl"
-QUERY_SECONDS = "1"  # how often the Prefect worker asks for runs: half of that is what a run waits
+QUERY_SECONDS = "1"  # polling interval of the Prefect worker: a run waits half of it on average
 HEARTBEAT_SECONDS = "30"  # as in infra/prefect.yaml
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 WELL_KNOWN_PORT = 4200  # of Prefect's
@@ -56,7 +56,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a stack on 127.0.0.1; the API's socket is bound here and handed on, so that nobody can take it."""
+    """The ports of a stack on 127.0.0.1; the API's socket is bound here, so that no other process takes it."""
 
     api: socket.socket
     scheduler: int
@@ -186,7 +186,7 @@ def _bound(port: int) -> socket.socket:
 # One process of a stack: started, watched, and started anew when it dies, later the more often it does.
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0
-STEADY_SECONDS = 20.0  # whoever has lived for that long is started at once when it dies
+STEADY_SECONDS = 20.0  # a process that has lived for that long is restarted at once
 MOST_LOG_BYTES = 5_000_000
 
 
@@ -245,7 +245,7 @@ class Running:
         with suppress(OSError):
             if self.log.stat().st_size > MOST_LOG_BYTES:
                 shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
-                os.truncate(self.log, 0)  # whoever writes to it goes on at its new beginning
+                os.truncate(self.log, 0)  # a writer continues at the new start of the file
         limit, process = self.child.memory_limit, self.process
         if limit is None or process is None:
             return
@@ -267,13 +267,13 @@ def _delay(failures: int) -> float:
 # It imports neither Prefect nor Dask: a few megabytes that wait.
 
 TICK_SECONDS = 0.25
-LOOK_SECONDS = 2.0  # between looks at memory and the size of logs
+LOOK_SECONDS = 2.0  # between checks of memory and the size of logs
 RUNS_SECONDS, OTHERS_SECONDS = 1.5, 1.5  # of the five in which all is to be over
 ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
 
 
 class Supervisor:
-    """Keeps the processes of a plan running until it is told to stop.
+    """Supervisor that keeps the processes of a plan running until it is stopped.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # only wakes
 
     def _tend(self) -> bool:
-        """Start whoever is due; note who has ended, or grown too large; tell whether anything has changed."""
+        """Start due processes; record those that ended or grew too large; return whether anything has changed."""
         now, changed = time.monotonic(), False
         looking = now - self.looked >= LOOK_SECONDS
         self.looked = now if looking else self.looked
@@ -342,7 +342,7 @@ class Supervisor:
         everybody = marked(self.plan.instance)
         runs = [process for process in everybody if process.pid not in direct]
         for process in runs:
-            with suppress(psutil.Error):  # it has ended meanwhile
+            with suppress(psutil.Error):  # it has ended
                 process.terminate()
         wait_for(runs, RUNS_SECONDS)
         end(marked(self.plan.instance), OTHERS_SECONDS)
@@ -361,9 +361,9 @@ class Supervisor:
 
 
 def supervise(options: StackOptions) -> int:
-    """Be the supervisor until told to stop; returns an exit code.
+    """Run the supervisor until it is stopped; return an exit code.
 
-    ANOTHER_IS_UP where there is one already, PORT_IS_TAKEN where the port that is wanted belongs to somebody else.
+    ANOTHER_IS_UP where there is one already, PORT_IS_TAKEN if another program has the port.
     """
     folder = stack_folder(options.home)
     lock = take_lock(folder)

@@ -1,6 +1,6 @@
 """The certificate of a run.
 
-A proof goes into the result of a run as "certificate", with its kind; one that says nothing is not shown, and says why.
+A proof is stored in the result of a run as "certificate", with its kind; a vacuous one is not shown, with the reason.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def regret_proof(
     Parameters
     ----------
     solver, state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
-    observer : told of rows read and of rows whose horizon is certified, which are counted once a horizon
+    observer : notified of rows read and of rows of certified horizons
 
     Returns
     -------

@@ -399,16 +399,16 @@ def _problem(
     return problem, len(sides)
 
 
-# Horizons of an online run: its rows again, in the order in which they were learnt.
+# Horizons of an online run: its rows again, in the order in which they were learned.
 
-HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is told
+HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is reported
 SHARPNESS, MOST_SHARPENING = 0.2, 500  # gap over regret; iterations after which a gap of 1% is enough
 MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else their inputs
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryRows:
-    """The rows of a run in the order they were learnt, in memory.
+    """The rows of a run in the order they were learned, in memory.
 
     rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs); labels : (rows,), -1 or +1
     learner : whose map it is, and whose class weights
@@ -478,7 +478,7 @@ def hold_rows(
     execution: Execution,
     told: HindsightProgress | None = None,
 ) -> MemoryRows | None:
-    """Read all rows once more, in the order they were learnt; None if even their inputs are more than MOST_BYTES."""
+    """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES."""
     told = told or HindsightProgress()
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
@@ -520,7 +520,7 @@ def hindsights(
 class _Enough:
     """A gap of 1%, and of a fifth of the regret, which is a small difference of two losses, where that is not too far.
 
-    Where hardly any loss is left in hindsight, a gap of 1% of the regret will do. Called at every check, it tells how
+    Where hardly any loss is left in hindsight, a gap of 1% of the regret suffices. At every check, it reports how
     far the gap has come, on a logarithmic scale.
     """
 

@@ -78,7 +78,7 @@ def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, co
     """Return the bound of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
 
     Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
-    stands here for (1 / 2) G^2 alpha_t, as (41) needs no more of G than that: half of the way of a step belongs to its
+    replaces (1 / 2) G^2 alpha_t, as (41) needs no more of G than that: half of the way of a step belongs to its
     constraints. The first sum is that of map_space_bound, with 2 eta_t for alpha_t.
 
     Source: Yi et al., ICML 2021, Lemma 1, (13), and Lemma 4 in its proof; stated for gamma_0 <= 1 / (sqrt(2) G) and
@@ -116,7 +116,7 @@ class KernelSetting:
 class KernelBound:
     """Theorem 1 at T rows: the bound holds with at least this probability if kernel values are off by epsilon at most.
 
-    vacuous : whether it says nothing: regret is below the learner's own loss anyway, as no loss is negative
+    vacuous : whether the bound exceeds the learner's own loss, which bounds the regret anyway
     """
 
     bound: float
@@ -322,7 +322,7 @@ class WindowRuns:
 
 @dataclass(frozen=True)
 class RegretComparison:
-    """The tracker beside models with at most k changes.
+    """Comparison of the tracker with models of at most k changes.
 
     changes : k; loss, floor : of the best found, and what none falls below that changes at k borders of windows
     floor_anywhere : what none falls below that changes at any k rows; rows : where the best found changes
@@ -335,7 +335,7 @@ class RegretComparison:
     rows: tuple[int, ...]
 
     def as_json(self, played: float) -> dict[str, Any]:
-        """Beside the tracker's loss."""
+        """Compare with the tracker's loss."""
         return {
             "changes": self.changes,
             "comparator_loss": self.loss,
@@ -371,7 +371,7 @@ def solve_runs(
 ) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
-    held : rows in the order they were learnt; standings : at the ends of the windows, the last row's the last
+    held : rows in the order they were learned; standings : at the ends of the windows, the last row's the last
     """
     told = told or HindsightProgress()
     borders = np.array([0, *(one.done_rows for one in standings)], dtype=np.int64)

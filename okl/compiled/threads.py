@@ -22,19 +22,19 @@ from okl.foundation.types import FloatArray
 
 # CPU affinity of threads.
 
-# with the GIL: nobody else looks at what is taken between looking and taking
+# with the GIL: no other thread reads the set between check and update
 _getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
 
 
 def this_core() -> int:
-    """Return the core that this thread runs on; -1 where nobody can tell."""
+    """Return the core that this thread runs on; -1 if unknown."""
     return int(_getcpu()) if _getcpu is not None else -1
 
 
 def settle_apart(taken: set[int]) -> None:
     """Move this thread to a core that is not taken, if there is one, and take it; from then on it may go anywhere.
 
-    A thread begins beside the one that started it. Where the machine was idle before, both then share one core for
+    A thread starts on the core of the one that started it. If the machine was idle before, both share one core for
     tens of milliseconds, while the others have nothing to do: as long as a segment of rows takes.
     """
     core = this_core()
@@ -55,7 +55,7 @@ Work = Callable[[int], object]
 class ThreadPool:
     """A context in which `run` calls work in this thread and in helpers, which are started when first needed.
 
-    A helper that has not woken up yet keeps nobody waiting: work should be claimed, not shared out beforehand.
+    A helper that has not woken up yet delays no other thread: work should be claimed, not assigned beforehand.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ThreadPool:
     def run(self, n_threads: int, work: Work, release: Callable[[], None] = lambda: None) -> None:
         """Call work(0), in this thread, .. work(n_threads - 1) at once; all have ended when this returns or raises.
 
-        release : called when work fails in a thread, or is interrupted in this one: nobody may wait for it then
+        release : called when work fails in a thread, or is interrupted in this one: no thread may wait for it then
         """
         if n_threads == 1:
             work(0)
@@ -133,7 +133,7 @@ class ThreadPool:
 # do not share them out beforehand: one that begins late then keeps nobody waiting.
 
 _SPINS = 2000  # about a microsecond
-_YIELDS = 300  # some 100 microseconds when nobody else wants the core
+_YIELDS = 300  # some 100 microseconds when no other thread wants the core
 _NAP_MICROSECONDS = 50
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
@@ -170,7 +170,7 @@ def _store_release(typing_context: Any, turns: Any, block: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def claim_block(typing_context: Any, turns: Any) -> Any:
-    """Return the next block that nobody has claimed, which is claimed by that; turns change in place."""
+    """Claim and return the next unclaimed block; turns change in place."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -204,7 +204,7 @@ def pass_turn(turns: NDArray[np.int64], block: int) -> None:
 
 
 def give_up_turns(turns: NDArray[np.int64]) -> None:
-    """Mark turns (changed in place) as failed: nobody waits any longer."""
+    """Mark turns (changed in place) as failed: no thread waits any longer."""
     turns[1] = 1
 
 
@@ -277,7 +277,7 @@ def run_threads(
 
     All threads have ended when this returns or raises. If several fail, the error of the lowest thread is raised.
 
-    release : called when work fails in a thread, or never begins in this one (Ctrl-C): nobody may wait for it then
+    release : called when work fails in a thread, or never starts in this one (Ctrl-C): no thread may wait for it then
     """
     if n_threads == 1:
         return [work(0)]
@@ -287,7 +287,7 @@ def run_threads(
 
     def run(index: int) -> None:
         try:
-            settle_apart(taken)  # this thread, too: waiting for the others to begin may have brought it beside one
+            settle_apart(taken)  # this thread, too: while waiting it may have moved to the core of another one
             results[index] = work(index)
         except BaseException as error:
             errors[index] = error

@@ -494,7 +494,7 @@ def of_log_odds(n_scores: int) -> Calibration:
 
 
 def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
-    """Fit sigmoids to the scores of every fold of rows, as learnt from the other folds.
+    """Fit sigmoids to the scores of every fold of rows, as learned from the other folds.
 
     Raises
     ------

@@ -105,13 +105,13 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     passes : int >= 1, over the rows in `fit`; shuffle : the rows before each pass
-    precision : "float32" or "float64", of inputs, what is learnt, and scores
+    precision : "float32" or "float64", of inputs, what is learned, and scores
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and orders
 
     Attributes
     ----------
-    learner_ : the settings that rows are learnt with; state_ : what was learnt
+    learner_ : the settings that rows are learned with; state_ : what was learned
     chosen_ : what "auto" parameters became, each with its reason
     n_features_in_, feature_names_in_ : of the inputs
     """
@@ -136,7 +136,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _first(self) -> bool:
-        """Return whether nothing has been learnt yet."""
+        """Return whether nothing has been learned yet."""
         return not hasattr(self, "learner_")
 
     def _begin(
@@ -148,7 +148,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         class_weights: tuple[float, ...] | None,
         n_rows: int | None,
     ) -> None:
-        """Make the learner from the rows at hand; forgets what was learnt."""
+        """Make the learner from the rows at hand; forgets what was learned."""
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = _rows(inputs, targets, rng.permutation(len(targets))[:SAMPLE_ROWS])
@@ -168,7 +168,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
             self._learn(inputs, targets, order)
 
     def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:
-        """Learn rows once, in some order or as they come; what was learnt before is kept if this fails."""
+        """Learn rows once, in some order or as they come; what was learned before is kept if this fails."""
         order = np.arange(len(targets)) if order is None else order
         state, n_threads = self.state_, effective_n_jobs(self.n_jobs)
         for start in range(0, len(order), CHUNK_ROWS):
@@ -334,7 +334,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : float >= 0; residuals up to this are not learnt, in standard deviations of the target
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
     scale_target : learn the target less its mean, in standard deviations, as `fit` or the first `partial_fit` finds
         them; False learns it as it is, with epsilon in its own unit, as the paper does
 

@@ -63,7 +63,7 @@ class FOGDClassifier(OnlineClassifier):
     ----------
     classes_ : labels in order, the second of two has positive scores
     chosen_ : bandwidth and step size as used, each with its reason; learner_ : the settings, the map among them
-    state_ : what was learnt; state_.progress counts the mistakes made before each row was learnt
+    state_ : what was learned; state_.progress counts the mistakes made before each row was learned
     n_features_in_, feature_names_in_ : of the inputs
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1 and 3.
@@ -482,7 +482,7 @@ class ExpertKernelRegressor(OnlineRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedFOGDClassifier(OnlineClassifier):
-    """Two classes, learnt row after row in a ball within limits of what is linear in the scores.
+    """Two classes, learned row after row in a ball within limits of what is linear in the scores.
 
     Limits hold, to the last, for the model and the rows of `fit`. With `partial_fit` their rows are refreshed before
     every batch, from all that came so far, and no theorem is claimed.

@@ -287,7 +287,7 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
 class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
     """Support vector regression by stochastic conjugate subgradients, with a certificate.
 
-    Targets are learnt less their median, in units of their mean absolute deviation from it: lam, gap and epsilon do not
+    Targets are fitted less their median, in units of their mean absolute deviation from it: lam, gap and epsilon do not
     depend on the target's unit.
 
     Parameters

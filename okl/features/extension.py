@@ -27,7 +27,7 @@ class DeclaredMap:
 
     draw : of (kernel, n_inputs, n_columns, random generator), the arrays that make the map, by name
     transform : of (arrays, inputs (rows, n_inputs)), the features (rows, n_columns), each row by its own input only
-    version : of what transform does; a model is scored only with the version that it was learnt with
+    version : of what transform does; a model is scored only with the version that it was learned with
     """
 
     draw: Callable[[Kernel, int, int, np.random.Generator], dict[str, NDArray[Any]]]

@@ -34,7 +34,7 @@ from okl.solvers.subgradient.solver import SubgradientSolver
 # okl.runs.checkpoint
 #
 # It is read by later versions of okl, too, as long as what it is made of has the same parts; otherwise it is refused,
-# and the model is learnt anew from its shards.
+# and the model is learned anew from its shards.
 
 NAME = "learner"
 
@@ -50,7 +50,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
     ------
     OSError : it cannot be written
     """
-    kept = replace(state, windows=(), segments=())  # of the data that were learnt: nothing of theirs is needed
+    kept = replace(state, windows=(), segments=())  # of the data that were learned: nothing of theirs is needed
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as place:
         write_checkpoint(Path(place), NAME, kept, about, {}, None)

@@ -230,14 +230,14 @@ def _check_few(column: str, n_values: int) -> None:
 
 # The decision: paired tests, a margin and a reason.
 #
-# Rows change in time or they do not, and nobody says which. "better" looks at the newest reserved rows first, those
-# of the shards that the challenger has learnt and the champion has not: there it must make fewer mistakes. Where that
+# Rows may change in time or not, which is unknown. "better" compares on the newest reserved rows first, those
+# of the shards that the challenger has learned and the champion has not: there it must make fewer mistakes. Where that
 # may be chance, it must not be worse on the reserved rows before by more than chance: a shard that is noise makes a
 # challenger that is, as only a real change makes one that is clearly better on the newest rows and worse on those
 # before.
 #
-# Each night's newest reserved rows are looked at for the first time if the night before was published. While
-# challengers are kept they are looked at again, with more: from the second look on, the k-th has level / (k (k + 1)),
+# Each night's newest reserved rows are used for the first time if the night before was published. While
+# challengers are kept they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
 # so that all of them together spend one and a half times the level at most.
 
 FEWEST_ROWS = 30  # of a slice that counts
@@ -273,7 +273,7 @@ class PublishRule:
         worse by more than the margin, and what it is worse by may be chance
     margin : of the mistake rate, of regression as a share of the champion's squared error
     level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
-    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learnt by
+    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learned by
         forgetting what was
     """
 
@@ -290,7 +290,7 @@ class Decision:
 
     kind : "publish" or "keep"; reason : one sentence; test : by which; overall : of all rows; slices : by name
     worse_slices : names of those that are worse beyond chance and margin
-    newest, before : of the rows of shards that the challenger alone has learnt, and of those before
+    newest, before : of the rows of shards that the challenger alone has learned, and of those before
     """
 
     kind: Literal["publish", "keep"]
@@ -336,7 +336,7 @@ def decide(
     Parameters
     ----------
     pairs : sums of champion and challenger over reserved rows, by slice: ALL for all, NEWEST and BEFORE for the shards
-        that the challenger alone has learnt and those before; without these two all rows are the newest
+        that the challenger alone has learned and those before; without these two all rows are the newest
     other : what the challenger is compared with, for people
     missing : labels that no reserved row has
     looks : number of rejected challengers of this champion so far
@@ -453,8 +453,8 @@ COUNTED = ("confusion", "reliability", "residual_histogram")
 class ChallengerResult:
     """Result of judging a challenger.
 
-    shards : names of those whose reserved rows were looked at; metrics : by predictor
-    bytes_read : of part files; counted : what the challenger's mistakes are told by, and the labels
+    shards : names of those whose reserved rows were used; metrics : by predictor
+    bytes_read : of part files; counted : counts of the challenger's mistakes, and the labels
     """
 
     decision: Decision
@@ -511,8 +511,8 @@ def judge(
 
     Parameters
     ----------
-    records : accepted shards whose reserved rows to look at; each is a slice of its own
-    other : what the first is, for people; known : SHA-256 of shards that the first has learnt
+    records : accepted shards whose reserved rows are used; each is a slice of its own
+    other : what the first is, for people; known : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     """
     pairs: dict[str, PairedSums] = {}
@@ -547,7 +547,7 @@ def judged_on(
 
     Parameters
     ----------
-    accepted : in the order of learning; known : SHA-256 of those that the champion has learnt
+    accepted : in the order of learning; known : SHA-256 of those that the champion has learned
     shards : so many that are new to it at most, and so many before; more of the latter until every label is there
     """
     reserved = [one for one in accepted if one.test_rows]

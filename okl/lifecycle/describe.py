@@ -29,7 +29,7 @@ from okl.runs.checkpoint import WHERE_IT_RUNS
 
 # Changes against the previous version.
 
-BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # of settings: where things lie, or what judged them
+BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # locations and settings of the comparison
 
 
 def version_before(model: RegisteredModel) -> Version | None:
@@ -51,7 +51,7 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
     -------
     name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.sections.changes_section` draws it
     """
-    # one that goes on, or looks at a window again, has as its own what its parent had not
+    # a version that continues, or reads a window again, lists only the shards that its parent had not
     counted = "{} learnt" if before.lineage.parent is None and now.parent is None else "new {}"
     pairs = {
         "metrics": (_figures(before.lineage.metrics), _figures(now.metrics)),

@@ -1,10 +1,10 @@
 """Drift between shards.
 
-All mistakes are made before their rows are learnt, each by the champion of its day. If nothing changes, a champion that
+All mistakes are made before training on the rows, each by the champion of its day. If nothing changes, a champion that
 is replaced by a better one only makes fewer, not more: so a shard fires if it has more than chance explains (Fisher's
 exact test, one-sided) and a quarter more at least. Days differ among themselves, so the deviation is taken in units of
 what they vary by: of the mean square of successive differences, and of rates that vary by a fifth, which counts like
-eight degrees of freedom and rules until there are shards to tell. After a signal the comparison begins anew.
+eight degrees of freedom and rules until there are shards to estimate it. After a signal the comparison restarts.
 
 Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) 0 to .7 in a thousand
 shards fired where rates vary by up to 20% from day to day, and .4 to 4 where they vary by 40%. With 1500 rows and
@@ -61,7 +61,7 @@ class ShardScores:
 def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL) -> ShardScores:
     """Compare a shard with those before it.
 
-    past : of the champion and those it went on from, in the order of learning; now : of which nothing is compared yet
+    past : of the champion and its ancestors, in the order of training; now : not compared yet
     """
     before, wrong, rows = _since_signal(past), now.wrong, now.rows
     if len(before) < FEWEST_PAST or rows == 0:

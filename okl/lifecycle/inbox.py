@@ -81,7 +81,7 @@ def _local(path: Path) -> Iterable[Arrival]:
     for file in files:
         try:
             status = file.stat()
-        except FileNotFoundError:  # gone meanwhile
+        except FileNotFoundError:  # removed in the meantime
             continue
         unchanged = now - status.st_mtime_ns > SETTLED_NANOSECONDS
         stamp = f"{status.st_mtime_ns}-{status.st_ino}" if unchanged else ""
@@ -189,7 +189,7 @@ def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
 
 # The shard store: accepted data sets and quarantined files.
 #
-#     NAME/data/reference.json     the schema that every shard is held to, from the first shards
+#     NAME/data/reference.json     the schema of every shard, from the first shards
 # seen.json          digests of files that were hashed; only a saving               records/SHA16.json one for each
 # file's content that was ever held; it is written last               SHA16/             an accepted shard: an okl
 # data set of its own, rows to learn and reserved ones

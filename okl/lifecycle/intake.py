@@ -160,7 +160,7 @@ class Intake:
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
-        """Look at what is there, and hash what was not seen before.
+        """List the files, and hash new ones.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Intake:
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
                 record = validate_file(self.store, arrival, digest, *parts)
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
-                record = self.store.know_under(record, name)  # so that it is told once
+                record = self.store.know_under(record, name)  # so that it is reported once
             records[digest] = record
             if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
                 self.vain.append(record)

@@ -37,7 +37,7 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
 
     Raises
     ------
-    DataError : no file can be read as the settings say
+    DataError : no file can be read with these settings
     """
     kept = settings.model_copy(update={"holdout": None})
     first: Schema | None = None
@@ -51,7 +51,7 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
                 refused.append(str(error))
                 continue
             if unmade := [column for column in kept.categories if column not in found.source_columns]:
-                # what is asked for again later could not be told from what this model never learns
+                # a later request could not be distinguished from columns that this model never uses
                 refused.append(
                     f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the training "
                     "rows. Remove it from the categories, or start with a file that has values."
@@ -80,7 +80,7 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 # Constrained columns.
 #
 # What is an input and what is a key is decided once, when a model is created, and holds for its shards, its versions
-# and the rows that they predict. So constraints that came later look at keys, too, or are refused.
+# and the rows that they predict. So constraints that are added later use keys, too, or are refused.
 
 OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
 
@@ -104,8 +104,8 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
 
     Raises
     ------
-    ConfigError : a constraint looks at an input, which is not to be learnt from, or none at what is to be; and what
-        `okl.solvers.options.check_constraints` says
+    ConfigError : a constraint looks at an input, which is not to be learned from, or none at what is to be; and what
+        in `okl.solvers.options.check_constraints`
     DataError : a column that is neither an input nor a key
     """
     check_constraints(settings.train)
@@ -163,7 +163,7 @@ def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[P
     Raises
     ------
     ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of columns
-        otherwise, or not to be learnt
+        otherwise, or not to be learned
     DataError : a constraint of a column that is neither an input nor a key
     """
     ingest, name = settings.ingest, settings.name
@@ -178,7 +178,7 @@ def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[P
     _check_categories(settings, reference)
     _check_dates(settings, reference, places)
     folding = reference.svmlight
-    if folding is not None:  # other files have no such indices, and are begun with whatever is said of them
+    if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
     check_constrained(settings, reference)
@@ -200,7 +200,7 @@ def _otherwise(settings: RetrainSettings, field: str, held: str) -> ConfigError:
 def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
     """Refuse categories that are none, and another number of values that get an input each.
 
-    A column with more values than that has the input of all others, and so tells the number; columns without tell
+    A column with more values than that has the input of all others, which shows the number; columns without it show
     only the least that it was.
     """
     kinds = {encoding.column: encoding.kind for encoding in reference.encodings}

@@ -76,7 +76,7 @@ class ColumnTally:
         )
 
     def digest(self) -> bytes:
-        """Return the digest of all values, column by column, independent of the blocks in which they came."""
+        """Return the digest of all values, column by column, independent of how they are cut into blocks."""
         return hashlib.sha256(b"".join(one.digest() for one in self._digests)).digest()
 
     def _merge(self, values: Vector, finite: NDArray[np.bool_]) -> None:
@@ -129,7 +129,7 @@ class Profile:
     """Figures of a file's rows.
 
     columns : of the finite values of each input; infinite, beyond : values of each input, (n_features,)
-    missing : rows without a value in each source column, whatever stands for it, (n_source_columns,)
+    missing : rows without a value in each source column, however it is encoded, (n_source_columns,)
     target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
     labels : rows by label, as a person would write it; empty for regression
     first_time, last_time : of the time column
@@ -264,7 +264,7 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
         column = column.dictionary_decode()
     elif has_time(kind):  # Python's times hold no nanoseconds
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if pa.types.is_floating(column.type):  # NaN and infinity tell no time
+    if pa.types.is_floating(column.type):  # NaN and infinity are no times
         column = column.filter(pc.is_finite(column))
     ends = pc.min_max(column).as_py()
     found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]

@@ -36,12 +36,12 @@ class Finding:
 class ShardRecord:
     """A shard by the SHA-256 of its file's bytes; a value.
 
-    names : under which the file came, the first one first, relative to where files arrive; size_bytes : of the file
+    names : of the file, the first one first, relative to where files arrive; size_bytes : of the file
     rows_sha256 : of its values, whatever they are stored as; "" where it could not be read
     rows, train_rows, test_rows : rows in total, for training and reserved (the latter two of an accepted shard)
-    first_time, last_time : of the time column, or from the name, None where neither tells
+    first_time, last_time : of the time column, or from the name, None if neither has a time
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
-    of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was held to
+    of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was checked against
     released : accepted by a manual release
     scored : errors of the champion on its rows before training on them
     """

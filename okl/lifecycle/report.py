@@ -142,7 +142,7 @@ def in_vain(shards: Mapping[str, Any]) -> list[str]:
 
 
 def _remedy(rejected: Mapping[str, Any]) -> str:
-    if rejected["status"] != "quarantined":  # its rows are learnt from another file
+    if rejected["status"] != "quarantined":  # its rows are learned from another file
         return ""
     if not rejected.get("releasable", True):
         return " Correct the file and add it again."

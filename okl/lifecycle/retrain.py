@@ -90,7 +90,7 @@ def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None
     """
     try:
         return f"run {_logged(where, result, version)}"
-    except Exception as error:  # whatever a server or its client throws: the version stands
+    except Exception as error:  # whatever a server or its client raises: the version is published
         return f"Logging to MLflow at {where} failed: {error}"
 
 
@@ -261,7 +261,7 @@ class RetrainingRun:
 
         Raises
         ------
-        ConflictError : the champion was changed meanwhile; nothing is published
+        ConflictError : the champion was changed by another process; nothing is published
         RegistryError, DataError : the registry cannot be written to; nothing is published
         """
         account = self.account
@@ -280,9 +280,9 @@ class RetrainingRun:
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
 
-        expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
+        expected = {CHAMPION: self.known.parent}  # another process has published first
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
-        # by another run, and taken back meanwhile
+        # by another run, and rolled back since
         if not published.new and (why := taken_back(self._model, planned)) is not None:
             account.outcome, account.reason = "judged before", why
             return {"outcome": account.outcome}

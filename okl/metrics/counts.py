@@ -31,7 +31,7 @@ from okl.metrics.ranking import (
 from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
 
 MOST_PARTS = 1
-"""Parts of a split that merge_named holds beside a new one: each may count 2^18 scores, and four were no faster."""
+"""Parts of a split that merge_named holds in addition to a new one: each may count 2^18 scores; four were no faster."""
 
 MOST_WAITING = 5 * MOST_KEYS
 """Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
@@ -65,7 +65,7 @@ class Tally:
 
         binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2), reliability
         multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K), reliability
-        regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if asked for)
+        regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if requested)
 
         balanced_accuracy averages over the classes among the targets, macro_f1 over those among targets or predictions.
         """

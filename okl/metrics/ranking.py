@@ -130,7 +130,7 @@ def _coarsened(counts: KeyedCounts, most_keys: int) -> KeyedCounts:
 
 MOST_BINS = 12
 LEAST_ROWS = 25
-"""Rows of a bin, as far as there are so many: a share of fewer says little."""
+"""Rows of a bin, if there are enough: a share of fewer rows is uncertain."""
 
 DROPPED_BITS = 17
 """Leaves sign, exponent and 6 bits of a lead: it counts as one that is less than a sixty-fourth smaller."""
@@ -156,7 +156,7 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     Returns
     -------
     of, and bins: rows, hits, lowest and highest value, mean value; of scores also the mean of 1 / (1 + exp(-score)),
-    which is the probability of a hit if the logistic loss was learnt. Equal values stay in one bin.
+    which is the probability of a hit if the logistic loss was learned. Equal values stay in one bin.
     """
     rows = counts.counts.sum(axis=1)
     total = int(rows.sum())

@@ -51,10 +51,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
 
     Raises
     ------
-    ConfigError : a package is missing, the file exists, or the format cannot say the model's kernel
+    ConfigError : a package is missing, the file exists, or the format cannot represent the model's kernel
     DataError : the file cannot be written
     RegistryError : no such model, version or alias; or the version was pruned
-    ModelError : the model cannot be read or said; or scores differ
+    ModelError : the model cannot be read or represented, or scores differ
     """
     check_choice("format", format, FORMATS)
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
@@ -123,5 +123,5 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
 
 
 def _matrix(feeds: Feeds) -> NDArray[Any]:
-    """Raw columns beside each other, in the order of schema.source_columns."""
+    """Raw columns side by side, in the order of schema.source_columns."""
     return feeds[MATRIX] if MATRIX in feeds else np.stack([*feeds.values()], axis=1)

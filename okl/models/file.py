@@ -55,7 +55,7 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
 
 
 def shortened(value: Any) -> str:
-    """Return a stored value as it may stand in a sentence."""
+    """Return a stored value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
@@ -111,7 +111,7 @@ class Model:
     """A predictor with all that raw rows need to become scores.
 
     schema : columns in order, scaling, missing-value policy, label names, target inverse
-    predictor : what was learnt; configuration : the settings it was learnt with
+    predictor : what was learned; configuration : the settings it was learned with
     provenance : digests of the data, code version, seed, kind of processor
     """
 
@@ -149,7 +149,7 @@ class Model:
 
         Raises
         ------
-        DivergedError : a score is NaN or infinite, and so says nothing; what `prepare` raises
+        DivergedError : a score is NaN or infinite; and the errors of `prepare`
         """
         scores = self.scores(values, n_threads)
         predicted = predictions(self.schema, scores)
@@ -162,7 +162,7 @@ class Model:
 
 
 def save_model(model: Model, folder: Path) -> str:
-    """Write a model beside its place and rename it into it; returns the sha256 of its weights.
+    """Write a model to a temporary folder, rename it, and return the sha256 of its weights.
 
     Raises
     ------

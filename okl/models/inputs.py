@@ -22,7 +22,7 @@ from okl.foundation.errors import DataError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, Precision
 
-# Data sets and models: agreement of schemas, and whether the rows were learnt.
+# Data sets and models: agreement of schemas, and whether the rows were learned.
 
 
 def read_as(data: Dataset, schema: Schema) -> Dataset:
@@ -57,7 +57,7 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
 def check_encodings(data: Dataset, schema: Schema) -> None:
     """Raise DataError if inputs of a data set were made in another way than the model makes them.
 
-    Values that have an input of their own, means that stand for missing values: both are learnt from training rows.
+    Values that have an input of their own, means that stand for missing values: both are learned from training rows.
     """
     if schema.encodings and data.schema.encodings != schema.encodings:
         raise DataError(
@@ -67,7 +67,7 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
 
 
 def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
-    """Return rows that a model learnt from where these are the very files or data set that it comes from; 0 for others.
+    """Return the number of these rows that a model was trained on, if they are its very files or data set; 0 for others.
 
     provenance : of the model; data : the data set at the source, None where raw rows are there
     """
@@ -82,11 +82,11 @@ def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | Non
 # Raw rows: columns by name, missing values and scaling, as in ingest.
 #
 # Under the policy "drop" no row is lost here: a row that misses a value keeps its place and is marked, so that
-# whoever writes predictions can leave them empty and keep the order of rows.
+# predictions of these rows can be left empty, which keeps the order of rows.
 
 
 class RawRows(NamedTuple):
-    """Inputs (rows, n_features), scaled; targets (rows,) as in `Rows`, or None where none were asked for.
+    """Inputs (rows, n_features), scaled; targets (rows,) as in `Rows`, or None if none were requested.
 
     complete : which rows hold all their values, (rows,); None for all. The others have inputs and targets of 0.
     """
@@ -134,16 +134,16 @@ def _check_target(schema: Schema, kind: pa.DataType, where: str) -> None:
 
 
 def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_targets: bool = False) -> RawRows:
-    """Return inputs, and targets if asked for, from a batch that passed `check_columns`.
+    """Return inputs, and targets if requested, from a batch that passed `check_columns`.
 
     Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
-    incomplete, as the schema's policy says; a missing target is an error unless the policy is "drop".
+    incomplete, by the schema's policy; a missing target is an error unless the policy is "drop".
 
     Raises
     ------
     DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
     """
-    from okl.compiled.columns import scatter_columns  # numba: not needed to look at columns
+    from okl.compiled.columns import scatter_columns  # numba: not needed to check columns
 
     n = rows.batch.num_rows
     values = np.empty((schema.n_features, n), dtype=np.float32)
@@ -260,7 +260,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
             f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
         )
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
-        rounded = values.astype(np.float32)  # as data sets hold inputs: the model learnt from these
+        rounded = values.astype(np.float32)  # as data sets hold inputs: the model learned from these
     if schema.missing == "zero":
         rounded[np.isnan(rounded)] = 0.0
     if not np.isfinite(rounded).all():

@@ -88,7 +88,7 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
     """Raw rows: numbers of double precision, normal about the training mean and within the training range.
 
     They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
-    one never seen, and none; dates are of four decades; where the model settles missing values, one in eight numbers
+    one never seen, and none; dates are of four decades; where the model imputes missing values, one in eight numbers
     is missing.
     """
     random = np.random.default_rng(seed)
@@ -434,7 +434,7 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
     Columns of numbers alone are one matrix, `rows`. In a mixed table every source column is a tensor (rows,) of its
     name: double, or text for categories, where "" is missing. Numbers that are categories are text, too, spelt as in
     training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor,
-    computed as the model's property `dates` says.
+    computed as in the model's property `dates`.
 
     Raises
     ------
@@ -464,7 +464,7 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
 
 
 def _rounded(graph: Graph, value: str) -> str:
-    """Return the nearest float32, as data sets hold every input: what was learnt is what is scored."""
+    """Return the nearest float32, as data sets hold every input: what was learned is what is scored."""
     return graph.cast(graph.cast(value, np.float32), np.float64)
 
 
@@ -523,11 +523,11 @@ def to_onnx(model: Model) -> ModelProto:
     the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,),
     double, in the target's own unit; where a column of a mixed table has that name, the output has an underscore more.
     A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers, but a missing
-    one that the model settles. What stands for missing values, and how parts of dates are computed, the file says.
+    one that the model imputes. The file describes missing values and the computation of parts of dates.
 
     Raises
     ------
-    ModelError, ConfigError : ONNX has no way to say what the model computes
+    ModelError, ConfigError : ONNX cannot represent the model
     """
     schema = model.schema
     if model.predictor.n_inputs != schema.n_features:

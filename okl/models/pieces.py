@@ -55,7 +55,7 @@ class TablePiece:
 
     @property
     def rows(self) -> int | None:
-        """Return rows of the piece; None if only reading tells."""
+        """Return the number of rows of the piece; None if it is unknown before reading."""
         return self.piece.rows
 
     @property
@@ -75,7 +75,7 @@ def table_pieces(
     Parameters
     ----------
     source : anything `open_source` takes, a data set, or the folder of one
-    model : schema of the model that the rows are for, which tells what text files leave open
+    model : schema of the model that the rows are for, which resolves what text files leave open
     look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
     exact : columns of CSV files that are to come back as they are written; see `scan_source`
 
@@ -178,7 +178,7 @@ def _with_words(piece: TablePiece, batch: pa.RecordBatch, place: int) -> pa.Reco
 
 @dataclass(frozen=True, eq=False)
 class ScorePiece:
-    """Work on one piece: score its rows and write them as one Parquet file, beside its place and renamed."""
+    """Score the rows of a piece and write them as one Parquet file, by a temporary file that is renamed."""
 
     model: Model
     keys: tuple[str, ...]
@@ -223,7 +223,7 @@ class ScorePiece:
             yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
-        """Key columns as they came, score (one a class for several classes), prediction."""
+        """Unchanged key columns, score (one for each class if there are several), prediction."""
         model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
         fields = [piece.schema.field(name) for name in self.keys]
         *names, last = output_names(model)

@@ -50,7 +50,7 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 def meant(model: Location, registry: Location | None = None) -> str:
     """Return the folder, URL or NAME@WHICH of the given name; anything else is returned unchanged.
 
-    A run's folder or URL stands for the model in it; a NAME alone for NAME@champion where models of that name are
+    A run's folder or URL means the model in it; a NAME alone means NAME@champion where models of that name are
     registered, else for the model of the run in okl's home that has this name, with or without its date.
 
     Raises
@@ -79,7 +79,7 @@ def meant(model: Location, registry: Location | None = None) -> str:
 
 
 def _is_run(place: RemotePath) -> bool:
-    """Return whether the model at a URL is that of a run; if the store cannot tell, reading the model fails later."""
+    """Return whether the model at a URL is that of a run; without an answer, reading fails later."""
     try:
         return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
     except DataError:
@@ -111,7 +111,7 @@ def load(model: Location, registry: Location | None = None) -> Model:
     """Open a model, given as its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as `meant` has it.
 
     Every byte is checked against its digests, and no stored code is run. An alias is looked up once, and a version's
-    files never change: whatever is promoted meanwhile, the model is one version's.
+    files never change: if another version is promoted at the same time, the model is still of one version.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def _text(content: Mapping[str, Any]) -> bytes:
 # On this machine the content is written and synced under another name and then linked to its own: linking fails where
 # a file is, and what it makes is whole. An object store is asked for a put that fails where an object is (S3: If-
 # None-Match; Google: ifGenerationMatch=0; Azure: If-None-Match). Contents are to be unlike, by a random token: so
-# whoever does not hear that it won, as the answer was lost, finds its own content there.
+# a writer whose answer was lost finds its own content there.
 
 CREATING = (*EXTRAS, "memory")  # kinds of stores that make a file only where none is, in one step
 TAKEN, CONTESTED = 412, 409  # HTTP: an object is there; another one is being made at this moment
@@ -208,8 +208,8 @@ def is_of_retraining(result: Mapping[str, Any]) -> bool:
 class Lineage:
     """Lineage of one version; ancestors have their own. It is stored as JSON and outlasts pruning.
 
-    parent : number of the version that it went on from; None: it began anew
-    shards : what this version learnt and its parent had not, in order: sha256, name, rows and what else is known
+    parent : number of the version that it continued from; None: a new start
+    shards : what this version learned and its parent had not, in order: sha256, name, rows and what else is known
     settings : those that decide its bits, and what else makes learning the same shards again another thing
     environment : code, packages, processor; metrics : measured figures; decision : what was decided, and why
     """
@@ -244,7 +244,7 @@ class Lineage:
     def identity(self, parent_identity: str | None) -> str:
         """Return the identity of a version to be published; raise RegistryError if its parent is missing.
 
-        Code, packages and figures are left out: a window that was learnt is not learnt again after an upgrade.
+        Code, packages and figures are left out: a window that was learned is not learned again after an upgrade.
         """
         shards = [shard["sha256"] for shard in self.shards]
         return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
@@ -258,7 +258,7 @@ CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
 
 @dataclass(frozen=True)
 class Publication:
-    """A version, as the entry that published it tells.
+    """A version, from the entry that published it.
 
     version : number, from 1; folder : its name in the model's folder `versions`
     identity : digest of what decided it; files : bytes and sha256 of each, by path in the folder
@@ -280,7 +280,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class AliasState:
-    """All that readers ask for first, after an entry.
+    """State after an entry, which readers need first.
 
     aliases : versions by alias; entries : numbers of the entries that published those versions, and former ones
     former : champions before this one, the last of them is the alias `previous`
@@ -361,7 +361,7 @@ def _whoever() -> str:
 
 # The log: numbered files that never change; the highest number holds the state.
 #
-# Writing the next number is the compare-and-swap: of those who try, one makes the file. Nobody's clock matters. Each
+# Writing the next number is the compare-and-swap: of those who try, one creates the file. No clock matters. Each
 # entry states the seal of the one before, so that an entry that was changed or exchanged later is found.
 
 NAMED = re.compile(r"([0-9]{8})\.json")
@@ -401,7 +401,7 @@ class RegistryLog:
         return self.read(numbers[-1])
 
     def read(self, number: int) -> Entry:
-        """Return an entry by its number; 0 is what a log begins with.
+        """Return an entry by its number; 0 is the start of a log.
 
         Raises
         ------
@@ -440,7 +440,7 @@ class RegistryLog:
         return found
 
     def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
-        """Append what follows from the newest entry, which is looked at again whenever another writer was faster.
+        """Append an entry after the newest one, which is read again whenever another writer was faster.
 
         Parameters
         ----------
@@ -534,7 +534,7 @@ class Payload:
     Parameters
     ----------
     versions : folder of all versions of a model
-    begun : number of the newest entry when it was begun; by it pruning tells what has long been left behind
+    begun : number of the newest entry at its start, by which pruning finds abandoned files
     """
 
     def __init__(self, versions: Place, begun: int) -> None:
@@ -590,7 +590,7 @@ def remove_version(folder: Place) -> None:
 
 
 def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Read all files of a version and hold them against what the log says.
+    """Read all files of a version and check them against the log.
 
     Raises
     ------
@@ -629,7 +629,7 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
 class Version:
     """One version; str() of it is NAME@NUMBER.
 
-    name : of the model; folder : of its files; published : what the log says of it; pruned : whether its files are gone
+    name : of the model; folder : of its files; published : its entry in the log; pruned : whether its files are removed
     """
 
     name: str
@@ -813,9 +813,9 @@ class ModelLog:
 
 # Pruning: files of old versions are removed, lineage and aliased versions stay.
 #
-# First an entry of the log says which versions lose their files, then the files go: whoever wants to promote one of
-# them is told that it was pruned, as both are decided by the order of the log. What killed writers left is removed by
-# the second pruning after it was begun: the first one may meet a writer at work. One that is slower than that finds
+# First an entry of the log names the versions that lose their files, then the files go: a process that promotes one of
+# them gets an error, because the order of the log decides both. Files of killed writers are removed by
+# the second pruning after their start: the first one may meet an active writer. A slower writer finds
 # its folder among the entry's discarded ones, and publishes nothing.
 
 
@@ -833,7 +833,7 @@ def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
 
     Parameters
     ----------
-    keep : how many of the newest versions keep their files, at least 1; dry_run : remove nothing, say what would be
+    keep : how many of the newest versions keep their files, at least 1; dry_run : remove nothing, report what would be
 
     Raises
     ------
@@ -841,7 +841,7 @@ def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
     """
     if keep < 1:
         raise ConfigError(f"keep = {keep}; expected at least 1, because the newest version is not pruned.")
-    # listed before the log is read: what is published meanwhile is not taken for a leftover
+    # listed before the log is read, so that new versions are not taken for abandoned files
     there = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
     before = model.head()
     proposed = _proposed(model, keep, there, why, before)
@@ -955,7 +955,7 @@ class RegisteredModel(ModelLog):
             entry = self.log.append(change)
         except ConflictError:
             payload.remove()
-            raise  # with any other error an entry may name the files, and its writer was not told
+            raise  # with any other error an entry may name the files although its writer got an error
         if entry.published is not None and entry.published.folder == payload.folder.name:
             return Published(self.opened(entry.published, entry.state), True)
         payload.remove()
@@ -1095,7 +1095,7 @@ class Registry:
 
     Parameters
     ----------
-    location : folder or URL; None: what OKL_REGISTRY says, or `registry` in okl's home
+    location : folder or URL; None: OKL_REGISTRY, or `registry` in the okl home folder
     """
 
     def __init__(self, location: str | os.PathLike[str] | None = None) -> None:
@@ -1176,7 +1176,7 @@ def describe_registry(registry: Registry) -> dict[str, Any]:
 
 def describe_model(model: RegisteredModel) -> dict[str, Any]:
     """Return a model: aliases, versions (the newest first), the newest entries of its log."""
-    model.version(1)  # says so if there is none
+    model.version(1)  # raises an error if there is none
     entries = model.entries()
     state = entries[-1].state
     versions: list[dict[str, Any]] = []
@@ -1213,7 +1213,7 @@ def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, 
 
 
 def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
-    """Return a version, when it was published, what it goes back to, and how many shards and rows they all learnt."""
+    """Return a version, when it was published, what it goes back to, and how many shards and rows they all learned."""
     line = list(model.ancestry(version))
     entries = model.entries()
     made = next(one for one in entries if one.published is not None and one.published.version == version.number)
@@ -1230,7 +1230,7 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
 
 
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
-    """Describe the differences of two versions: settings, figures, and shards that only one of them learnt."""
+    """Describe the differences of two versions: settings, figures, and shards that only one of them learned."""
     found: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
     one, other = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
@@ -1263,14 +1263,14 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 
 
 def rows_of(version: Version) -> int:
-    """Return rows that this version learnt and its parent had not."""
+    """Return rows that this version learned and its parent had not."""
     return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
 
 
 def learnt_rows(version: Version, in_all: int) -> int | None:
     """Return the number of training rows of a version; None if it was solved on a window of unrecorded size.
 
-    in_all : rows that it and its ancestors learnt, which one that went on from its parent was learnt from
+    in_all : rows that it and its ancestors learned, which one that went on from its parent was learned from
     """
     made = version.lineage.environment
     if WINDOW_ROWS in made:

@@ -38,7 +38,7 @@ def to_sklearn(model: Model) -> Pipeline:
     ------
     ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own);
         or inputs are made of text, dates or folded indices
-    ModelError : the model has a map that its estimators cannot say
+    ModelError : the model has a map that the estimators cannot represent
     """
     schema, predictor = model.schema, model.predictor
     mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
@@ -103,7 +103,7 @@ def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
 
 
 def _rounding() -> list[tuple[str, BaseEstimator]]:
-    """Return steps to the nearest float32 and back to double precision: what was learnt is what is scored."""
+    """Return steps to the nearest float32 and back to double precision: what was learned is what is scored."""
     return [("float32", FunctionTransformer(np.float32)), ("float64", FunctionTransformer(np.float64))]
 
 
@@ -173,7 +173,7 @@ def _linear(schema: Schema, slopes: FloatArray, offsets: FloatArray) -> BaseEsti
 
 
 def _fitted(estimator: Any, n_features: int, **attributes: Any) -> Any:
-    """Return an estimator that has been fitted already, as these attributes say."""
+    """Return a fitted estimator with these attributes."""
     for name, value in (attributes | {"n_features_in_": n_features}).items():
         setattr(estimator, name, value)
     return estimator

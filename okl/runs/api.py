@@ -95,7 +95,7 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
     Returns
     -------
     model, source, split, rows, seconds, metrics, and learnt_rows: how many of the rows the model is known to have
-    learnt from
+    learned from
 
     Raises
     ------

@@ -88,7 +88,7 @@ _STEP = 64
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
-_WAVES = 3e11  # the same of a Fourier map that is learnt row by row; a sine and its update count as 30 inputs
+_WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
 _FREQUENCIES = (6400, 4800, 3200, 2400, 1600, 800, 400, 200)
 _MANY_FREQUENCIES, _PASSES_OF_MANY = 1600, 3  # so many weights need several passes
 _MOST_PASSES = 10
@@ -121,7 +121,7 @@ def selection_rounds(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
     """Return the nominal seconds of kernel least squares with a number of landmarks."""
     sums = shape.rows * landmarks**2 / _PRODUCTS
-    values = 2.0 * shape.rows * landmarks * (shape.inputs + shape.outputs + 8) / _VALUES  # learnt, and then scored
+    values = 2.0 * shape.rows * landmarks * (shape.inputs + shape.outputs + 8) / _VALUES  # learned, and then scored
     return sums + values + _CUBE * landmarks**3
 
 

@@ -34,9 +34,9 @@ class Outcome:
 @stored("solver-progress")
 @dataclass(frozen=True)
 class SolverProgress:
-    """Progress of a state, and the quality of its predictions before it learnt each row.
+    """Progress of a state, and the quality of its predictions before it learned each row.
 
-    done_rows, total_rows : rows learnt and to learn, over all passes
+    done_rows, total_rows : rows learned and to learn, over all passes
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
     surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 where nobody counts
@@ -182,7 +182,7 @@ class ConvergenceCurve:
 # between, is tested, at its share of the level. This holds for any distribution of the rows, for several classes as
 # for a regression, where a mistake is to miss a row by more than a limit that was set beforehand.
 #
-# Any other learner has its own mistakes only: each prediction made before its row was learnt, beside the later half
+# Any other learner has its own mistakes only: each prediction made before its row was learned, beside the later half
 # of the windows since the last signal. A learner that still improves leaves them better, not worse. Where windows
 # vary among themselves by more than chance alone, by the mean square of successive differences, which a slow trend
 # does not inflate, the deviation is taken in units of theirs. Its squared errors, of whatever distribution, are not
@@ -204,7 +204,7 @@ FEWEST_SPREAD = 8  # windows, for a variance between them
 @stored("drift-window")
 @dataclass(frozen=True)
 class DriftWindow:
-    """Some hundreds of rows, one after the other, and how they were predicted before they were learnt.
+    """Some hundreds of rows, one after the other, and how they were predicted before they were learned.
 
     first_row : from 0; rows : how many
     total : mistakes, or the sum of squared errors, of the learner; baseline_total : of the majority or mean so far

@@ -138,7 +138,7 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
 
 
 def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """Return a linear model of standardised inputs, learnt the same way, within the same limits.
+    """Return a linear model of standardised inputs, learned the same way, within the same limits.
 
     What a kernel must beat.
     """

@@ -263,7 +263,7 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArra
 
     Parameters
     ----------
-    scores : (m,), of rows that were not learnt from
+    scores : (m,), of rows that were not learned from
     labels : (m,), -1 or +1
     sample_weight : (m,) or None
 

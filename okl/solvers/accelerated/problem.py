@@ -549,7 +549,7 @@ def choose_bias(
     ----------
     kind : "own", which is 0 for a model that has none; "errors", (26); "none"
     solution : whose certificate vouches for its own bias only
-    scores : (m,), f(x_i) of the rows learnt from, without any bias; labels : (m,), -1 or +1
+    scores : (m,), f(x_i) of the rows learned from, without any bias; labels : (m,), -1 or +1
     sample_weight : (m,) or None, what an error on a row counts
     """
     check_choice("bias", kind, BIAS_KINDS)

@@ -64,7 +64,7 @@ from okl.solvers.rounds import (
 # Where a model over shards begins that was solved before on other rows: from its weights, in the same feature map.
 #
 # At an optimum the dual entry of a row is its weight times minus the slope of its loss at its margin, so that weights
-# alone tell dual points, also of rows that they were not learnt from. A hinge has no slope at its kink, where a few
+# alone tell dual points, also of rows that they were not learned from. A hinge has no slope at its kink, where a few
 # rows stand whose entries may be anything: it is taken to fall evenly over a small stretch of margins. The point is
 # brought into the model's set, and begun from only if its objective is lower than that of the model's own first
 # point: the optimum is the same, and its certificate knows nothing of where it began.

@@ -42,7 +42,7 @@ AnyState = TypeVar("AnyState", bound=MethodState)
 class Method(Protocol[AnyState]):
     """A frozen configuration that chooses points.
 
-    In round t = 1, 2, ... the point `play(state)` is chosen; then the subgradient of the loss there is learnt. `run`
+    In round t = 1, 2, ... the point `play(state)` is chosen; then the subgradient of the loss there is learned. `run`
     does the same for losses that are known as arrays, compiled, with the same bits.
     """
 

@@ -30,13 +30,13 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.losses import Loss
 
-# Progress: prediction errors before each row is learnt.
+# Progress: prediction errors before each row is learned.
 
 
 @stored("progressive-error")
 @dataclass(frozen=True)
 class Progress:
-    """Errors of predictions that were made before each row was learnt, and of a predictor that ignores the inputs.
+    """Errors of predictions that were made before each row was learned, and of a predictor that ignores the inputs.
 
     task : decides which errors are counted
     rows, updates : rows seen, and how many of them changed the weights
@@ -165,7 +165,7 @@ class RowLearner(Protocol[State]):
         ...
 
     def start(self) -> State:
-        """Return nothing learnt yet."""
+        """Return nothing learned yet."""
         ...
 
     def learn(self, state: State, rows: Rows, n_threads: int = 1) -> State:
@@ -175,12 +175,12 @@ class RowLearner(Protocol[State]):
 
         Raises
         ------
-        DataError : inputs or targets do not fit; DivergedError : what was learnt is no longer finite
+        DataError : inputs or targets do not fit; DivergedError : what was learned is no longer finite
         """
         ...
 
     def predictor(self, state: State) -> Predictor:
-        """Return the predictor of the learnt state."""
+        """Return the predictor of the learned state."""
         ...
 
     def chosen(self, state: State) -> dict[str, Any]:
@@ -189,14 +189,14 @@ class RowLearner(Protocol[State]):
 
 
 class MixableLearner(RowLearner[State], Protocol[State]):
-    """A learner whose states, learnt apart on shards, can be put together again: what the mode mix needs."""
+    """A learner whose states, learned apart on shards, can be put together again: what the mode mix needs."""
 
     def fork(self, state: State) -> State:
         """Return the state from which a shard starts a round."""
         ...
 
     def join(self, base: State, parts: list[State]) -> State:
-        """Return one state from what shards learnt from fork(base), in the order given."""
+        """Return one state from what shards learned from fork(base), in the order given."""
         ...
 
 

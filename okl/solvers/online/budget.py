@@ -202,7 +202,7 @@ def _copy(array: FloatArray) -> FloatArray:
     return copy
 
 
-# Merging of states learnt on shards.
+# Merging of states learned on shards.
 
 
 def join_states(
@@ -212,9 +212,9 @@ def join_states(
     parts: list[BudgetState],
     empty: Callable[[int], BudgetState],
 ) -> BudgetState:
-    """Return one state from what shards learnt from base, in the order given: the same for any number of workers.
+    """Return one state from what shards learned from base, in the order given: the same for any number of workers.
 
-    f is the mean of the shards' functions, weighted by the rows that each learnt: supports that several shards kept
+    f is the mean of the shards' functions, weighted by the rows that each learned: supports that several shards kept
     from base are one support, the others are united. Then the strategy reduces them to the budget, older ones first
     where age counts; supports of one age are ordered by shard. The strategy's own numbers are weighted means.
 
@@ -320,11 +320,11 @@ class BudgetLearner:
     """Settings of learning row by row with at most `budget` support vectors: f = sum_s a_s k(s, x).
 
     A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows that each
-    shard learnt, and the strategy's own reduction down to the budget.
+    shard learned, and the strategy's own reduction down to the budget.
 
     Parameters
     ----------
-    kernel : with a rule for compiled code; strategy : what is learnt from a row, and what makes room
+    kernel : with a rule for compiled code; strategy : what is learned from a row, and what makes room
     task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
     budget : most support vectors, >= 1; epsilon : threshold of a regression, in units of the scaled target
     precision : of supports and coefficients; seed : of what the strategy draws
@@ -448,7 +448,7 @@ def check_budget(budget: int, n_rows: int) -> None:
 
 
 def check_finite(strategy: object, first: int, last: int, coefficients: FloatArray, error: float) -> None:
-    """Raise DivergedError unless coefficients and errors are finite; rows first to last - 1 were learnt."""
+    """Raise DivergedError unless coefficients and errors are finite; rows first to last - 1 were learned."""
     if not (np.isfinite(coefficients).all() and (np.isfinite(error) or last == 0)):
         raise DivergedError(
             f"Rows {first:,} to {last - 1:,}: coefficients or scores are no longer finite with {strategy}. Use a "
@@ -499,11 +499,11 @@ class GrowingState:
 class GrowingLearner:
     """Settings of learning row by row with every support kept: f = sum_s a_s k(s, x); memory grows with the updates.
 
-    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows learnt.
+    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows learned.
 
     Parameters
     ----------
-    kernel : with a rule for compiled code; strategy : what is learnt from a row
+    kernel : with a rule for compiled code; strategy : what is learned from a row
     task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
     epsilon : threshold of a regression, in units of the scaled target
     precision : of supports and coefficients

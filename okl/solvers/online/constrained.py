@@ -74,7 +74,7 @@ def watched_from(weights: ConstrainedWeights) -> LimitCounters:
 
 
 def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
-    """Return the average by rows what shards learnt from the same weights, queues among it; what was exceeded adds up.
+    """Return the average by rows what shards learned from the same weights, queues among it; what was exceeded adds up.
 
     Weights within convex limits average to weights within them.
     """
@@ -194,11 +194,11 @@ class ConstrainedLearner(LinearLearner):
         return LinearPredictor(self.feature_map, nearest[None, :].astype(self.precision))
 
     def raw(self, weights: Weights) -> FloatArray:
-        """Return the averaged weights, or the last ones, (1, n_columns), as they were learnt."""
+        """Return the averaged weights, or the last ones, (1, n_columns), as they were learned."""
         return weights.averaged if self.average else weights.last
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        """Return the violation of the limits, and the distance between predicting and learnt weights."""
+        """Return the violation of the limits, and the distance between predicting and learned weights."""
         raw = self.raw(weights)[0]
         return {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),
@@ -207,7 +207,7 @@ class ConstrainedLearner(LinearLearner):
         }
 
     def join(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
-        """Return the average, by rows, of what shards learnt from fork(base)."""
+        """Return the average, by rows, of what shards learned from fork(base)."""
         assert isinstance(base, ConstrainedWeights)
         return average_constrained(base, parts)
 

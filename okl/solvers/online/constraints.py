@@ -310,7 +310,7 @@ class _Parser:
         return ConfigError(f"constraint {self._text!r}: {why}. Expected {TAKES}.")
 
 
-# Constrained columns: keys, or inputs that are not learnt from.
+# Constrained columns: keys, or inputs that are not learned from.
 
 Columns = Mapping[str, NDArray[Any]]
 """Values (rows,) of columns by name: float32 where stored so, float64 for other numbers, objects for text."""

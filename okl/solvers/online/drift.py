@@ -40,7 +40,7 @@ from okl.solvers.online.maps import MapChoice
 
 # Snapshots of the model at the ends of the last windows.
 #
-# A tracker is soon as good as before where rows change; what it had learnt before is not. And of a model that learns
+# A tracker is soon as good as before where rows change; what it had learned before is not. And of a model that learns
 # no more, the rows it is wrong on are as many by chance as they were, if nothing changes.
 
 MOST_KEPT = 4  # the oldest is judged beside three windows that it did not learn
@@ -391,7 +391,7 @@ class TrackingLearner:
 class TrackingFactory:
     """Experts of several step sizes in one map, mixed by Fixed Share.
 
-    Rows are learnt one after the other only: what changes with time cannot be learnt on shards apart.
+    Rows are learned one after the other only: what changes with time cannot be learned on shards apart.
 
     Parameters
     ----------

@@ -515,7 +515,7 @@ def learn_round(
 
     The arrays of experts, and counted, change in place.
 
-    Words of one map are mixed block by block, those of several after a stretch is learnt: a third thread that wants two
+    Words of one map are mixed block by block, those of several after a chunk is learned: a third thread that wants two
     cores cost more than it gained.
 
     seen : rows before these; crew : the threads

@@ -153,13 +153,13 @@ def learnt_from(weights: Weights) -> LearnerArrays:
 
 
 def weights_from(learnt: LearnerArrays, task: Task) -> Weights:
-    """Return the value that learnt, which is not written into any more, has become."""
+    """Return the value that learned, which is not written into any more, has become."""
     progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
     return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
 
 
 def average_weights(base: Weights, parts: list[Weights]) -> Weights:
-    """Return the average by rows what shards learnt from the same weights, in the order given.
+    """Return the average by rows what shards learned from the same weights, in the order given.
 
     The average of the weights takes in what every shard sampled on its way.
 
@@ -193,7 +193,7 @@ def learn_rows(
     rule: UpdateRule,
     n_threads: int,
 ) -> None:
-    """Learn rows in their order; everything in learnt changes in place. Same bits for any number of threads.
+    """Learn rows in their order; everything in learned changes in place. Same bits for any number of threads.
 
     inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
     """
@@ -303,7 +303,7 @@ class GradientSum:
 
 
 def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
-    """Raise ConfigError unless a loss may be learnt in a ball of this radius, if any."""
+    """Raise ConfigError unless a loss may be learned in a ball of this radius, if any."""
     if radius is None:
         if decaying:
             raise ConfigError("Decaying steps need weights in a ball. Set a radius, or use constant steps.")
@@ -396,7 +396,7 @@ class LinearLearner:
         return weights.without_average()
 
     def join(self, base: Weights, parts: list[Weights]) -> Weights:
-        """Return the average, by rows, of what shards learnt from fork(base)."""
+        """Return the average, by rows, of what shards learned from fork(base)."""
         return average_weights(base, parts)
 
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
@@ -476,7 +476,7 @@ ADAGRAD_EPSILON = 1e-8
 class RoundTask:
     """Message to the shards in each round.
 
-    learned : the state to start from, as the learner forks it; its progress is for the running baseline
+    learnt : the state to start from, as the learner forks it; its progress is for the running baseline
     seed : of the run and the pass; part : (round, rounds) of the pass
     """
 

@@ -102,7 +102,7 @@ class ExtensionChoice:
 
 @dataclass(frozen=True)
 class NystromChoice:
-    """A Nystrom map of any kernel, with landmarks from the sample, before the first row is learnt.
+    """A Nystrom map of any kernel, with landmarks from the sample, before the first row is learned.
 
     Parameters
     ----------

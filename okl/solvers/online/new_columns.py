@@ -97,7 +97,7 @@ def widen_nogd(
     """Learner and state of rows with more columns, in which the support vectors so far are 0.
 
     A radial kernel of landmarks that are 0 in a column sees its square only, and the linear kernel nothing of it.
-    With extra_budget, what was learnt goes on as a kernel expansion, sum_i (w M)_i k(x_i, x), until that many further
+    With extra_budget, what was learned goes on as a kernel expansion, sum_i (w M)_i k(x_i, x), until that many further
     support vectors, which have the new columns, have come; all of them then make a new map.
 
     Parameters

@@ -88,7 +88,7 @@ class NOGDState:
 def fill(
     kernel: Kernel, budget: int, rule: UpdateRule, state: NOGDState, inputs: FloatArray, targets: NDArray[np.float64]
 ) -> tuple[NOGDState, int]:
-    """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learnt.
+    """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learned.
 
     inputs : (rows, n_inputs), targets : (rows,); checked
 
@@ -313,7 +313,7 @@ class NOGDLearner:
         return replace(state, weights=state.weights.without_average())
 
     def join(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
-        """Return the average, by rows, of what shards learnt from fork(base) in its map.
+        """Return the average, by rows, of what shards learned from fork(base) in its map.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class NOGDLearner:
     def _silent(self) -> LinearLearner:
         """Return a linear learner whose weights of zero predict before there is a support vector.
 
-        Nothing is learnt in it.
+        Nothing is learned in it.
         """
         nothing: FloatArray = np.zeros(self.n_inputs, dtype=self.precision)
         return LinearLearner(
@@ -540,7 +540,7 @@ class LowRankLinearSVM:
     """min_w |w|^2 / 2 + penalty sum_i loss(y_i w'z(x_i)) in a Nystrom map z, by dual coordinate descent (LIBLINEAR).
 
     A batch method: the features of all rows are in memory at once, 8 n_landmarks bytes a row. Of more than `most_rows`
-    rows a uniform sample of that many is learnt, the same for the same seed. Several classes are learnt one against the
+    rows a uniform sample of that many is used, the same for the same seed. Several classes are fitted one against the
     rest. There is no intercept.
 
     Parameters

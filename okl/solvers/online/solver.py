@@ -43,7 +43,7 @@ class OnlineState:
     optimiser : AdaGrad's sum of squared gradients (mode sum)
     pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
     windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
-    rounds_before : of mix and sum, on the data that were learnt before these
+    rounds_before : of mix and sum, on the data that were learned before these
     """
 
     learner: Any
@@ -61,7 +61,7 @@ class OnlineState:
 
 @dataclass(frozen=True)
 class OnlineSolver:
-    """Learn rows once (or in several passes), each predicted before it is learnt.
+    """Learn rows once (or in several passes), each predicted before it is learned.
 
     mode "stream" is exact; in "mix" every shard learns its part of the rows from the same state, and what came out is
     joined; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
@@ -107,9 +107,9 @@ class OnlineSolver:
         return replace(state, chosen=chosen)
 
     def continued(self, state: OnlineState, data: Dataset) -> OnlineState:
-        """Go on with other rows: the same learner with what it has learnt, and passes over these rows alone.
+        """Go on with other rows: the same learner with what it has learned, and passes over these rows alone.
 
-        Rows, errors and steps are counted on. In stored order, what is learnt of A and then of B is what is learnt of
+        Rows, errors and steps are counted on. In stored order, what is learned of A and then of B is what is learned of
         both as one data set, bit for bit, where the training rows of A and of its row groups are multiples of 256;
         otherwise blocks of rows begin elsewhere, and last bits may differ.
 
@@ -127,7 +127,7 @@ class OnlineSolver:
         return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)
 
     def _laid_out(self, state: OnlineState, data: Dataset) -> OnlineState:
-        """Return the passes over the rows of a data set, of which nothing is learnt yet."""
+        """Return the passes over the rows of a data set, of which nothing is learned yet."""
         rows = data.rows("train")
         windows: tuple[Window, ...] = ()
         if self.mode == "stream":
@@ -162,7 +162,7 @@ class OnlineSolver:
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
     def standing(self, state: OnlineState) -> SolverProgress:
-        """Return rows learnt and the progressive errors."""
+        """Return rows learned and the progressive errors."""
         progress: Progress = state.learned.progress
         return SolverProgress(
             progress.rows,

@@ -188,7 +188,7 @@ class BudgetPerceptron(BudgetStrategy):
 
     Parameters
     ----------
-    step_size : > 0; margin : >= 0, rows at or below which are learnt
+    step_size : > 0; margin : >= 0, rows at or below which are learned
 
     Source: Crammer, Kandola & Singer, NIPS 2003, Figures 1 and 2; several classes as Lu et al., JMLR 17(47), 2016,
     section 5.3.
@@ -350,7 +350,7 @@ class ProjectronPlus(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Return steps of 1 after mistakes, and that rows with a small margin are learnt."""
+        """Return steps of 1 after mistakes, and that rows with a small margin are learned."""
         return (1.0, 1.0)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
@@ -646,7 +646,7 @@ class BSGDRemoval(BudgetStrategy):
         learn_bsgd_removal(kept, inputs, targets, rule)
 
     def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s), and count coefficients in steps of the rows learnt so far; kept changes in place."""
+        """Compute k(s, s), and count coefficients in steps of the rows learned so far; kept changes in place."""
         remember_selves(kept, rule)
         count_in_steps(kept, self.regularisation)
 
@@ -702,7 +702,7 @@ class BSGDMerging(BudgetStrategy):
         learn_bsgd_merging(kept, inputs, targets, rule)
 
     def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Count coefficients in steps of the rows learnt so far; kept changes in place."""
+        """Count coefficients in steps of the rows learned so far; kept changes in place."""
         count_in_steps(kept, self.regularisation)
 
     def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
@@ -711,7 +711,7 @@ class BSGDMerging(BudgetStrategy):
 
 
 def count_in_steps(kept: SupportArrays, regularisation: float) -> None:
-    """Divide the coefficients by the scale 1 / (regularisation t), t rows learnt: kept changes in place."""
+    """Divide the coefficients by the scale 1 / (regularisation t), t rows learned: kept changes in place."""
     scale = 1.0 / (regularisation * max(1, int(kept.counts[ROWS])))
     kept.coefficients[:] = kept.coefficients * (kept.floats[SCALE] / scale)
     kept.floats[SCALE] = scale
@@ -810,7 +810,7 @@ class TwinVectors(BudgetStrategy):
     entering and for removal; of several ways to choose a pair this one is the variance that a merge adds, see
     okl.compiled.budget_maintenance.
 
-    Rows of k(x, x) = 0 are not learnt. Shards are joined by the union of their twins; counts are scaled to sum to those
+    Rows of k(x, x) = 0 are skipped. Shards are joined by the union of their twins; counts are scaled to sum to those
     before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
 
     Parameters
@@ -886,7 +886,7 @@ class BudgetFactory:
 
     Parameters
     ----------
-    strategy : what is learnt from a row, and what makes room
+    strategy : what is learned from a row, and what makes room
     loss : of the table: its task, and the threshold of a regression
     kernel : a name; bandwidth : None for the median distance of the sample
     budget : most support vectors; a strategy that keeps all has none

@@ -50,7 +50,7 @@ class RidgeState:
 class RidgeSolver:
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2, f = sum_j w_j k(., l_j).
 
-    Classes are learnt as +1 and -1, several against the rest at once: the sums are the same for all. One round over
+    Classes are learned as +1 and -1, several against the rest at once: the sums are the same for all. One round over
     the rows, O(rows n_landmarks^2), whatever the penalty; the solution is O(n_landmarks^3).
 
     Parameters

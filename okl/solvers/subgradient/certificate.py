@@ -200,7 +200,7 @@ def replicated_bound(
     Parameters
     ----------
     rows : of all shards, with a design that the point does not depend on: see okl.solvers.subgradient.certificate.fresh
-    weights : the point, whatever it was learnt by, (n_columns,) or (n_outputs, n_columns)
+    weights : the point, whatever it was learned by, (n_columns,) or (n_outputs, n_columns)
     method : with lam and loss of the problem, and the gap that each sample is solved to
     share : of all rows in a sample
 

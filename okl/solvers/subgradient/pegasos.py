@@ -63,7 +63,7 @@ class PegasosState:
     """State of Pegasos: an immutable value.
 
     points : (n_outputs, n_columns), x; behind : the same in float64, u; numbers : (5,), as in okl.compiled.sgd
-    progress : how the rows were predicted before they were learnt
+    progress : how the rows were predicted before they were learned
     """
 
     points: FloatArray
@@ -245,7 +245,7 @@ class PegasosLearner:
 
     Raises
     ------
-    ConfigError : another loss, or a batch that does not divide 256, so that blocks of rows would change what is learnt
+    ConfigError : another loss, or a batch that does not divide 256, so that blocks of rows would change what is learned
 
     Source: as in okl.solvers.subgradient.pegasos; on shards, McDonald, Hall & Mann, NAACL 2010, Figure 3.
     """

@@ -120,7 +120,7 @@ class Prover:
     ----------
     loss, lam : of the problem; confidence : in (0, 1), of a bound that is not exact
     replicates, replicate_rows : fresh samples, and rows of each; solved_to : the gap that each is solved to
-    seed : of the samples; a point that was learnt from other random numbers does not depend on them
+    seed : of the samples; a point that was learned from other random numbers does not depend on them
 
     Raises
     ------
