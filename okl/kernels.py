@@ -344,7 +344,7 @@ class Polynomial:
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
-        with np.errstate(over="ignore"):  # infinity says it, and whoever asked looks at it
+        with np.errstate(over="ignore"):  # the caller checks for infinity
             values: FloatArray = (self.scale * _products(left, right) + self.offset) ** self.degree
         return values
 
@@ -487,7 +487,7 @@ def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
 def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
     """Return the kernel, if it has a spectral density to draw from.
 
-    Otherwise ConfigError that says what to use instead.
+    Otherwise raise ConfigError that names an alternative.
 
     what : the map that needs it, for the message
     """

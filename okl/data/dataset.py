@@ -130,7 +130,7 @@ class Schema:
     scale, scale_target, missing : how values are prepared on reading; stored values are raw
     feature_statistics, target_statistics : over TRAIN rows
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
-    svmlight : how indices are columns, where the rows came as svmlight text
+    svmlight : how indices become columns, for rows from svmlight text
     """
 
     features: tuple[str, ...]
@@ -231,7 +231,7 @@ class Dataset:
     def read_sha256(self) -> str:
         """Return the hexadecimal digest of all that decides rows: shards, columns, scaling, stored labels.
 
-        The manifest's does not tell of a schema that takes the place of its own: rescaled, or that of a model.
+        The digest in the manifest does not cover a schema that replaces its own: rescaled, or that of a model.
         """
         return hashlib.sha256(f"{self.sha256} {self.schema!r}".encode()).hexdigest()
 

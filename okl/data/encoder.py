@@ -139,7 +139,7 @@ class Encoder:
     def fill(self, out: FloatArray, batch: pa.RecordBatch, missing: Missing) -> None:
         """Write the inputs of a batch as float32 into the rows of out (n_features, >= rows).
 
-        A missing value becomes NaN, unless its record says otherwise; that of a category becomes NaN under "drop" only.
+        A missing value becomes NaN, unless its record differs; that of a category becomes NaN under "drop" only.
         """
         n = batch.num_rows
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found right after

@@ -91,7 +91,7 @@ class Execution(Protocol):
     ) -> Iterator[Rows]:
         """Yield rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
 
-        What is yielded is valid until the next one is asked for: buffers are used again.
+        A yielded block is valid until the next one is requested: buffers are reused.
         """
         ...
 

@@ -36,7 +36,7 @@ KEYS = ("format_version", "source", "settings", *SCHEMA_KEYS, "warnings", "featu
 
 @dataclass(frozen=True)
 class Manifest:
-    """A data set, and what it was made from and how: enough to tell whether making it again would change it.
+    """A data set with its source and settings: enough to decide whether ingesting again would change it.
 
     source : kind, files (names), rows, sha256; settings : those of the ingest, as JSON
     """
@@ -187,7 +187,7 @@ def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
         if size != shard.size_bytes:
             what = "truncated" if size < shard.size_bytes else "longer than it was"
             raise DataError(
-                f"{folder / shard.path} is {what}: {size} bytes, expected {shard.size_bytes} as manifest.json says. "
+                f"{folder / shard.path} is {what}: {size} bytes, expected {shard.size_bytes} as in manifest.json. "
                 "Ingest the source again."
             )
 
@@ -222,7 +222,7 @@ def find_warnings(
 ) -> list[str]:
     """Return the warnings about a new data set.
 
-    no_test_rows : a split or holdout was asked for, and left none; task_guessed : from whole numbers in the target
+    no_test_rows : a split or holdout was requested, but there are none; task_guessed : from whole numbers in the target
     """
     found = []
     statistics = zip(schema.features, schema.feature_statistics, strict=True)

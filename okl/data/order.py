@@ -31,7 +31,7 @@ def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # Window plans: the order in which rows are visited, drawn from a seed.
 
 WINDOW_BYTES = 32 * 2**20  # in stored order, too, where nothing is mixed: changing from reading to learning takes time
-LEAST_WINDOW_ROWS = 2048  # fewer rows at once are hardly mixed, and their columns shorter than what is said about them
+LEAST_WINDOW_ROWS = 2048  # fewer rows at once are hardly mixed, and their columns shorter than their metadata
 MOST_INPUTS = WINDOW_BYTES // (4 * LEAST_WINDOW_ROWS)  # of what okl itself makes columns of
 Order = Literal["shuffle", "stored"]
 

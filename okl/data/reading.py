@@ -212,7 +212,7 @@ DRAWS = 8192  # random numbers drawn at once: they fit the first-level cache
 
 
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
-    """Read a window into new arrays, rows in its order, inputs and targets scaled as the schema says.
+    """Read a window into new arrays, rows in its order, inputs and targets scaled by the schema.
 
     Raises
     ------
@@ -331,7 +331,7 @@ class LastGroup:
 
 
 def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, last: LastGroup | None = None) -> Rows:
-    """Read runs of a shard, in their order, scaled as the schema says.
+    """Read runs of a shard, in their order, scaled by the schema.
 
     last : the row group read last, used and replaced
 

@@ -55,11 +55,11 @@ def open_execution(
         `okl.distributed.processes`; or else started, and ended with the execution. 0: none
     scheduler : address of a running Dask scheduler, or None
     threads : of this process; "auto" or None: its cores, at most 4
-    cluster : path of a file that names a class of clusters and how many workers to ask it for, or None
+    cluster : path of a file with a class of clusters and the number of workers to request, or None
     tls : folder of the certificates that connections to workers show and demand, or None
     run : name of the run, for the log
 
-    OKL_PATIENCE_SECONDS says how long to wait when there is no worker at all; 60 unless it is set.
+    OKL_PATIENCE_SECONDS sets how long to wait when there is no worker at all; default 60.
 
     Returns
     -------

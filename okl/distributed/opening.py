@@ -68,7 +68,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
 
     Raises
     ------
-    ConfigError : it cannot be read, is not TOML, or does not say class and workers as above
+    ConfigError : it cannot be read, is not TOML, or lacks class or workers as above
     """
     values = read_toml(path, "--cluster")
     stray = sorted(set(values) - {"class", "workers", "options"})
@@ -84,7 +84,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ConfigError(f"--cluster {path}: workers = {workers!r}; expected an integer of at least 1.")
     if not isinstance(options, dict):
-        kind = type(options).__name__  # not what it says: it may be a secret
+        kind = type(options).__name__  # not its text, which may hold a secret
         raise ConfigError(f"--cluster {path}: options is a {kind}; expected a table: [options], then cores = 1 ...")
     return ClusterFile(str(path), module, name, workers, options)
 

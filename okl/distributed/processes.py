@@ -30,7 +30,7 @@ def importing_main() -> bool:
 
 @contextmanager
 def environment_kept() -> Iterator[None]:
-    """Undo what happens to this process's environment meanwhile; Dask sets OMP_NUM_THREADS and others for its children.
+    """Undo changes of this process's environment made within; Dask sets OMP_NUM_THREADS and others for its children.
 
     It is left to children that are started later, and to libraries that are loaded later.
     """
@@ -45,7 +45,7 @@ def environment_kept() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back from this thread, and for good from the threads and processes that begin meanwhile.
+    """Block Ctrl-C in this thread, and permanently in threads and processes started within.
 
     A terminal sends Ctrl-C to workers too; they would print tracebacks while this process is about to end them.
     """
@@ -60,7 +60,7 @@ def interrupts_held() -> Iterator[None]:
 
 @cache
 def keep_freed_memory() -> bool:
-    """Have this process keep up to 64 MiB that it frees, for arrays to come; whether that could be said.
+    """Make this process keep up to 64 MiB of freed memory for later arrays; return whether that was possible.
 
     Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, by which glibc asks the system for each array over 128 KiB
     anew, page by page: passes over vectors then take 2 to 10 times as long, half of it in the kernel.

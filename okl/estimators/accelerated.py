@@ -131,7 +131,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         Warns
         -----
-        ConvergenceWarning : the gap did not fall to tol, by max_iter or at the numerical floor; it says how far it fell
+        ConvergenceWarning : the gap did not fall to tol, by max_iter or at the numerical floor; it names the gap
 
         Raises
         ------
@@ -143,7 +143,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         labelled = self._labelled(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         seed, order = draw_seed(rng), rng.permutation(labelled.n_rows)[:SAMPLE_ROWS]
-        # a plain space looks at no row, and sparse rows are no sample
+        # a plain space uses no rows, and sparse rows are no sample
         sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
         self.space_, self.chosen_ = choice.build(sample, seed, labelled.precision)
         n_threads = effective_n_jobs(self.n_jobs)

@@ -54,7 +54,7 @@ _SEED = 20170418  # any fixed number: equal rows have equal keys in every run
 
 
 class DistinctRows(NamedTuple):
-    """Numbers of the rows that stand for all others (kept,), and what each weighs (kept,)."""
+    """Indices of the distinct rows (kept,), and their weights (kept,)."""
 
     rows: IntArray
     weights: FloatArray
@@ -63,7 +63,7 @@ class DistinctRows(NamedTuple):
 def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> DistinctRows | None:
     """Find the rows that differ, leaving out those without weight; their order depends on their values only.
 
-    A weight of 3 and a row that is there three times give the same bits, in whatever order rows stand.
+    A weight of 3 and a row that occurs three times give the same bits, in any order of the rows.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class LabelledRows:
     """Rows to learn.
 
     inputs : (rows, n_features), array or CSR; codes : (rows,), numbers of their classes
-    weights : (rows,) > 0, or None for 1 each; numbers : (rows,), of the rows among those that came
+    weights : (rows,) > 0, or None for 1 each; numbers : (rows,), indices of the rows in the input
     """
 
     inputs: Inputs
@@ -437,7 +437,7 @@ class TwoClassFit:
         if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
             scores = space.training_scores(rows, fitted.weights)
             bias = choose_bias("errors", fitted, scores, rows.signs, weights)
-        # nobody wants to read an intercept of -0.0
+        # an intercept of -0.0 would confuse readers
         return ClassFit(fitted.weights, 0.0 - bias, parameter, fitted)
 
     def _model(self, parameter: float) -> Classifier:
@@ -646,7 +646,7 @@ def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
 
 
 def refuse_without_columns(model: str, kernel: str | Kernel) -> None:
-    """Raise ConfigError where an exact kernel came for what takes explicit columns."""
+    """Raise ConfigError for an exact kernel where explicit columns are required."""
     if not takes_kernel(model):
         raise ConfigError(
             f"kernel = {kernel!r} is not available for model = {model!r}, which takes explicit columns. Set "

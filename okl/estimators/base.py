@@ -100,7 +100,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     """Predict, suffer, then learn, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
-    on the rows beside it, to the last bit.
+    on the other rows, to the last bit.
 
     Parameters
     ----------

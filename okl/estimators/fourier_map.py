@@ -24,7 +24,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """Random Fourier features of the Gaussian kernel: z(x)'z(x') approximates k(x, x'), and z(x) has norm 1.
 
     float32 inputs give float32 features, any other inputs float64 ones, of the same frequencies. The features of a row
-    do not depend on the rows beside it, to the last bit.
+    do not depend on the other rows, to the last bit.
 
     Parameters
     ----------

@@ -485,7 +485,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     """Two classes, learned row after row in a ball within limits of what is linear in the scores.
 
     Limits hold, to the last, for the model and the rows of `fit`. With `partial_fit` their rows are refreshed before
-    every batch, from all that came so far, and no theorem is claimed.
+    every batch, from all batches so far, and no theorem is claimed.
 
     Parameters
     ----------
@@ -499,7 +499,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
 
     Attributes
     ----------
-    claims_theorem_ : whether constraints stayed and rows came once
+    claims_theorem_ : whether constraints did not change and each row was seen once
     classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
     Source: Yi et al., ICML 2021, Algorithm 1.
@@ -553,7 +553,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
 
     @property
     def claims_theorem_(self) -> bool:
-        """Return whether constraints stayed and rows came once."""
+        """Return whether constraints did not change and each row was seen once."""
         return self._learner.fixed and self.passes == 1
 
     @property
@@ -573,7 +573,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     ) -> None:
         self._inputs = inputs
         super()._begin(inputs, targets, loss, n_outputs, class_weights, n_rows)
-        self._sums = None if n_rows is None else self._summed(inputs)  # a stream's first rows come to `_learn`
+        self._sums = None if n_rows is None else self._summed(inputs)  # the first rows of a stream reach `_learn`
         del self._inputs
 
     def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:

@@ -107,7 +107,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
 
     def _check_kernel(self) -> None:
-        """Look at all that is said of the kernel, of which the linear one takes nothing."""
+        """Check all parameters of the kernel; the linear one has none."""
         width = number_or_auto("bandwidth", self.bandwidth)
         whole_number("degree", self.degree)
         if self.n_landmarks != "auto":

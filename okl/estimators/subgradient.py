@@ -83,7 +83,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     intercept_ : (1 or n_classes,)
     objective_, lower_bound_ : on the last sample; n_sample_ : its rows; n_iter_ : iterations on all samples
     certificate_ : the gap over all rows, with its confidence, None if exact; None if nothing is known
-    problem_ : what was solved, in words; notes_ : what was done otherwise than asked
+    problem_ : the solved problem, as text; notes_ : deviations from the parameters
     chosen_ : what "auto" parameters became, each with its reason; space_ : where weights live
     n_features_in_, feature_names_in_ : of the inputs
 
@@ -155,7 +155,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     def _growth(self) -> GeometricGrowth | PaperGrowth:
         first = whole_number("first_sample", self.first_sample)
         confidence = None if self.confidence is None else _number("confidence", self.confidence)
-        geometric = GeometricGrowth(first, confidence=confidence)  # looks at the confidence whatever growth it is
+        geometric = GeometricGrowth(first, confidence=confidence)  # checks the confidence for any growth
         if check_choice("growth", self.growth, ("geometric", "paper")) == "paper":
             if self.directions == "bundle" or self.bias == "free":
                 raise ConfigError(
@@ -253,7 +253,7 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
 
         Warns
         -----
-        ConvergenceWarning : the gap was not reached; it says how far it fell
+        ConvergenceWarning : the gap was not reached; it names the gap
 
         Raises
         ------

@@ -18,7 +18,7 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
     """Median Euclidean distance of pairs of differing rows, in units of the inputs; 1.0 if no two rows differ.
 
     Every row is paired with rows a few random shifts away, about 20,000 pairs in all, so that every row takes part
-    equally often. Equal rows say nothing about the scale and are left out.
+    equally often. Equal rows have no information on the scale and are left out.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def _distances(rows: FloatArray, shift: int, power: int) -> FloatArray:
 def suit_kernel(
     name: str, bandwidth: float | None, sample: FloatArray, degree: int = 3, offset: float = 1.0
 ) -> tuple[KnownKernel, dict[str, Any]]:
-    """Make a kernel of KERNELS that suits a sample (rows, n_inputs), and say with which bandwidth and why.
+    """Build a kernel of KERNELS that suits a sample (rows, n_inputs); return it with its bandwidth and the reason.
 
     bandwidth : None for the median distance, in the kernel's own measure of it; a polynomial kernel takes it as the
         unit of the inputs, scale = bandwidth^-2; the linear kernel has none

@@ -66,7 +66,7 @@ def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
 
 
 def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Return features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
+    """Return features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a range of rows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A map of an extension: the extension says how it is drawn and what it does, okl keeps its arrays."""
+"""A map of an extension: the extension draws and evaluates it, okl stores its arrays."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ExtensionFeatures:
             raise ConfigError(f"The map {self.name!r} of {self.origin} returns {told}; expected an array of floats.")
         features: FloatArray = np.ascontiguousarray(made, dtype=self.precision)
         if np.may_share_memory(features, inputs):
-            features = features.copy()  # as every map's, whoever asked for them may write into them
+            features = features.copy()  # as of every map, the caller may write into them
         if features.shape != (len(inputs), self.n_columns):
             raise ConfigError(
                 f"The map {self.name!r} of {self.origin} returns features of shape {features.shape}; expected "

@@ -30,7 +30,7 @@ def cluster_centres(rows: FloatArray, n_clusters: int, rng: np.random.Generator)
 
     Parameters
     ----------
-    rows : (rows, n_inputs), finite, at least n_clusters; all of them are looked at in each round
+    rows : (rows, n_inputs), finite, at least n_clusters; all of them are read in each round
 
     Source: Arthur & Vassilvitskii, SODA 2007, section 2.2.
     """
@@ -96,7 +96,7 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
 
     Parameters
     ----------
-    kernel : asked by rpcholesky only; rows : (rows, n_inputs), finite
+    kernel : for rpcholesky only; rows : (rows, n_inputs), finite
     n_landmarks : int >= 1, at most the number of rows
     seed : int >= 0; the same landmarks on any number of threads
 
@@ -106,7 +106,7 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
 
     Raises
     ------
-    ConfigError : more landmarks than rows that the method looks at, or an unknown method
+    ConfigError : more landmarks than rows that the method reads, or an unknown method
     DataError : a kernel of the user's own has values that do not fit
 
     Source: uniform, Williams & Seeger, NIPS 2000; kmeans, Zhang, Tsang & Kwok, ICML 2008, section 4; rpcholesky, Chen,
@@ -134,7 +134,7 @@ def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.rando
     """Return the distinct pivots of a randomly pivoted partial Cholesky factorisation of the rows' kernel matrix.
 
     K is about F F'; after each pivot s the column (K - F F')[:, s] / sqrt((K - F F')[s, s]) joins F, and what is left
-    of the diagonal says how likely a row is next. Time O(rows number^2), memory O(rows number); K is never held.
+    of the diagonal gives the probability of a row. Time O(rows number^2), memory O(rows number); K is never held.
 
     Source: Chen, Epperly, Tropp & Webber, arXiv 2207.06503, Algorithm 2.1.
     """

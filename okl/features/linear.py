@@ -1,4 +1,4 @@
-"""No kernel at all: standardised inputs and a constant column, for the linear baseline beside every result."""
+"""No kernel at all: standardised inputs and a constant column, for the linear baseline of every result."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def fit_nystrom_map(
     ------
     ConfigError : the rank is below 1 or above the number of landmarks
     DataError : no landmarks; values that are not finite or not symmetric; or K is not positive definite, and fewer of
-        its eigenvalues than the rank are above the size of its negative ones: the message says how many
+        its eigenvalues than the rank are above the size of its negative ones: the message states how many
 
     Source: Lu et al., JMLR 17(47), 2016, section 3.3 and Algorithm 2.
     """

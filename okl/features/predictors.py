@@ -259,7 +259,7 @@ def expansion_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
 
 
 class Predictor(Protocol):
-    """Scores blocks of inputs; how raw rows become inputs stands in the schema of the model that holds it."""
+    """Predictor of scores from blocks of inputs; the schema of its model describes how raw rows become inputs."""
 
     @property
     def n_inputs(self) -> int: ...

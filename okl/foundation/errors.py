@@ -1,6 +1,6 @@
 """Exception classes that okl raises for bad input, failed runs and damaged files.
 
-Every message says what was expected, what came, where, and what to do. The command line prints it as one sentence and
+Every message states what was expected, what was found, where and what to do. The command line prints it and
 exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
 """
 
@@ -45,7 +45,7 @@ class CheckpointError(OklError, ValueError):
 
 
 class RegistryError(OklError, ValueError):
-    """A model registry, or a version or alias in it, that is missing, damaged, or cannot be changed as asked."""
+    """A model registry, or a version or alias in it, that is missing, damaged, or cannot be changed as requested."""
 
 
 class ConflictError(RegistryError):
@@ -56,7 +56,7 @@ class ConflictError(RegistryError):
 
 
 class ExecutionError(OklError, RuntimeError):
-    """Workers, a scheduler or a server that cannot do what was asked."""
+    """Workers, a scheduler or a server that cannot do what is requested."""
 
     exit_code = 1
     passing = True

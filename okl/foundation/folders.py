@@ -163,7 +163,7 @@ def resumable_in(parent: Path) -> list[Path]:
                 os.close(_lock(folder))
             except BlockingIOError:
                 continue
-            except OSError:  # no locks to tell by
+            except OSError:  # no locks to check
                 pass
             found.append(folder)
     return found

@@ -88,7 +88,7 @@ def typed_model(result: Mapping[str, Any]) -> str:
 # Retries of object-store calls.
 #
 # A time-out, a broken connection, a server that is busy or at fault (HTTP 408, 429, 5xx) may pass; a refusal or a
-# file that is not there will not, and is asked for once.
+# missing file will not, and is requested once.
 
 Answer = TypeVar("Answer")
 
@@ -110,7 +110,7 @@ def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
 
     Raises
     ------
-    PlaceError : it failed for good, or each time; failing is how the sentence begins: what cannot be done to what
+    PlaceError : it failed permanently, or in each attempt; failing : start of the message, such as "X cannot be read"
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -302,7 +302,7 @@ def verify_file(path: Path, sha256: str) -> None:
         return
     with _lock:
         waiting = _locks.setdefault(str(path), Lock())
-    with waiting:  # threads that come to one shard at once hash it once
+    with waiting:  # threads that reach one shard at the same time hash it once
         state = _state(path)
         if _verified.get(state) == sha256:
             return
@@ -359,7 +359,7 @@ class RemotePath:
     Raises
     ------
     ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
-    DataError : from every method, when the store does not do what it is asked, after trying again where that may help
+    DataError : from every method, when the storage fails, after retries where they may help
     """
 
     url: str
@@ -406,7 +406,7 @@ class RemotePath:
 
     def info(self) -> dict[str, Any] | None:
         """Return the store's information about a file or folder: type, size and more; None if nothing is there."""
-        return self._call(lambda fs, path: _info(fs, path), "cannot be looked at")
+        return self._call(lambda fs, path: _info(fs, path), "cannot be accessed")
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
         """Return the files of a folder with their bytes, by name; below: also of its folders."""
@@ -533,7 +533,7 @@ def _info(fs: Any, path: str) -> dict[str, Any] | None:
 
 # Local copies of remote files, fetched block by block on demand.
 #
-# Whoever reads here reads what it would read of a file that lay here, by the same code, and so gets the same bits; a
+# A reader reads the same as from a local file, by the same code, and so gets the same bits; a
 # request that fails is made again for its block alone. The copies of a process are held in a bounded part of the disk
 # of TMPDIR (/var/tmp where it is not set: memory is often behind /tmp), and go with the process, however it ends.
 
@@ -547,7 +547,7 @@ DEFAULT_BYTES = 8 * 2**30
 
 
 class RemoteCopy:
-    """A nameless file of this machine with the bytes of a remote one where they have been asked for.
+    """An unnamed local file with those bytes of a remote file that were requested.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class _Loader(InspectLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of files by name, as pickled classes ask for them."""
+    """Finder of the modules of extension files by name, for pickled classes."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         return spec_from_loader(fullname, _Loader(), origin=KNOWN[fullname].name) if fullname in KNOWN else None
@@ -229,7 +229,7 @@ def _top(module: str) -> str:
 #
 # Such a name is looked for in the files of OKL_EXTENSIONS and in installed packages that have an entry point in the
 # group `okl.foundation.plugins`. Nothing is imported before, and nothing because a model file, a checkpoint or a
-# worker says so: these name what they need, and it is there or it is not.
+# worker raises an error: these name what they need, and it is loaded or not.
 
 _loaded: set[str] = set()
 
@@ -245,7 +245,7 @@ def use_extension(path: str | os.PathLike[str]) -> None:
 
 
 def offer(path: str) -> None:
-    """Have a file looked at when a name is asked for that okl does not know, here and in processes that begin here.
+    """Load a file when an unknown name is requested, in this process and in processes that it starts.
 
     Raises
     ------

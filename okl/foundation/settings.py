@@ -39,7 +39,7 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
     Parameters
     ----------
     path : file to read
-    option : option that named the file, such as "--config"; errors begin with it
+    option : option that named the file, such as "--config"; errors start with it
 
     Raises
     ------
@@ -450,7 +450,7 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
 
     Raises
     ------
-    ConfigError : begins with `where` and names each invalid field with its value
+    ConfigError : starts with `where` and names each invalid field with its value
     """
     try:
         return kind.model_validate(values)

@@ -18,7 +18,7 @@ class Observer(Protocol):
     """Observer of a run. Every call must return within microseconds, since the training loop makes it."""
 
     def stage(self, name: str) -> None:
-        """Report that a stage begins, such as `learn`, and that the previous one has ended."""
+        """Report that a stage starts, such as `learn`, and that the previous one has ended."""
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Report progress: `done` of `total` rows of this stage (0: unknown), and `metrics` so far, such as
@@ -68,7 +68,7 @@ def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
 # Logging with the run and the shard of each record.
 #
 # A worker writes records to Dask's log of that worker, under `distributed.worker.okl`; its reply also contains the
-# warnings, which are logged here. Each record has the attributes `run` and `shard`, and begins with them.
+# warnings, which are logged here. Each record has the attributes `run` and `shard`, and starts with them.
 
 MOST_RECORDS = 20  # warnings in one reply
 WORKER_LOGGER = "distributed.worker.okl"
@@ -94,7 +94,7 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
     """Logger whose records contain the run and the shard."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add run and shard to the message and to the record, unless the message begins with its run already."""
+        """Add run and shard to the message and to the record, unless the message already starts with its run."""
         run = _context.call.removeprefix("run ").rpartition(", ")[0] or _run
         kwargs["extra"] = {"run": run, "shard": _context.shard} | dict(kwargs.get("extra") or {})
         prefix = _prefix()
@@ -182,7 +182,7 @@ class TimelineCell(NamedTuple):
 
 @dataclass
 class Stage:
-    """Stage of a run, with its begin and end (perf_counter)."""
+    """Stage of a run, with its start and end (perf_counter)."""
 
     name: str
     begun: float
@@ -194,7 +194,7 @@ class Timeline:
 
     Attributes
     ----------
-    begun : begin of the run (perf_counter); width : seconds of a bucket
+    begun : start of the run (perf_counter); width : seconds of a bucket
     owner : the thread whose spans count for the driver: the one that began the last stage
     """
 
@@ -210,7 +210,7 @@ class Timeline:
         self._until: dict[str, float] = {}
 
     def stage(self, name: str) -> None:
-        """Begin a stage and end the previous one."""
+        """Start a stage and end the previous one."""
         now = perf_counter()
         self.finish(now)
         self.owner = threading.get_ident()

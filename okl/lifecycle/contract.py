@@ -156,7 +156,7 @@ def _missing_so_far(baseline: Baseline) -> dict[str, float]:
         if encoding is None:
             count = baseline.columns[place[column]].count
             shares[column] = max(0.0, 1.0 - count / baseline.n_rows) if baseline.n_rows else 0.0
-        else:  # if none was missing in training, nobody counted since
+        else:  # if none was missing in training, there is no later count
             known = encoding.missing and encoding.inputs[-1] in place
             shares[column] = baseline.columns[place[encoding.inputs[-1]]].mean if known else 0.0
     return shares
@@ -180,7 +180,7 @@ def _shown(words: list[str]) -> str:
 # Distribution checks.
 #
 # Every limit is on the size of a difference, as with many rows the least difference is none of chance; and where
-# chance alone might make one of that size, a test at a tiny level is asked, too.
+# chance alone might make one of that size, a test at a tiny level is required, too.
 
 TWO_VALUED = 1e-4  # rounding of the figures of a column of two values
 SHOWN = 20
@@ -346,7 +346,7 @@ def hold(
             return ContractResult(columns, None)
         profile = profile_of(source, baseline.schema, baseline.limits(contract.range_widening), time_column)
     except PlaceError:
-        raise  # it tells nothing of the rows
+        raise  # it has no information on the rows
     except (DataError, OSError) as error:
         return ContractResult((_unreadable(name, str(error)),), None)
     first, last = profile.first_time, profile.last_time

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # Paired sums of two predictors, mergeable, overall and by slice.
 
 ALL, NEWEST, BEFORE = "", "newest", "before"  # names of slices
-MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
+MOST_VALUES = 20  # values of a column that define slices; a column with more is cut at its mean +- one spread
 Doubles = NDArray[np.float64]
 
 

@@ -104,7 +104,7 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
 
     Raises
     ------
-    ConfigError : a constraint looks at an input, which is not to be learned from, or none at what is to be; and what
+    ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the errors
         in `okl.solvers.options.check_constraints`
     DataError : a column that is neither an input nor a key
     """
@@ -271,8 +271,8 @@ def check_arrivals(settings: RetrainSettings) -> None:
     Raises
     ------
     ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
-        was begun without
-    DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before;
+        was created without
+    DataError : storage that does not answer; files of which none can be read by the settings, or like those before;
         a shard to release that is not quarantined or cannot be trained on
     """
     found, _ = arrivals(settings.source)

@@ -179,7 +179,7 @@ class Attempts:
             return None
         try:
             reason = str(json.loads(file.read_text(encoding="utf-8"))["reason"])
-        except (ValueError, KeyError, TypeError):  # then it is judged again
+        except (ValueError, KeyError, TypeError):  # then it is compared again
             return None
         return f"The same shards were trained on and compared before. {reason}"
 

@@ -404,9 +404,9 @@ class RetrainResult:
     """Filled in stage by stage.
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
-    version : that was published; folder : of its files; apart : as of Known, of a champion that was judged
+    version : that was published; folder : of its files; apart : as of Known, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.describe`
-    report : page of what was judged, with pictures; mlflow : what MLflow took, or why it did not
+    report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
 
@@ -464,7 +464,7 @@ class RetrainResult:
         }
 
     def _previous(self) -> dict[str, Any] | None:
-        """Return the changes since the champion, with both models' figures on the same reserved rows, if judged."""
+        """Return the changes since the champion, with both models' figures on the same reserved rows, if compared."""
         if self.changed is None:
             return None
         if self.judgement is None:
@@ -521,7 +521,7 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
 
 
 def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
-    """Return files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason,
+    """Return files that the contract or their content excludes, by name: name, sha256, rows, reason,
     and whether they can be released.
 
     Raises
@@ -555,7 +555,7 @@ def _kept(folder: Place) -> list[dict[str, Any]]:
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
             champion, reason, at = int(file.name[:8]), str(told["reason"]), str(told.get("at") or _changed(file))
-        except (ValueError, KeyError, TypeError, AttributeError):  # as of `Attempts.find`: it is judged again
+        except (ValueError, KeyError, TypeError, AttributeError):  # as in `Attempts.find`: it is compared again
             continue
         kept.append(
             {"at": at, "outcome": "kept", "version": None, "champion": champion or None, "reason": reason,

@@ -128,7 +128,7 @@ RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "
 
 
 def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Retrain a model in this process (and on Dask if the settings say so), without Prefect.
+    """Retrain a model in this process (and on Dask if the settings name it), without Prefect.
 
     Returns
     -------

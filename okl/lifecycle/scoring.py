@@ -151,7 +151,7 @@ LATEST = 3  # shards that the champion's usual agreement is measured on
 class Scoring:
     """The champion's errors on new shards.
 
-    champion, known : of now; told : a row a shard, for the report; scored : by name, for the signal of drift
+    champion, known : current ones; told : a row a shard, for the report; scored : by name, for the signal of drift
     kept, rejected : records, brought up to date
     """
 

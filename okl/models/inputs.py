@@ -67,7 +67,7 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
 
 
 def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
-    """Return the number of these rows that a model was trained on, if they are its very files or data set; 0 for others.
+    """Return the number of these rows that a model was trained on if they are its files or data set; 0 for others.
 
     provenance : of the model; data : the data set at the source, None where raw rows are there
     """

@@ -25,7 +25,7 @@ State = TypeVar("State")
 @stored("solver-outcome")
 @dataclass(frozen=True)
 class Outcome:
-    """Why a solver stopped; a value, not an exception, so that a loop may still look at the state."""
+    """Reason why a solver stopped; a value, not an exception, so that a loop can still read the state."""
 
     kind: Literal["done", "diverged", "out of budget"]
     reason: str
@@ -39,7 +39,7 @@ class SolverProgress:
     done_rows, total_rows : rows learned and to learn, over all passes
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
-    surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 where nobody counts
+    surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 if not counted
     kept_wrong : of each model that a tracker keeps, the latest last, rows of this window it is wrong on; else empty
     violation : sum so far under constraints, as in okl.solvers.online.base; None without
     """
@@ -60,7 +60,7 @@ class SolverProgress:
 class Convergence:
     """Progress of a method that reads all rows in every iteration; the number of iterations is unknown.
 
-    iterations : done, of all classes; relative_gap : of the point it stands at, over the larger objective
+    iterations : done, of all classes; relative_gap : of the current point, over the larger objective
     objective, dual_objective : primal and dual; the optimum is between the two
     sample_rows : of those rows that all this is about, where they are a sample; 0: all rows
     """
@@ -173,16 +173,16 @@ class ConvergenceCurve:
 
 # Drift detection from the error rates of windows.
 #
-# Of mistakes in two stretches at one rate, those in the later are hypergeometric: a window fires if they are more
+# Of mistakes in two ranges of rows at one rate, those in the later are hypergeometric: a window fires if they are more
 # than chance explains (Fisher's exact test, one-sided). Whose mistakes depends on who learns.
 #
-# A tracker keeps the models of the ends of the last few windows, and learns on beside them. Such a model has seen
+# A tracker keeps the models of the ends of the last few windows, and continues training. Such a model has seen
 # neither the window nor those between, so that if nothing changes its mistakes in them are as many by chance; if
 # something does, it cannot follow. Each of those that were kept since the last signal, with a window at least
 # between, is tested, at its share of the level. This holds for any distribution of the rows, for several classes as
 # for a regression, where a mistake is to miss a row by more than a limit that was set beforehand.
 #
-# Any other learner has its own mistakes only: each prediction made before its row was learned, beside the later half
+# Any other learner has its own mistakes only: each prediction made before training on its row, and the later half
 # of the windows since the last signal. A learner that still improves leaves them better, not worse. Where windows
 # vary among themselves by more than chance alone, by the mean square of successive differences, which a slow trend
 # does not inflate, the deviation is taken in units of theirs. Its squared errors, of whatever distribution, are not
@@ -209,7 +209,7 @@ class DriftWindow:
     first_row : from 0; rows : how many
     total : mistakes, or the sum of squared errors, of the learner; baseline_total : of the majority or mean so far
     kept_wrong : of each model that a tracker kept before it, the latest last: rows that it is wrong on
-    verdict : what the test said
+    verdict : of the test
     """
 
     first_row: int
@@ -298,7 +298,7 @@ class DriftWatch:
     def _judge(self, window: DriftWindow) -> None:
         verdict = judge(self.task, self.windows[self._since :], window)
         if verdict is not None and verdict.p_value <= self.level:
-            # a window right after one that fired tells of the same change
+            # a window right after one that fired reports the same change
             again = self.windows[-1].fired
             verdict = replace(verdict, fired=not again)
             self._since = len(self.windows)

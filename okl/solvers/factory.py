@@ -119,11 +119,11 @@ def make_factory(settings: TrainSettings, schema: Schema) -> LearnerFactory:
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
     """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
 
-    rows : training rows, None if nobody knows
+    rows : training rows, None if unknown
 
     Raises
     ------
-    ConfigError : what the factory says
+    ConfigError : as raised by the factory
     """
     if isinstance(factory, LinearFactory) and isinstance(factory.maps, NystromChoice) and rows is not None:
         _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS))

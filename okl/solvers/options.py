@@ -84,7 +84,7 @@ LOSSES_OF_STRATEGIES = (
 def check_options(settings: TrainSettings) -> None:
     """Refuse options that would have no effect, whatever the data are.
 
-    What is as it would be without being given does no harm: nothing can tell it apart once settings have been stored.
+    A value equal to the default is accepted: stored settings do not record whether it was given.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _check_no_map(settings: TrainSettings) -> None:
 
 
 def _check_exact(settings: TrainSettings) -> None:
-    """Refuse a kernel without a map where there is no way to learn with it, and what belongs to maps beside it."""
+    """Raise ConfigError for a kernel without a map if the solver requires one, and for options of maps with it."""
     if settings.map != "exact":
         if settings.solver == "scs" and settings.kernel == "polynomial":
             raise ConfigError("kernel = 'polynomial' has no Fourier map. Set map = 'exact', or use nogd.")

@@ -23,7 +23,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 
 Verdict = Literal["begin", "keep", "drop"]
-"""What becomes of the step tried last: current point, without momentum (begin) or with it, or dropped with both."""
+"""Fate of the last step: the new current point, without (begin) or with (keep) momentum, or dropped."""
 
 
 class Vectors(Protocol):
@@ -76,9 +76,9 @@ class Recovery:
 class Message:
     """A command, for vectors that have seen all messages of a smaller serial number.
 
-    verdict : on the last step, applied first; part of `recovery.settled` for those who recover
+    verdict : on the last step, applied first; part of `recovery.settled` for a recovery
     checkpoint : accepted steps so far if a checkpoint is due; kept : the older checkpoint, which must stay
-    recovery : for those who lost the vectors; None: they say so
+    recovery : for a process without the vectors; None: it answers that they are lost
     """
 
     serial: int
@@ -117,7 +117,7 @@ _lock = Lock()
 @stored("worker-vectors")
 @dataclass(frozen=True, eq=False)
 class WorkerState:
-    """Work for `execution.sum`: answers messages by the vectors that this process holds beside a shard.
+    """Work for `execution.sum`: answers messages by the vectors of a shard that this process holds.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class WorkerState:
     def __call__(self, shard: Shard, message: Message) -> ShardReply:
         """Return the shard's reply, or report that its vectors are lost."""
         held = _of_run(self.run).get(shard.index)
-        if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
+        if held is not None and held.serial == message.serial:  # the message was sent again because its answer was lost
             return held.reply
         if held is not None and held.serial == message.serial - 1:
             vectors = held.vectors
@@ -164,11 +164,11 @@ class WorkerState:
         return vectors
 
     def _write(self, shard: Shard, vectors: Vectors, steps: int, kept: int) -> bool:
-        """Write a checkpoint beside its place and give it its name; False where this process cannot write there."""
+        """Write a checkpoint to a temporary file and rename it; return False if this process cannot write there."""
         if self.folder is None:
             return False
         path = self._path(shard, steps)
-        # a straggler and whoever took over its work, perhaps on another host, may write the same one at once
+        # a straggler and the worker that took over its work, perhaps on another host, may write the same one at once
         beside = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with open(beside, "wb") as stream:
@@ -220,7 +220,7 @@ _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and
 class CommandLog:
     """State of a run's vectors, and the commands that restore it; a value.
 
-    serial : of the last message; verdict : on the last step, not told yet
+    serial : of the last message; verdict : on the last step, not sent yet
     steps : accepted so far; recovery : for those who lost their vectors
     """
 
@@ -231,11 +231,11 @@ class CommandLog:
 
 
 class Rounds:
-    """Asks all shards; the log is where it has come to.
+    """Sender of messages to all shards; the log is its position.
 
     Parameters
     ----------
-    execution, shards : whom to ask; work : what answers there; log : where the run stands
+    execution, shards : receivers; work : that answers there; log : position of the run
     """
 
     def __init__(self, execution: Execution, shards: Sequence[Shard], work: WorkerState, log: CommandLog) -> None:
@@ -275,7 +275,7 @@ class Rounds:
     def finish_step(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
         """Note what becomes of the last step; shards hear it with the next command.
 
-        last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then
+        last_only : whether the step leads to the same vectors from anywhere: earlier steps are not needed then
         """
         recovery = self.log.recovery
         settled = (step,) if last_only else (*recovery.settled, step)

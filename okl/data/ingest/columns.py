@@ -209,7 +209,7 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] 
         return []
     try:
         found, rows = _differing(source, names)
-    except DataError:  # such as a word among numbers: the reading of all rows finds it, and tells better
+    except DataError:  # such as a word among numbers: reading all rows finds it, with a better message
         return []
     return [_sentence(name, rows) for name in found]
 

@@ -334,7 +334,7 @@ def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 # Reading of CSV files in order and in bounded memory.
 
-FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow tells them
+FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow reports them
 HEADED = 2  # rows that Arrow counts before the first of a file with a header line
 
 

@@ -1,6 +1,6 @@
 """Ingest of rows against an existing schema.
 
-A model goes on learning from new rows only if they mean what they meant before. So nothing about them is decided by
+A model can continue training only if new rows have the same meaning as before. So nothing about them is decided by
 looking at them: columns and labels come from the reference, and so do the statistics that scaling goes by. The counts
 of classes are the rows' own.
 """
@@ -129,7 +129,7 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
         shown = ", ".join([repr(known) for known in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8))
         raise DataError(
             f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
-            f"{shown}. Leave such rows out, or begin anew with them."
+            f"{shown}. Remove such rows, or train a new model with them."
         )
     counts = tuple(reader.counts.get(stored, 0) for stored in reference.stored_labels)
     return ClassCounts(reference.task, reference.labels, reference.stored_labels, counts)

@@ -107,7 +107,7 @@ def _renamed_folder(destination: Path) -> Iterator[Path]:
 
     Raises
     ------
-    PlaceError : it cannot be written to or is full, or something that okl did not make has come there meanwhile
+    PlaceError : it cannot be written to or is full, or another program has created files there
     """
     made = [parent for parent in destination.parents if not parent.exists()]
     old = destination.with_name(f"{destination.name}.replaced-{secrets.token_hex(4)}")
@@ -340,7 +340,7 @@ def learn_encodings(
 
     The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
     order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most of
-    whose values come once, such as an id, tells nothing about other rows: it is left out.
+    whose values occur once, such as an id, has no information on other rows: it is left out.
 
     Raises
     ------

@@ -376,7 +376,7 @@ class SourceBatch(NamedTuple):
 class Piece:
     """Consecutive rows of one file that can be read by themselves; small and picklable.
 
-    path : absolute path, or URL; first_row : number of its first row in the file; rows : None if only reading tells
+    path : absolute path, or URL; first_row : number of its first row in the file; rows : None if unknown before reading
     row_groups : of a Parquet file; schema : columns and their types; svmlight : how its indices are columns
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
@@ -437,7 +437,7 @@ def count_rows(piece: Piece) -> int:
 class Source:
     """Files of one kind and one schema, in the order of their names.
 
-    location : as it was given; schema : columns and their types; rows : None if only reading tells (CSV)
+    location : as it was given; schema : columns and their types; rows : None if unknown before reading (CSV)
     """
 
     location: str

@@ -356,7 +356,7 @@ class RowCopier:
     """Hands rows to the writers of their splits, train and test, and counts their labels.
 
     wanted : numbers among the train rows, and among the test rows, that are copied; None: all
-    at : where the next piece begins, brought up to date
+    at : start of the next piece, updated
     """
 
     reader: RowReader
@@ -512,8 +512,8 @@ class WriteWork:
 # Assignment of rows and shards to workers: the bytes equal those of one process.
 #
 # Which rows a shard takes follows from how many rows stay before it. So workers first count rows (of CSV files, read
-# in line_ranges of whole lines), then look at what decides who stays (labels that are text, a split, missing values)
-# where that is asked for, and then each writes whole shards.
+# in line_ranges of whole lines), then read what decides which rows stay (labels that are text, a split, missing values)
+# if needed, and then each writes whole shards.
 
 Progress = Callable[[int, int | None], None]
 

@@ -77,7 +77,7 @@ class Fitted(Solution):
     point : of the problem, to start another from; objective : of the problem at the last point, which for a dual model
         is the negated dual objective
     iterations, reads : of the method, and of the data
-    outcome : why the method stopped: "done" may be a numerical floor above the gap asked for, as its reason says
+    outcome : why the method stopped: "done" may be a numerical floor above the requested gap, as in its reason
     note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
     """
 

@@ -161,7 +161,7 @@ def _next_acceleration(acceleration: float, ratio: float) -> float:
 
 # The vectors of the accelerated method in memory, behind the verbs that shards can answer, too.
 #
-# The method itself (okl.solvers.accelerated.method) sees scalars only: whoever holds the vectors answers these verbs.
+# The method itself (okl.solvers.accelerated.method) sees scalars only: the owner of the vectors implements these verbs.
 # Every vector as long as the data is touched row by row, but for the prox; images, which are short, are what shards
 # add up.
 
@@ -178,7 +178,7 @@ class Iterate:
 class StepOutcome(NamedTuple):
     """Scalars of a step from the extrapolated point b to a; c is the point before.
 
-    excess : f(a) - f(b) - <g, a - b>; NaN unless asked for
+    excess : f(a) - f(b) - <g, a - b>; NaN unless requested
     squared_step : ||a - b||^2
     uphill : <g, a - c> + penalty(a) - penalty(c)
     objective : F(a)
@@ -199,7 +199,7 @@ class Checked(NamedTuple):
 
 
 class Iterates(Protocol):
-    """The verbs: whoever holds the vectors of a run, in memory or beside their shards."""
+    """Owner of the vectors of a run, in memory or with their shards: the verbs of the method."""
 
     @property
     def reads(self) -> int:
@@ -325,7 +325,7 @@ class MemoryIterates:
         return Iterate(np.empty(self._problem.n_points), np.empty(self._problem.n_image))
 
 
-# Where a run of the accelerated method stands, what it becomes at a check, and when it is over.
+# State of a run of the accelerated method, its changes at a check, and its end.
 
 _STILL_FALLING = 0.9
 _FLOOR = 1e-15
@@ -416,11 +416,11 @@ def ending_of(
     return None
 
 
-# Rows that stand firmly at a bound rest between two checks: steps are taken in the others, and read only these.
+# Rows that stay at a bound are inactive between two checks: steps change the others, and read only these.
 #
 # At a check the gradient of all rows is known. A row at a bound has slack: what its gradient, less the multiplier of
 # its hyperplane, would have to change before it left. Where that is far more than it changed since the last check,
-# the row rests until the next one, which looks at all rows again: certificates are those of the whole problem.
+# the row is inactive until the next one, which reads all rows again: certificates are those of the whole problem.
 #
 # Source: shrinking as in Joachims, Making large-scale SVM learning practical, 1999, section 11.4, for a gradient
 # method.
@@ -456,7 +456,7 @@ class PartIterates:
         self._part = _threaded(part_of(problem, awake, current.point[awake], current.image), problem.rows)
         image = np.empty(problem.n_image)
         last = previous.point[awake]
-        # the resting rows stand where they are now in both
+        # inactive rows have their current values in both
         self._part.image(image, last)
         here = Iterate(current.point[awake], current.image)
         self._steps = MemoryIterates(self._part, here, Iterate(last, image), multipliers)
@@ -560,7 +560,7 @@ class Fapg:
         the step shows that it takes more. first_pause : K_1 >= 2, iterations
     first_lipschitz : L_0 > 0; None: the problem's own
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
-    resting : whether rows that stand firmly at a bound are left alone between two checks, which is beyond the paper;
+    resting : whether rows that stay at a bound are skipped between two checks, an addition to the paper;
         only a practical method of explicit rows does
 
     Raises
@@ -650,7 +650,7 @@ class Fapg:
         return PartIterates(problem, state.current, state.previous, state.awake, state.multipliers)
 
     def levelled(self, state: FapgState) -> tuple[FapgState, int]:
-        """State to go on from, without momentum where the objective is to be less smoothed, and the level to go on at.
+        """State to continue from, without momentum if the objective gets less smoothing, and the next smoothing level.
 
         One level more is due where smoothing is more than half of the gap.
         """
@@ -662,7 +662,7 @@ class Fapg:
         return replace(state, pace=pace, previous=state.current), level + 1
 
     def run(self, state: FapgState, iterates: Iterates, level: int) -> FapgState:
-        """Iterate up to the next check, by whoever holds the vectors of the state."""
+        """Iterate up to the next check, through the owner of the vectors of the state."""
         pace = state.pace
         last = min(self._next_check(pace.iteration - 1), self.max_iterations)
         while pace.iteration <= last:

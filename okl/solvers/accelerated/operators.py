@@ -296,7 +296,7 @@ class MappedInputs:
 
         self._by_segments(work)
         out[:] = 0.0
-        for part in parts:  # in order of the segments, whoever summed them
+        for part in parts:  # in order of the segments, for any threads
             out += part
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
@@ -517,7 +517,7 @@ class KernelTiles:
 
         run_threads(n_threads, add_groups)
         out[:] = 0.0
-        for group in sums:  # in order, whoever summed them
+        for group in sums:  # in order, for any threads
             out += group
 
     def _add_tile_row(self, sums: FloatArray, part: int, vector: FloatArray) -> None:
@@ -704,7 +704,7 @@ def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, 
     """Return the rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or through a kernel."""
     if len(targets) < 2:
         raise DataError(f"A regression requires at least two rows, but there are {len(targets)}.")
-    # signs that come in pairs are asked for, and undone
+    # paired signs are requested, and undone
     signs = np.where(np.arange(len(targets)) % 2 == 0, 1.0, -1.0)
     if kernel is not None:
         return TargetRows(KernelMatrix(kernel, inputs, signs), targets)

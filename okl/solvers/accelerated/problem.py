@@ -359,7 +359,7 @@ def find_multiplier(sums: Sums, hyperplane: bool) -> float:
         low, high = (multiplier, high) if value > 0.0 else (low, multiplier)
         following = multiplier + value / fall if fall > 0.0 else np.inf
         if not low < following < high or abs(following - multiplier) > 1e3 * reach:
-            # flat where all entries stand at a border: further and further, until the root is passed
+            # flat where all entries are at a bound: double the interval until the root is passed
             inside = np.isfinite(low) and np.isfinite(high)
             following = 0.5 * (low + high) if inside else multiplier + np.copysign(reach, value)
             reach *= 8.0
@@ -571,7 +571,7 @@ def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight:
     -------
     The first of the best biases; one beyond all scores where one answer for all rows is best.
 
-    Source: Ito et al., 2017, (26) and its four steps; equal scores are never told apart.
+    Source: Ito et al., 2017, (26) and its four steps; equal scores are never separated.
     """
     order = np.argsort(scores, kind="stable")
     ordered = np.asarray(scores, dtype=np.float64)[order]

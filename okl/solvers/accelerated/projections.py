@@ -386,7 +386,7 @@ def _sample_indices(size: int) -> NDArray[np.int32]:
 
 
 class OtherEntries(NamedTuple):
-    """A multiplier beside the root, and the exact sum of the terms there, less the total."""
+    """A multiplier near the root, and the exact sum of the terms there, less the total."""
 
     t: float
     excess: float
@@ -464,7 +464,7 @@ def sampled_interval(
     many = isinstance(entries.upper, np.ndarray)
     width = float(np.median(sample.high - sample.low)) if many else float(sample.high[0] - sample.low[0])
     if math.isfinite(width):
-        # where all terms stand still the deviation says nothing: a few may be anywhere in their box
+        # where all terms are constant the deviation has no information: a few may be anywhere in their box
         deviation += _DEVIATIONS * width
     interval, read = sample.narrow(total, deviation, guess)
     return interval, guess, visits + read + n
@@ -472,7 +472,7 @@ def sampled_interval(
 
 # The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
 #
-# A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no
+# A sample gives a window for the multiplier, with an error that depends on ranks only, so that no
 # distribution of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent
 # that do; Newton's method finds the root among these, exactly; a pass writes the projection. If the root is outside
 # the window, which the sums show, they also show by how much the sample was wrong, and the first pass is repeated
@@ -497,7 +497,7 @@ class _Search(NamedTuple):
     """Search for the multiplier of a group, and its current bounds.
 
     bracket : holds the multiplier
-    interval : the part of it to look at
+    interval : the part of it to search
     guess : at the multiplier; the multiplier once it is found
     beside : the end of the last interval on the side of the multiplier
     """
@@ -562,7 +562,7 @@ def write_clipped(out: FloatArray, entries: ProjectionEntries, plus: float, minu
 
 
 def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) -> None:
-    """Call work on stretches of blocks, one a thread."""
+    """Call work on ranges of blocks, one for each thread."""
     n_blocks = -(-size // BLOCK)
     n_threads = max(1, min(n_threads, n_blocks // _BLOCKS_PER_THREAD))
     edges = [n_blocks * thread // n_threads for thread in range(n_threads + 1)]

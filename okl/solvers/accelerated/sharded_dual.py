@@ -170,7 +170,7 @@ def candidates_of(searches: list[RootSearch]) -> FloatArray:
     return np.array([search.candidates for search in searches]) if searches else np.empty((0, 0))
 
 
-# The dual vectors of a shard, which stay beside it from round to round.
+# The dual vectors of a shard, which stay on its worker from round to round.
 
 
 @stored("dual-opening")
@@ -243,7 +243,7 @@ class Extrapolation(NamedTuple):
 class StepPart(NamedTuple):
     """A shard's part of a step: its image (n_columns,), and sums over its rows; see StepOutcome.
 
-    separable, penalty : of the new point; excess : of the separable part, NaN unless asked for
+    separable, penalty : of the new point; excess : of the separable part, NaN unless requested
     """
 
     image: FloatArray
@@ -291,7 +291,7 @@ class BeginCommand:
 class AimCommand:
     """Go to the extrapolated point (None: stay there), compute the gradient and where a step without a set would end.
 
-    candidates : (n_multipliers, K), to look at on the way; with no multipliers the step is taken at once
+    candidates : (n_multipliers, K), to evaluate on the way; with no multipliers the step is taken at once
     """
 
     extrapolation: Extrapolation | None
@@ -409,7 +409,7 @@ class RestSums:
         vectors.finish_step("drop")
 
 
-# How a run over shards begins for a dual problem, and what it remembers from check to check.
+# Start of a run over shards for a dual problem, and its state between checks.
 
 
 @stored("dual-carried-sums")
@@ -469,7 +469,7 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
     return lipschitz, Iterate(np.empty(0), image), carried
 
 
-# What shards do for a check of a dual problem: the commands that look at the current point and lose the step.
+# Commands of shards for a check of a dual problem, which evaluate the current point and drop the step.
 
 
 class LookPart(NamedTuple):
@@ -487,7 +487,7 @@ class LookPart(NamedTuple):
 @stored("dual-look-command")
 @dataclass(frozen=True, eq=False)
 class LookCommand:
-    """Look at the current point: its margins, and where a step from there would end."""
+    """Evaluate the current point: its margins, and the end of a step from there."""
 
     image: FloatArray
     slope: float
@@ -551,7 +551,7 @@ class Value:
         vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
 
 
-# The verbs of the accelerated method for a dual problem whose vectors lie beside their shards.
+# The verbs of the accelerated method for a dual problem whose vectors are with their shards.
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _BIAS_CANDIDATES = 16
@@ -560,13 +560,13 @@ Vector = FloatArray
 
 
 class ShardedDual:
-    """Vectors of a run beside their shards; images, which are short, here.
+    """Vectors of a run with their shards; the images, which are short, in this process.
 
     Parameters
     ----------
     prototype : the model on one row of either class, see okl.solvers.accelerated.shards
     outer : of the whole data, at the level in force
-    rounds : asks the shards; current, previous : whose images are those of the vectors there, and which hold no points
+    rounds : of messages; current, previous : whose images are those of the vectors there, and which hold no points
     carried : from the check before
     """
 

@@ -73,7 +73,7 @@ class PrimalVectors:
 
 
 class Costs(NamedTuple):
-    """Sums of losses, and of their excesses (NaN unless asked for)."""
+    """Sums of losses, and of their excesses (NaN unless requested)."""
 
     losses: float
     excess: float
@@ -183,7 +183,7 @@ _NOTHING = np.empty(0)
 
 
 class ShardedPrimal:
-    """w and its gradient here, margins beside the shards. rounds : asks them; current, previous : hold points only."""
+    """w and its gradient in this process, margins with the shards. current, previous : hold points only."""
 
     def __init__(self, rounds: Rounds, current: Iterate, previous: Iterate) -> None:
         self._rounds = rounds

@@ -149,12 +149,12 @@ class RootSearch:
     Parameters
     ----------
     guess : where to look first; reach : how far from it the root may well be, > 0
-    n_candidates : int >= 1, looked at in a round
-    width : bracket that is narrow enough, beside one at the limit of rounding
+    n_candidates : int >= 1, evaluated in a round
+    width : bracket that is narrow enough, unless rounding limits it
 
     Attributes
     ----------
-    candidates : (n_candidates,), to be looked at next; root : the best so far; done : whether it is found
+    candidates : (n_candidates,), to be evaluated next; root : the best so far; done : whether it is found
     """
 
     def __init__(self, guess: float, reach: float, n_candidates: int, width: float = 1e-290) -> None:
@@ -172,7 +172,7 @@ class RootSearch:
         before, start = self._error, self.root
         for place, (value, slope, size) in zip(self.candidates, answers, strict=True):
             # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
-            # sequence of searches, each of which begins where the one before ended, would run away along it
+            # sequence of searches, each started at the end of the last, would diverge along it
             nearer = abs(value) == self._error and abs(place - start) < abs(self.root - start)
             if abs(value) < self._error or nearer:
                 self.root, self._error, self._size = float(place), abs(value), size
@@ -225,7 +225,7 @@ def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
 
 # A margin model as a function of single rows.
 #
-# A model is asked for its problem on one row of each group, weighted so that each number in it is that of a row of
+# A model builds its problem on one row of each group, weighted so that each number in it is that of a row of
 # the whole data. Shards spread these numbers over their rows; nothing here knows more than two models by name.
 
 

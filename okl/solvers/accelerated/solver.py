@@ -61,12 +61,12 @@ from okl.solvers.rounds import (
     added,
 )
 
-# Where a model over shards begins that was solved before on other rows: from its weights, in the same feature map.
+# Warm start over shards of a model that was solved before on other rows: from its weights, in the same feature map.
 #
 # At an optimum the dual entry of a row is its weight times minus the slope of its loss at its margin, so that weights
-# alone tell dual points, also of rows that they were not learned from. A hinge has no slope at its kink, where a few
+# alone give dual points, also of rows that they were not trained on. A hinge has no slope at its kink, where a few
 # rows stand whose entries may be anything: it is taken to fall evenly over a small stretch of margins. The point is
-# brought into the model's set, and begun from only if its objective is lower than that of the model's own first
+# projected onto the model's set, and used only if its objective is lower than that of the model's own first
 # point: the optimum is the same, and its certificate knows nothing of where it began.
 #
 # Warm are sums of losses over rows: C-SVM, l2-SVM, logistic and the l1 models. nu-SVM, DWD and minimax models begin
@@ -97,7 +97,7 @@ class WarmPart(NamedTuple):
 @stored("warm-start-aim-command")
 @dataclass(frozen=True, eq=False)
 class AimWarm:
-    """Aim at the dual entries that the weights' margins tell."""
+    """Aim at the dual entries that the weights' margins imply."""
 
     warm: WarmStart
     lipschitz: float
@@ -264,7 +264,7 @@ class ModelTask:
         return replace(self, value=min(larger[0], highest))
 
 
-# One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved.
+# One class against another, or against the rest, over shards: its problem, start, continuation and solution.
 
 
 @stored("one-class-state")
@@ -272,7 +272,7 @@ class ModelTask:
 class ClassState:
     """State of the solution of one class; a value.
 
-    fapg : state of the method, whose points lie beside the shards; value : of the parameter
+    fapg : state of the method, whose points are with the shards; value : of the parameter
     log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
     """
 
@@ -290,7 +290,7 @@ class OneClass:
 
     task : which model; classes : rows and weights of their groups, +1 first
     positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
-    warm : a solution for other rows, to begin at; None: begin at the point of the problem
+    warm : a solution for other rows to start from; None: start at the first point of the problem
     """
 
     task: ModelTask
@@ -422,7 +422,7 @@ def _outer(prototype: DualProblem, level: int, carried: RunMemory) -> Any:
     return outer_at(prototype, level, carried.first_length, carried.longest_first)
 
 
-# Where a model over shards stands, class by class, as values.
+# Progress of a model over shards, class by class, as values.
 
 
 @stored("solved-class")
@@ -447,9 +447,9 @@ class AcceleratedState:
     """Everything that evolves; never written into.
 
     rows : mapped, cheap; chosen : the map's choices
-    solved : weights, bias and record of the classes that are done; current : where the class in work stands, None if
+    solved : weights, bias and record of the classes that are done; current : state of the current class, None if
         there is none left
-    warm : of each class, where to begin; () for the models' own points
+    warm : start of each class; () for the models' own points
     """
 
     rows: MappedRows
@@ -483,7 +483,7 @@ class AcceleratedSolver:
     bias : "own", or "errors" for the one whose training errors weigh least
     method : the accelerated method, and when it stops
     seed, precision : of the map
-    scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
+    scratch : folder, visible to all workers, from which a dead worker's vectors are restored; None: recomputed
     """
 
     task: ModelTask
@@ -538,7 +538,7 @@ class AcceleratedSolver:
         return replace(state, current=self._begin(state, data, execution))
 
     def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
-        """Go on to the next check of the class in work, or to the next class.
+        """Continue to the next check of the current class, or to the next class.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Online convex optimisation with constraints that are to hold in the long run, for any convex loss and set.
 
 A `Problem` is a set with constraints; a method chooses a point in each round and receives a subgradient.
-`default_method` is the one to take where constraints stay, RECOO, and says by which figures.
+`default_method`, for constraints that do not change, is RECOO; its docstring gives the figures.
 """
 
 from okl.solvers.oco.methods import Algorithm1, Algorithm2

@@ -263,7 +263,7 @@ class ConvexLosses:
 
 # Feasibility, and the constraints that contradict each other.
 
-FEASIBILITY_TOLERANCE = 1e-9  # of rows of length 1: below it, rounding cannot be told from a violation
+FEASIBILITY_TOLERANCE = 1e-9  # of rows of length 1: below it, rounding is not distinguishable from a violation
 _MOST_CUTS = 200
 
 
@@ -486,7 +486,7 @@ def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
         bounds += [np.zeros(problem.dimension), np.array([region.total]), np.array([-region.total])]
     matrix, limits = np.vstack(rows), np.concatenate(bounds)
     lengths = np.linalg.norm(matrix, axis=1)
-    kept = lengths > 0.0  # a row of zeros says nothing: the problem is feasible
+    kept = lengths > 0.0  # a row of zeros is no constraint: the problem is feasible
     return matrix[kept] / lengths[kept, None], limits[kept] / lengths[kept]
 
 

@@ -58,7 +58,7 @@ class WeightedState:
 
 @dataclass(frozen=True)
 class Weighted:
-    """x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i w_i dg_i(x_t))): a base for methods that say eta_t and w.
+    """x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i w_i dg_i(x_t))): a base for methods that define eta_t and w.
 
     A method names its rule of weights (see `okl.compiled.oco.weigh`), and gives `schedule`.
     """
@@ -320,7 +320,7 @@ class YuNeely(Weighted):
 
 # Improved Ader of Zhang, Lu & Zhou.
 
-_PRICE = 1e6  # of a constraint: by far more than a projection asks for unless rows are nearly parallel
+_PRICE = 1e6  # of a constraint: far more than a projection needs unless rows are nearly parallel
 
 
 @dataclass(frozen=True, eq=False)

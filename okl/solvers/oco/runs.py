@@ -215,7 +215,7 @@ def play_rounds(
     ----------
     method, problem, losses : who plays, where, against what
     first : (p,) x_1, the point of the set nearest to 0 if None
-    horizon : what the method is told; None for the number of losses
+    horizon : passed to the method; None for the number of losses
 
     Returns
     -------

@@ -357,7 +357,7 @@ def bounds_of(
 
     Parameters
     ----------
-    schedule : of the algorithm; it says which theorem
+    schedule : of the algorithm; it determines the theorem
     constants : of problem and losses
     horizon : T
     distance : ||x* - x_1|| of the static optimum, None for the diameter; of Theorem 1 alone

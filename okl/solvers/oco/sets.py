@@ -39,7 +39,7 @@ class ConvexSet(Protocol):
 
 
 def as_vector(name: str, values: object) -> Vector:
-    """Copy numbers into a vector of float64 that nobody can write to, or raise ConfigError.
+    """Copy numbers into a read-only vector of float64, or raise ConfigError.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ class RowLearner(Protocol[State]):
         ...
 
     def learn(self, state: State, rows: Rows, n_threads: int = 1) -> State:
-        """Learn rows in their order; the state that came stays as it is.
+        """Train on rows in their order, without changing the given state.
 
         Several calls whose rows end at multiples of 256 give the same bits as one; so does any number of threads.
 
@@ -209,7 +209,7 @@ Segment = tuple[int, slice]
 
 
 def windows_of(data: Dataset, order: Order, n_passes: int, seed: int) -> tuple[Window, ...]:
-    """Return all passes one after the other, so that reading ahead goes on from one to the next."""
+    """Return all passes one after the other, so that reading ahead continues from one to the next."""
     shards, n_features = data.split("train"), data.schema.n_features
     passes = [plan_windows(shards, n_features, order, (seed, index)) for index in range(n_passes)]
     return tuple(window for windows in passes for window in windows)

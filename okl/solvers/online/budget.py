@@ -226,7 +226,7 @@ def join_states(
     rows = sum(progress.rows for progress in grown)
     if rows == 0:
         return base
-    # never smaller than the budget: learning goes on in it
+    # never smaller than the budget: training continues in it
     united = _union(base, parts, [progress.rows / rows for progress in grown], lambda n: empty(max(n, rule.budget)))
     if strategy.count_rows > 0:
         united.memory[: strategy.count_rows] = _united_counts(united, base, parts, strategy.count_rows)
@@ -400,7 +400,7 @@ class BudgetLearner:
         )
 
     def _check_state(self, state: BudgetState) -> None:
-        """Compiled code writes where the budget says and does not look."""
+        """Check the budget, because compiled code writes up to it without checks."""
         wanted = self.start().supports.shape
         if state.supports.shape != wanted or len(state.coefficients) != self.n_outputs:
             raise ConfigError(
@@ -479,7 +479,7 @@ class GrowingStrategy(Protocol):
 class GrowingState:
     """A value that no method writes into.
 
-    supports : (n_supports, n_inputs), in the order they came; coefficients : (n_outputs, n_supports)
+    supports : (n_supports, n_inputs), in the order in which they were added; coefficients : (n_outputs, n_supports)
     margin : NORMA's; progress : how the predictions did
     """
 
@@ -629,7 +629,7 @@ class _Growing:
         added = grown.coefficients.any(axis=0)
         self._rows.append(inputs[added])
         self._rest = np.concatenate([self._rest, inputs[added]])
-        with np.errstate(over="ignore", invalid="ignore"):  # told by check_finite, in a sentence
+        with np.errstate(over="ignore", invalid="ignore"):  # check_finite reports it in a message
             new = (floats[0] * grown.coefficients[:, added]).astype(dtype)
         self._rest_coefficients = np.concatenate([self._rest_coefficients, new], axis=1)
         self._pack()

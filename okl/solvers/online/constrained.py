@@ -69,7 +69,7 @@ class ConstrainedWeights(Weights):
 
 
 def watched_from(weights: ConstrainedWeights) -> LimitCounters:
-    """Return copies of all that learning writes into, beside the weights."""
+    """Return copies of all that training changes, except for the weights."""
     return LimitCounters(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
 
 
@@ -212,7 +212,7 @@ class ConstrainedLearner(LinearLearner):
         return average_constrained(base, parts)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
-        """Return the same settings with other rows, as more data tell them: from here on no theorem is claimed."""
+        """Return the same settings with rows estimated from more data: from here on no theorem is claimed."""
         return replace(self, limits=limits, fixed=False)
 
 
@@ -317,7 +317,7 @@ class ConstrainedFactory:
 
 @dataclass(frozen=True, eq=False)
 class MemoryFactory(ConstrainedFactory):
-    """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints look at beside them."""
+    """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints use."""
 
     inputs: FloatArray | None = None
     columns: Columns | None = None

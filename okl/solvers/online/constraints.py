@@ -145,7 +145,7 @@ class NormBound:
 
 
 def columns_of(constraints: tuple[Constraint, ...]) -> tuple[str, ...]:
-    """Return columns that constraints look at, each once, in their order."""
+    """Return the columns that constraints use, each once, in their order."""
     return tuple(dict.fromkeys(name for one in constraints for name in one.quantity.columns))
 
 
@@ -161,7 +161,7 @@ def _quoted(word: str) -> str:
 # two groups                 | "mean(" group ")"                   score of the rows of a group     group      :=
 # COLUMN "=" VALUE
 #
-# A column or a value with spaces or signs stands between quotes, single or double.
+# A column or a value with spaces or signs is quoted, single or double.
 
 TAKES = (
     "abs(QUANTITY) <= NUMBER, QUANTITY <= NUMBER, QUANTITY >= NUMBER or norm <= NUMBER, where a quantity is "
@@ -190,7 +190,7 @@ def parse_constraint(text: str) -> Constraint | NormBound:
 
     Raises
     ------
-    ConfigError : a text that the grammar has not; the message says where it leaves it
+    ConfigError : a text that does not follow the grammar; the message shows the position
 
     Examples
     --------
@@ -320,7 +320,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: str) -> None:
-    """Raise DataError if a constraint looks at a column that is neither an input nor a key."""
+    """Raise DataError if a constraint uses a column that is neither an input nor a key."""
     there = (*schema.features, *schema.keys)
     for name in columns_of(constraints):
         if name in schema.source_columns and name not in there:
@@ -375,7 +375,7 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 
 
 def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
-    """Return values of columns beside the rows that `sample_rows` gives, in their order."""
+    """Return values of columns for the rows of `sample_rows`, in their order."""
     parts = [
         {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
         for shard, group, inside in sampled_positions(data, split, n, seed)
@@ -400,7 +400,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
     Raises
     ------
-    DataError : whole numbers beyond 2^53, which float64 does not tell apart
+    DataError : whole numbers beyond 2^53, which float64 cannot represent
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -595,7 +595,7 @@ def add_sums(parts: Sequence[RowSums]) -> RowSums:
 
 
 def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where: str) -> RowSums:
-    """Return sums of rows in memory: features (rows, n_columns) and the columns beside them."""
+    """Return sums of rows in memory: features (rows, n_columns) and the columns of constraints."""
     weights = weighings.of(columns, len(features), where)
     products = np.zeros((len(weights), features.shape[1]))
     with one_blas_thread():
@@ -822,7 +822,7 @@ class MeasureConstraints:
 
 
 def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where: str) -> Moments:
-    """Return moments of rows in memory: scores (rows,), and the columns beside them."""
+    """Return moments of rows in memory: scores (rows,), and the columns of constraints."""
     scores = scores.astype(np.float64)
     weights = weighings.of(columns, len(scores), where)
     total = np.zeros((2, len(weights), 3, 3))

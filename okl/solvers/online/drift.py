@@ -43,7 +43,7 @@ from okl.solvers.online.maps import MapChoice
 # A tracker is soon as good as before where rows change; what it had learned before is not. And of a model that learns
 # no more, the rows it is wrong on are as many by chance as they were, if nothing changes.
 
-MOST_KEPT = 4  # the oldest is judged beside three windows that it did not learn
+MOST_KEPT = 4  # the oldest is compared on three windows that it was not trained on
 
 
 @stored("tracking-snapshots")
@@ -171,7 +171,7 @@ def _apart() -> Mixture:
 
 
 def _idle() -> None:
-    """Do nothing: no other task runs beside training."""
+    """Do nothing: no other task runs in parallel."""
 
 
 # State.
@@ -185,7 +185,7 @@ class TrackingState:
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
     p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in okl.compiled.mixing
     progress : how the mixture's predictions did
-    kept : models of before, if anybody watches for change
+    kept : earlier models, if changes are watched for
     """
 
     group: ExpertGroup
@@ -225,7 +225,7 @@ STEP_SIZES: dict[Task, tuple[float, ...]] = {
 }
 RATES: dict[Task, float] = {"binary": 0.5, "multiclass": 0.5, "regression": 2.0}
 SHARE = 0.001
-STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+STRETCH_ROWS = 32768  # bounds the memory of predictions; a multiple of every block
 
 
 @stored("tracking-learner")
@@ -302,7 +302,7 @@ class TrackingLearner:
         )
 
     def learn(self, state: TrackingState, rows: Rows, n_threads: int = 1) -> TrackingState:
-        """Learn rows in their order; the state that came stays as it is.
+        """Train on rows in their order, without changing the given state.
 
         Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
 
@@ -332,7 +332,7 @@ class TrackingLearner:
         return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
 
     def keep(self, state: TrackingState) -> TrackingState:
-        """Return a window of a stream ends: from here on, tell how the model of now would do on what follows."""
+        """End a window of a stream: from here on, measure how the current model does on the rows that follow."""
         return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
     def predictor(self, state: TrackingState) -> LinearPredictor:

@@ -139,7 +139,7 @@ class Weights:
         return np.zeros(self.last.shape) if self.total is None else self.total.copy()
 
     def without_average(self) -> Weights:
-        """Return the same weights, with an average that begins afresh."""
+        """Return the same weights, with a new average."""
         return replace(self, total=None, n_sampled=0)
 
 
@@ -562,7 +562,7 @@ class PlainGradient:
         if optimiser is not None:
             optimiser = AdaGrad(optimiser.squares + mean**2)
             mean = mean / (np.sqrt(optimiser.squares) + ADAGRAD_EPSILON)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in a sentence
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
         if not np.isfinite(last).all():
             raise DivergedError(
@@ -619,7 +619,7 @@ def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tup
 
     Returns
     -------
-    the step size, and a sentence that says why
+    the step size, and a sentence with the reason
     """
     steps = _adagrad_steps(learner, sample) if adaptive else _safe_steps(learner)
     errors = [_adagrad_error(learner, sample, step) if adaptive else _error(learner, sample, step) for step in steps]

@@ -97,7 +97,7 @@ class ExtensionChoice:
         """Return the map, and the bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
         drawn = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
-        return drawn, chosen | {"map": self.map, "map_reason": f"as asked for, of {drawn.origin}"}
+        return drawn, chosen | {"map": self.map, "map_reason": f"as given, of {drawn.origin}"}
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> No
 
 @dataclass(frozen=True)
 class InputsChoice:
-    """No kernel: inputs as they are, scaled as the data set says; the constant column is 0, for models with a bias."""
+    """No kernel: inputs with the scaling of the data set; the constant column is 0, for models with a bias."""
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision

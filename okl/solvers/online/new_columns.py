@@ -38,7 +38,7 @@ class ColumnwiseFourier:
     ------
     ConfigError : a size is below 1, or the kernel is not shift-invariant
 
-    Source: Lu et al., JMLR 17(47), 2016, section 7.5 (what novel features ask of FOGD); the draw by column is ours.
+    Source: Lu et al., JMLR 17(47), 2016, section 7.5 (novel features in FOGD); drawing by column is ours.
     """
 
     kernel: Kernel
@@ -97,7 +97,7 @@ def widen_nogd(
     """Learner and state of rows with more columns, in which the support vectors so far are 0.
 
     A radial kernel of landmarks that are 0 in a column sees its square only, and the linear kernel nothing of it.
-    With extra_budget, what was learned goes on as a kernel expansion, sum_i (w M)_i k(x_i, x), until that many further
+    With extra_budget, the model continues as a kernel expansion, sum_i (w M)_i k(x_i, x), until that many further
     support vectors, which have the new columns, have come; all of them then make a new map.
 
     Parameters

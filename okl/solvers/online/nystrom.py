@@ -45,7 +45,7 @@ from okl.solvers.online.maps import refuse_bandwidth_beside
 
 # State: support vectors, then a Nystrom map with weights.
 
-NOISE = 2.0**-40  # of a projection's entries, beside the largest of their column
+NOISE = 2.0**-40  # of a projection's entries, relative to the largest of their column
 
 
 @stored("nogd-support-vectors")
@@ -53,7 +53,7 @@ NOISE = 2.0**-40  # of a projection's entries, beside the largest of their colum
 class SupportSet:
     """The kernel expansion f = sum_i coefficients_i k(x_i, .).
 
-    inputs : (n_supports, n_inputs), in the order they came; coefficients : (n_outputs, n_supports); one precision
+    inputs : (n_supports, n_inputs), in order of addition; coefficients : (n_outputs, n_supports); one precision
     """
 
     inputs: FloatArray
@@ -206,7 +206,7 @@ class NOGDLearner:
 
     Until the budget is full, a row with a loss becomes a support vector: f <- f - step_size c loss'(f) k(x, .). At the
     next such row the kernel matrix K of the supports gives M = D^(-1/2) V' of its largest eigenpairs (D, V) and
-    w = alpha pinv(M); that row and all after it are learnt in z(x) = M (k(x_1, x), ..., k(x_budget, x)):
+    w = alpha pinv(M); training on that row and all after it is in z(x) = M (k(x_1, x), ..., k(x_budget, x)):
     w <- w - step_size c loss'(w'z) z.
 
     Parameters
@@ -257,7 +257,7 @@ class NOGDLearner:
         return NOGDState(nothing, None, None, start_progress(self.task, self.n_outputs))
 
     def learn(self, state: NOGDState, rows: Rows, n_threads: int = 1) -> NOGDState:
-        """Learn rows in their order; the state that came stays as it is.
+        """Train on rows in their order, without changing the given state.
 
         Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
 
@@ -273,7 +273,7 @@ class NOGDLearner:
             self._check_finite(state)
             if done < len(targets):
                 state = nystrom_start(self.kernel, self.rank, state)
-        # blocks begin at multiples of a block from the first row, wherever the map came: the same bits for any split
+        # blocks start at multiples of a block from the first row, wherever the map begins: equal bits for any split
         border = min(-(-done // MOST_ROWS) * MOST_ROWS, len(targets))
         for part in (slice(done, border), slice(border, len(targets))):
             if part.start < part.stop:
@@ -299,7 +299,7 @@ class NOGDLearner:
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
         kept = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
-        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else kept}
+        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else kept}
 
     def fork(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.
@@ -403,7 +403,7 @@ class NOGDFactory:
 
     Raises
     ------
-    ConfigError : a bandwidth beside a kernel that is given itself
+    ConfigError : a bandwidth in addition to a kernel object
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -464,7 +464,7 @@ class NOGDFactory:
                 maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
             )
             return factory.build(context)
-        sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as asked for"}
+        sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as given"}
         return BuiltLearner(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
 
 
@@ -623,7 +623,7 @@ class LowRankLinearSVM:
             random_state=self.seed,
         )
         with warnings.catch_warnings(), one_blas_thread():
-            # said in the docstring: after so many passes the solution is good enough to compare with
+            # as in the docstring: after so many passes the solution is good enough to compare with
             warnings.simplefilter("ignore", ConvergenceWarning)
             machine.fit(features, positive)
         weights: FloatArray = machine.coef_[0]

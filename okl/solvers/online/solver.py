@@ -107,15 +107,15 @@ class OnlineSolver:
         return replace(state, chosen=chosen)
 
     def continued(self, state: OnlineState, data: Dataset) -> OnlineState:
-        """Go on with other rows: the same learner with what it has learned, and passes over these rows alone.
+        """Continue with other rows: the same learner and state, with passes over these rows alone.
 
         Rows, errors and steps are counted on. In stored order, what is learned of A and then of B is what is learned of
         both as one data set, bit for bit, where the training rows of A and of its row groups are multiples of 256;
-        otherwise blocks of rows begin elsewhere, and last bits may differ.
+        otherwise blocks of rows start elsewhere, and last bits may differ.
 
         Parameters
         ----------
-        state : finished, or not begun; data : of the same inputs and labels, scaled by the same statistics
+        state : finished, or not started; data : of the same inputs and labels, scaled by the same statistics
 
         Raises
         ------
@@ -209,7 +209,7 @@ class OnlineSolver:
 def with_model_kept(state: OnlineState) -> OnlineState:
     """Return a window ends.
 
-    A tracker keeps the model of now beside it, for whoever watches for change; others as they are.
+    A tracker also keeps the current model, for drift detection; other learners are unchanged.
     """
     learner = state.learner
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state

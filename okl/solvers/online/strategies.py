@@ -734,7 +734,7 @@ class Norma(BudgetStrategy):
     ----------
     step_size : > 0; regularisation : >= 0, step_size * regularisation <= 0.9
     nu : share in (0, 1), or None for a margin that stays
-    margin : at first, for classes; a regression begins with the learner's epsilon
+    margin : at first, for classes; a regression starts with the learner's epsilon
 
     Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, Figure 1 and section III; Lu et al.,
     JMLR 17(47), 2016, section 7.4.1 (a regression whose epsilon adapts).
@@ -788,19 +788,19 @@ class Norma(BudgetStrategy):
         drop_oldest(kept, rule)
 
 
-# TVM: a support vector machine on a budget of twin vectors, each of which stands for many rows of both classes.
+# TVM: a support vector machine on a budget of twin vectors, each of which represents many rows of both classes.
 
 
 @stored("twin-vector-machine")
 @dataclass(frozen=True)
 class TwinVectors(BudgetStrategy):
-    """A support vector machine on twin vectors: places with counts of the positive and negative rows they stand for.
+    """A support vector machine on twin vectors: points with counts of the positive and negative rows they represent.
 
     f minimises 1/2 |f|^2 + aggressiveness sum_i (s+_i max(0, 1 - f(x_i)) + s-_i max(0, 1 + f(x_i))) over the twins. A
     row within the margin becomes a twin with a count of 1. When the budget is full, the twin farthest outside of the
     margin goes, if it has rows of its own side only, so that f needs it no more; if there is none, two near twins
     become one: the mean of their places, weighted by counts, with summed counts. Then f is solved for again.
-    O(budget^2) time and memory, as Table 1 of Lu et al. says; two classes only; any kernel.
+    O(budget^2) time and memory, as in Table 1 of Lu et al.; two classes only; any kernel.
 
     Of the paper: twins and their counts, that f is kept optimal for them, who enters, the three steps of an update, and
     merging by means and sums; removal of the farthest is of its second version. A reading of it, where only summaries

@@ -41,7 +41,7 @@ class Basis(Protocol):
     def columns(self, inputs: FloatArray) -> FloatArray:
         """Return the columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis.
 
-        An array of its own, which whoever asked may write into.
+        A new array, which the caller may write into.
         """
         ...
 
@@ -357,7 +357,7 @@ Stretch = tuple[GramPart, ...]
 
 
 def stretches_of(data: Dataset) -> list[Stretch]:
-    """Return the training rows in at most 32 stretches of about one length, which depend on nothing but the shards."""
+    """Return the training rows in at most 32 chunks of about one length, which depend on the shards only."""
     pieces = [
         GramPart(shard, group, start, min(start + BLOCK, rows))
         for shard in data.split("train")
@@ -368,13 +368,13 @@ def stretches_of(data: Dataset) -> list[Stretch]:
 
 
 def cuts(n: int, most: int) -> list[tuple[int, int]]:
-    """Cut 0 .. n - 1 into at most so many stretches of about one length: (first, last) of each, last excluded."""
+    """Cut 0 .. n - 1 into at most so many chunks of about one length: (first, last) of each, last excluded."""
     return [(int(first), int(last)) for first, last in pairwise(np.linspace(0, n, min(most, n) + 1).astype(int))]
 
 
 @dataclass(frozen=True, eq=False)
 class GramWork:
-    """Work on a stretch of rows: their sums. Cheap to send, but for the landmarks."""
+    """Work that sums a chunk of rows. Cheap to send, except for the landmarks."""
 
     data: Dataset
     basis: Basis

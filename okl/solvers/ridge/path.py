@@ -22,7 +22,7 @@ from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, MetricFac
 
 # One penalty: one Cholesky factor.
 
-_CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues do better
+_CLOSE = 1e-7  # relative gap: beyond it rounding matters, and eigenvalues are more accurate
 
 
 @stored("ridge-residual-bound")
@@ -101,7 +101,7 @@ PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 "Penalties that are tried if none is given: 1e-9 to 10, half a decade apart."
 
 _FEW = 1000
-_LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values; others say nothing of the row
+_LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values
 
 
 @stored("ridge-path-point")
@@ -128,7 +128,7 @@ class Centred:
 
     products (n, n) symmetric, cross (n, n_outputs), squares (n_outputs,); means of columns (n,) and of values
     (n_outputs,): 0 without a bias; eigenvalues and vectors of products; noise : what rounding has made of eigenvalues
-    that are 0, as the lowest one tells: with landmarks that are nearly alike it is much more than that of the sums
+    that are 0, as the lowest one shows: with landmarks that are nearly alike it is much more than that of the sums
     """
 
     count: float
@@ -253,7 +253,7 @@ def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs
 
 
 def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
-    """Return the least error; of mistake rates that chance does not tell apart, that of the least squared error.
+    """Return the least error; of mistake rates that do not differ significantly, that of the least squared error.
 
     Raises
     ------
@@ -341,7 +341,7 @@ def solve(
 ) -> RidgeSolution:
     """Return the solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
 
-    sample : gives some of the rows that were summed, on which a penalty is found; asked only if none is given
+    sample : some of the summed rows, on which a penalty is chosen; called only if none is given
 
     Raises
     ------
@@ -377,7 +377,7 @@ def _without_weights(gram: Gram, fit_intercept: bool) -> float:
 
 
 def refuse_infinite(gram: Gram) -> None:
-    """Raise DataError that says which of the sums are not finite."""
+    """Raise DataError that names the sums that are not finite."""
     if not np.isfinite(gram.products).all():
         raise DataError(
             "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
@@ -423,7 +423,7 @@ def fit_rows(
 #
 # Where rows are like their neighbours (readings of a sensor by the minute, patients with several visits), a model
 # that knows the rows on both sides of one predicts it too easily: leave-one-out errors flatter, most of all those of
-# narrow kernels. Models of other fifths of the rows tell what is to be expected of rows of another day.
+# narrow kernels. Models of other fifths of the rows estimate the error on rows of another day.
 #
 # Source: Roberts et al., Ecography 40(8), 2017, of blocks in cross-validation.
 

@@ -98,7 +98,7 @@ class RidgeSolver:
                 check_positive(name, given)
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Refuse what can be known without reading rows. rows : to train with, None if nobody knows.
+        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class RidgeSolver:
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
-        """Return the sum up some more stretches of rows; after the last one, solve."""
+        """Sum some more chunks of rows; after the last one, solve."""
         stretches = stretches_of(data)
         coming = stretches[state.done : state.done + STRETCHES_AT_ONCE]
         work = GramWork(data, state.basis, self._outputs(data.schema), self.precision)
@@ -265,7 +265,7 @@ def _gram(
     weights: NDArray[np.float64] | None,
     n_threads: int,
 ) -> Gram:
-    """Return sums over rows in a few stretches, added in their order.
+    """Return sums over rows in a few chunks, added in their order.
 
     n : columns, of which the map may have added some
     """

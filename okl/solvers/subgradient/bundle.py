@@ -272,7 +272,7 @@ class ConjugateDirections:
         return self.last
 
     def grow(self, space: SampleSpace, last: Direction, fresh: Vector, intercept: float, share: float) -> None:
-        """Go on in a larger sample: the averaged cut takes in what its new rows alone say.
+        """Continue in a larger sample: the averaged cut is extended by a cut of its new rows.
 
         last : the last direction there; fresh, intercept : a cut of the new rows; share : of the old ones
         """

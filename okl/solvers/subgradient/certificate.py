@@ -115,7 +115,7 @@ def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Pre
 def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[list[Rows], int]:
     """Return the mapped rows of a shard that only the sample of this share has, and the bytes read."""
     segments = rows.segments(shard, share, beyond)
-    # not through the process cache: nobody asks for these rows again
+    # not through the process cache: these rows are not read again
     read = rows.bytes_of(shard, segments, beyond == 0.0)
     return [rows.load(shard, segment.runs) for segment in segments], read
 
@@ -128,7 +128,7 @@ def fresh(rows: SampledRows, *seed: int) -> SampledRows:
 # Bounds over all rows: exact, or at a confidence level.
 
 REPLICATES = 10
-SOLVED_TO = 0.1  # of the gap that is asked for: how far the replicates are solved
+SOLVED_TO = 0.1  # share of the requested gap to which the replicates are solved
 
 
 @stored("full-data-bound")

@@ -35,7 +35,7 @@ class GapCheck(NamedTuple):
 
 @dataclass(eq=False)
 class CoordinateState:
-    """One descent while it goes on: coefficients change in place."""
+    """State of one descent: coefficients change in place."""
 
     method: DualDescent
     box: CoefficientBounds
@@ -63,7 +63,7 @@ class CoordinateState:
                     return scores
                 since, pulls, active, before = 0, self.box.targets - scores, np.arange(m), self.coefficients.copy()
             active, largest = self._worth_visiting(active, pulls, before)
-            # no row then adds more than this to the gap, unless it is not visited: time to look at all
+            # no row then adds more than this to the gap, unless it is not visited: then check all rows
             at_rest = bool(self.history) and largest <= 0.5 * self.method.relative_gap * abs(self.history[-1].primal)
 
     def _objectives(self, scores: Doubles, square: float) -> tuple[float, float]:
@@ -110,7 +110,7 @@ class CoordinateResult:
 
     coefficients : (m,), b with w = sum_i b_i z_i / (lam m); weights : (n_columns,), empty with a kernel
     scores : (m,), of the rows
-    history : looks at the gap, the last of which is of what stands here
+    history : checks of the gap, the last one of this solution
     """
 
     coefficients: Doubles
@@ -145,7 +145,7 @@ class DualDescent:
     epsilon : >= 0, of the second loss
     relative_gap : > 0, of the primal objective; where it is reached the descent ends
     most_passes : visits at most, in units of the rows; most_seconds : of the descent
-    shrink : whether rows that are far from leaving their bound are not visited until the next look at the gap
+    shrink : whether rows that are far from leaving their bound are not visited until the next check of the gap
     seed : of the orders
 
     Raises

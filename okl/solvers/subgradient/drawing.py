@@ -29,7 +29,7 @@ FINE_RUNS = 8192
 LEAST_SHARDS, LEAST_GROUPS = 8, 16
 SPREAD = 4.0
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
-_SHARDS = 0x5AD  # beside indices of shards in a seed
+_SHARDS = 0x5AD  # in a seed with indices of shards
 
 
 @stored("sampling-design")
@@ -167,8 +167,8 @@ _STATISTICAL = (
     0.02  # over lam n: a sampled optimum is further than that from the optimum of all rows, seen on real data
 )
 _LOOSEST = 0.1
-_SOLVED = 0.25  # of the gap asked for, that solving the sample may take
-_MARGIN = 0.75  # of the gap asked for, that a bound is expected to take if it is to be tried
+_SOLVED = 0.25  # share of the requested gap that solving the sample may take
+_MARGIN = 0.75  # share of the requested gap that a bound is expected to take if it is tried
 _DEARER = 0.25  # by how much the bound is further from its mean with each attempt: less risk is left for it
 _MOST_OF_SAMPLE = 2.0  # rows of a replicate over those of the sample
 _FALL = 0.5  # of the scale, from one sample to the next, at most
@@ -196,7 +196,7 @@ class GapEstimate:
 class SamplePlan:
     """Rules of a run.
 
-    gap : asked for; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
+    gap : requested; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
     """
 
     gap: float

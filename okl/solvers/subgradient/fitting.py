@@ -24,7 +24,7 @@ class SubgradientFit:
 
     vector, bias : the point; n_rows : of the last sample; objective, lower_bound : on it
     full : the bound on all rows, None if nothing is known of them; reason : why the last sample was left
-    iterations : in all; notes : what was done otherwise than asked, and why; history : of all samples
+    iterations : in all; notes : deviations from the parameters, with reasons; history : of all samples
     """
 
     vector: Vector
@@ -41,7 +41,7 @@ class SubgradientFit:
 
 @dataclass(frozen=True)
 class GeometricGrowth:
-    """Samples that grow fourfold, each begun where the one before ended.
+    """Samples that grow fourfold, each started at the end of the last.
 
     What is kept is the point, and in columns the cuts of a bundle: with one that the new rows have in common they are
     cuts of all. When the point's gap on rows that it had not met says that it is worth trying, fresh rows in

@@ -185,8 +185,8 @@ class Sampled:
 
     point : weights, their scores on the sample, and the bias if it is free
     objective, lower_bound : the sampled optimum lies between
-    descent : the run, from which one on more rows goes on
-    reason : "gap" reached; "rounding" or "stalled", nothing more can be told apart; "iterations" used up
+    descent : the run, from which one on more rows continues
+    reason : "gap" reached; "rounding" or "stalled", differences are below rounding; "iterations" used up
     """
 
     point: Point
@@ -293,7 +293,7 @@ def solve_sample(
     space : rows
     targets : (n_rows,), float64
     method : Scs
-    start : where to begin, None for 0
+    start : first point, None for 0
     until : the gap to stop at, None for the method's
     begun : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
@@ -324,9 +324,9 @@ def solve_sample(
 @stored("restarted-directions")
 @dataclass(eq=False)
 class RestartedDirections(ConjugateDirections):
-    """The pair's shortest direction, begun afresh from the subgradient when it has become short.
+    """The pair's shortest direction, restarted from the subgradient when it has become short.
 
-    A short direction says that 0 is nearly among subgradients of points on the way, not of the last one: those of far
+    A short direction shows that 0 is nearly among subgradients of points on the way, not of the last one: those of far
     back have to go. What is short is halved each time.
 
     Parameters
@@ -345,7 +345,7 @@ class RestartedDirections(ConjugateDirections):
             self._limit = self.short * length
         elif length <= self._limit:
             self._limit *= 0.5
-            # the next direction knows only the subgradient that it begins with
+            # the next direction uses only the subgradient that it starts with
             self.last = None
         return direction
 

@@ -90,7 +90,7 @@ class PaperRun:
         return self.search.step(ray, self.method.loss, math.inf if self.whole else self.delta / length)
 
     def _grow(self, direction: Direction) -> Direction:
-        """Draw new rows; the point, the direction and the averaged cut go on in the larger space."""
+        """Draw new rows; the point, the direction and the averaged cut continue in the larger space."""
         before, self.n_rows = self.n_rows, min(self.most, self.n_rows + self.growth.step_rows)
         self.space = self.source.space(self.n_rows)
 
@@ -108,7 +108,7 @@ class PaperRun:
         return direction
 
     def _take_in(self, fresh: slice, had: int, last: Direction) -> None:
-        """Join what fresh rows say to the averaged cut of the `had` rows before."""
+        """Join a cut of new rows to the averaged cut of the `had` rows before."""
         slopes, intercept = self._slopes(last.scores, fresh)
         n_fresh = fresh.stop - fresh.start
         cut = self.space.gather(slopes).scaled(self.n_rows / n_fresh)
@@ -171,9 +171,9 @@ class PaperRun:
 class PaperGrowth:
     """Algorithm 1 with its acceptance test and its control of step lengths, as repaired.
 
-    A step is taken if the rows that judge agree: their objective falls by at least eta_1 of the fall on the sample,
+    A step is taken if the validation rows agree: their objective falls by at least eta_1 of the fall on the sample,
     and the direction is longer than eta_2 delta. delta is multiplied by gamma after a step that was taken, divided by
-    it after one that was not. A step of 0 is a failure. When the rows end, those that judge join the sample, and it is
+    it after one that was not. A step of 0 is a failure. When the rows end, they join the sample, and it is
     solved to the gap.
 
     Parameters
@@ -218,14 +218,14 @@ class PaperGrowth:
     def fit(
         self, source: RowSource, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None
     ) -> SubgradientFit:
-        """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones judge.
+        """Train on rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones validate.
 
         watch : called after each iteration with the point, and the rows drawn for the sample so far
 
         Raises
         ------
         ConfigError : directions = "bundle", whose cuts hold on one sample only
-        DataError : all labels are equal; no rows are left beside those that judge
+        DataError : all labels are equal; no rows are left besides the validation rows
         """
         if method.directions == "bundle":
             raise ConfigError(

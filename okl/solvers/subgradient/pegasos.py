@@ -54,7 +54,7 @@ from okl.solvers.subgradient.coordinate import as_columns
 Doubles = NDArray[np.float64]
 Average = Literal["none", "uniform", "later"]
 _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
-_FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a stretch between two looks at the clock
+_FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a chunk between two checks of the clock
 
 
 @stored("pegasos-state")
@@ -274,7 +274,7 @@ class PegasosLearner:
         return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
 
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
-        """Learn rows in their order; the state that came stays as it is. The last step may have fewer rows.
+        """Train on rows in their order, without changing the given state. The last step may have fewer rows.
 
         Raises
         ------

@@ -31,9 +31,9 @@ class SubgradientState:
     """Everything that evolves; never written into.
 
     rows : of all shards; chosen : the map's choices
-    samples : rows of each sample so far; descent : where the last one stands
-    seen : what fresh samples told of a point last; None before they were asked
-    proof : over all rows, of the point that stands; None before one was tried; attempts : so far
+    samples : rows of each sample so far; descent : state of the last one
+    seen : last result of fresh samples at a point; None before the first
+    proof : over all rows, of the current point; None before the first attempt; attempts : so far
     drawn_rows, bytes_read : of all samples, those of proofs among them
     one_class : samples whose rows were all of one class
     """
@@ -178,7 +178,7 @@ def alike_targets(targets: tuple[float, float], method: Scs) -> bool:
 
 
 def check_arrived(before: Dataset, data: Dataset) -> None:
-    """Raise DataError unless data begin with the shards that there were, scaled alike."""
+    """Raise DataError unless data start with the earlier shards, with the same scaling."""
     old, new = before.split("train"), data.split("train")
     same = new[: len(old)] == old and data.schema.features == before.schema.features
     if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):

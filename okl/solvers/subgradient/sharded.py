@@ -27,7 +27,7 @@ from okl.solvers.subgradient.spaces import ExplicitRows, Vector
 @stored("sample-opening")
 @dataclass(frozen=True, eq=False)
 class OpenSample:
-    """Makes what stands beside a shard. rows : of all shards; loss : of a row; n_outputs : scores a row."""
+    """Opening of the state of a shard. rows : of all shards; loss : of a row; n_outputs : scores of a row."""
 
     rows: SampledRows
     loss: PiecewiseLinear
@@ -312,10 +312,10 @@ def _turning(
 # the other goes down with the step that is taken, and comes up with a cut. The square of the norm is known here.
 
 LONGEST = 1.5  # step, of the way to the minimum of a bundle's model
-MOST_LOOKS = 4  # between trial steps along a direction that says nothing of its length
-MOST_STEPS = 32  # taken one after the other; then scores are computed anew, and a lost shard begins there
+MOST_LOOKS = 4  # between trial steps along a direction of unknown length
+MOST_STEPS = 32  # taken one after the other; then scores are recomputed, and a lost shard restarts there
 _EPSILON = float(np.finfo(np.float64).eps)
-_STALLED = 10  # iterations without a fall or a rise, at the end of what float64 can tell apart
+_STALLED = 10  # iterations without a fall or a rise, at the resolution of float64
 
 
 @stored("descent-state")

@@ -52,7 +52,7 @@ _LOOK_SEED, _PROOF_SEED = 3, 4
 
 @dataclass(frozen=True)
 class SampleValidation:
-    """Asks fresh samples. method : of the problem, with the gap asked for; confidence, replicates : of a bound."""
+    """Test by fresh samples. method : of the problem, with the requested gap; confidence, replicates : of a bound."""
 
     method: Scs
     confidence: float
@@ -170,7 +170,7 @@ class Prover:
 def outcome_of(
     state: SubgradientState, gap: float, confidence: float, max_iterations: int, full: bool
 ) -> Outcome | None:
-    """Why a run is over, or None. gap, confidence : asked for; full : whether there is no room for a larger sample"""
+    """Reason why a run is over, or None. gap, confidence : requested; full : whether the sample cannot grow"""
     at, proof = state.descent, state.proof
     if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
         return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
@@ -275,7 +275,7 @@ class SubgradientSolver:
     loss : piecewise linear; maps : which feature map, or ExactChoice for the kernel itself, without a constant
     lam : float > 0; gap : float > 0, of the objective, absolute
     confidence : in (0, 1), of the gap over all rows, however often one was tried
-    first_sample : rows, None for 1000 or all; all_rows : begin with all of them: deterministic
+    first_sample : rows, None for 1000 or all; all_rows : start with all rows: deterministic
     bundle_size : int >= 2, cuts kept; conjugate : Wolfe's directions in place of those to the minimum of a bundle
     constant : whether a constant column gives a bias that is regularised like a weight; otherwise there is none
     max_iterations : of all samples; replicates : fresh samples of a proof
@@ -324,7 +324,7 @@ class SubgradientSolver:
             )
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Refuse what can be known without reading rows. rows : to train with, None if nobody knows.
+        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
 
         Raises
         ------
@@ -381,7 +381,7 @@ class SubgradientSolver:
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
 
-        Data with more shards than before are gone on with: the point stays, and a sample of all shards is drawn.
+        With more shards than before the run continues: the point stays, and a sample of all shards is drawn.
 
         Raises
         ------

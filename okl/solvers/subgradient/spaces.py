@@ -24,7 +24,7 @@ from okl.kernels import Kernel, KnownKernel
 # Segments of rows, independent of the number of threads.
 
 _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
-_WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begun
+_WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has started
 
 
 def rows_of_segment(n_rows: int) -> int:
@@ -33,7 +33,7 @@ def rows_of_segment(n_rows: int) -> int:
 
 
 def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None], backwards: bool = False) -> None:
-    """Call work(index, rows) for every segment; whoever is free takes the next one."""
+    """Call work(index, rows) for every segment; each free thread takes the next one."""
     rows = rows_of_segment(n_rows)
     order = range(-(-n_rows // rows))
     waiting = iter(reversed(order) if backwards else order)
@@ -213,7 +213,7 @@ _BELOW = 1e-7  # of the largest eigenvalue
 
 @dataclass(eq=False)
 class KernelValues:
-    """k(x_i, x_j) + constant of rows in the order they are drawn, computed as far as they are asked for.
+    """k(x_i, x_j) + constant of rows in the order they are drawn, computed when they are requested.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class KernelValues:
         if n_rows > len(self._held):
             doubled = min(2 * n_rows, len(self.inputs))
             room = doubled if doubled**2 * 8 <= self.budget_bytes else n_rows
-            held = np.zeros((room, room))  # pages that nobody writes to take no memory
+            held = np.zeros((room, room))  # unwritten pages take no memory
             held[: self.n_known, : self.n_known] = self._held[: self.n_known, : self.n_known]
             self._held = held
 
@@ -354,7 +354,7 @@ class KernelRows:
 @stored("exact-kernel-inputs")
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
-    """Inputs as they are, beside the kernel that compares them: in the place of a map, where there is none.
+    """Inputs with their kernel, in place of a feature map.
 
     kernel : k; n_inputs : columns of the inputs; precision : that they are read in
     """
@@ -421,7 +421,7 @@ class ExactChoice:
 
 
 class SeparateRows(NamedTuple):
-    """Rows beside a sample: a space of their own, a vector's scores on them, and it as a start there, if it is one."""
+    """Rows outside a sample: their space, a vector's scores on them, and its start there."""
 
     space: SampleSpace
     scores: FloatArray
@@ -429,7 +429,7 @@ class SeparateRows(NamedTuple):
 
 
 class RowSource(Protocol):
-    """Rows in the order of drawing; what a sample of them needs is computed when it is asked for."""
+    """Rows in the order of drawing; a sample's kernel values are computed when they are requested."""
 
     @property
     def n_rows(self) -> int: ...
@@ -466,7 +466,7 @@ class ColumnSource:
         width = self.inputs.shape[1] if self.feature_map is None else self.feature_map.n_columns
         precision = self.inputs.dtype if self.feature_map is None else np.dtype(self.feature_map.precision)
         precision = precision if precision in (np.float32, np.float64) else np.dtype(np.float64)
-        # pages that nobody writes to take no memory
+        # unwritten pages take no memory
         self._rows = np.empty((len(self.order), width + self.constant), dtype=precision)
 
     @property

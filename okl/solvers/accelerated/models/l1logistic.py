@@ -14,7 +14,7 @@ from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, 
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
-_TINY = 1e-290  # a share beside which others may be too large for their quotient
+_TINY = 1e-290  # a share so small that quotients with others may overflow
 
 
 @stored("l1-logistic-loss")

@@ -81,6 +81,6 @@ class MMFDA(Classifier):
 
 
 def fda_kappa_max(moments: ClassMoments) -> float:
-    """Return sqrt(d'(S+ + S-)^(-1) d), of the moments as mended."""
+    """Return sqrt(d'(S+ + S-)^(-1) d), of the regularised moments."""
     moments = moments.mended()
     return math.sqrt(inverse_form(moments.total_covariance, moments.difference))

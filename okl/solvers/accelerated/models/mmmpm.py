@@ -30,7 +30,7 @@ class MMMPM(Classifier):
     kappa : in (0, kappa_max), kappa_max = 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}
     fit_intercept : whether there is a bias, which the objective does not depend on
 
-    Source: Ito et al., 2017, section 3.2.7, (17), with the sign of the second risk mended.
+    Source: Ito et al., 2017, section 3.2.7, (17), with the sign of the second risk corrected.
     """
 
     NAME: ClassVar[str] = "mm-mpm"
@@ -86,7 +86,7 @@ class MMMPM(Classifier):
 
 
 def mpm_kappa_max(moments: ClassMoments) -> float:
-    """Return 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the moments as mended.
+    """Return 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the regularised moments.
 
     The square of the sum is the minimum over t in (0, 1) of w'S+ w / t + w'S- w / (1 - t), jointly convex in w and t,
     and the best w for a t is known: what is left is a search along t.

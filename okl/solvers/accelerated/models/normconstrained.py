@@ -19,7 +19,7 @@ from okl.solvers.accelerated.operators import DenseRows, SparseRows
 class NormConstrained:
     """Minimise the loss part of a model over ||w||_p <= radius.
 
-    Dual: minimise radius ||A a||_q + what the model's own dual has beside 1/2 ||A a||^2, 1 / p + 1 / q = 1.
+    Dual: minimise radius ||A a||_q + the terms of the model's dual other than 1/2 ||A a||^2, 1 / p + 1 / q = 1.
 
     Parameters
     ----------

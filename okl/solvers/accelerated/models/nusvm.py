@@ -34,7 +34,7 @@ def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_inter
     max { sum_i a_i : A a = 0, 0 <= a_i <= t_i, and sum_i s_i a_i = 0 with a bias },
 
     which is the least mean hinge loss, min over w and b of sum_i t_i max(0, 1 - s_i (<w, z_i> - b)), by duality. It is
-    0 where a plane tells the classes apart.
+    0 if a plane separates the classes.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class RidgeRegression:
 
     Parameters
     ----------
-    C : > 0; the penalty of ||w||^2 beside the sum of squares is 1 / (2 C)
+    C : > 0; the penalty of ||w||^2, relative to the sum of squares, is 1 / (2 C)
     fit_intercept : whether there is a bias b; predictions are <w, x> - b
 
     Source: Saunders, Gammerman & Vovk, ICML 1998; the parts of Ito et al., 2017, (9).
