@@ -253,7 +253,7 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
     assert "Set a radius" in proof["reason"]
     assert "regret" not in proof
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "No regret is shown. Nothing keeps" in page
+    assert "No regret is shown. Regret requires" in page
     assert "Regret against rows" not in page
 
 

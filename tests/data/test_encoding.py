@@ -396,7 +396,7 @@ def test_a_data_set_with_other_categories_is_refused(data: Dataset, tmp_path: Pa
     assert read_as(data, data.schema).schema.features == data.schema.features
     other = made(tmp_path, mixed(seed=1), rows_per_shard=300, scale="standard")
     for look in (lambda: read_as(other, data.schema), lambda: table_pieces(other, data.schema)):
-        with pytest.raises(DataError, match=r"made into inputs in another way .* Give the source"):
+        with pytest.raises(DataError, match=r"encoded differently .* Give the original source"):
             look()
 
 

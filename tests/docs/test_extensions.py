@@ -175,7 +175,7 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
 TRANSFORMS = {
     "inputs @ arrays['gone']": "fails: KeyError: 'gone'",
     "inputs.__imul__(2.0)": "fails: ValueError: output array is read-only",
-    "'text'": "makes a str; expected an array",
+    "'text'": "returns a str; expected an array",
     "inputs @ arrays['w'] + 1j": "returns complex128 numbers; expected an array of floats",
     "inputs @ arrays['w'][:, :3]": r"returns features of shape \(1, 3\); expected \(1, 8\)",
 }
@@ -220,15 +220,15 @@ LOSS = "from okl.extensions import add_loss\nadd_loss({}, value={}, derivative={
 BAD = {
     "import nothing_at_all": r"bad\.py fails when it is imported: ModuleNotFoundError",
     "x = 1": r"bad\.py adds nothing: call add_loss",
-    LOSS.format("'hinge', task='binary'", "max", "min"): "one of okl's own",
-    LOSS.format("'my', task='multiclass'", "max", "min"): "takes binary or",
+    LOSS.format("'hinge', task='binary'", "max", "min"): "a name of okl itself",
+    LOSS.format("'my', task='multiclass'", "max", "min"): "expected binary or",
     LOSS.format(
         "'my', task='regression'", "lambda s, t: s * s", "lambda s, t: s"
     ): "'my' does not match its value: at score",
     LOSS.format(
         "'huber', task='binary'", "lambda s, t: s", "lambda s, t: 1.0"
-    ): r"'huber' comes from huber\.py .* and from bad",
-    "from okl.extensions import add_model\n@add_model\nclass My:\n    pass": "no class derived from okl.extensions",
+    ): r"'huber' is defined by huber\.py .* and by bad",
+    "from okl.extensions import add_model\n@add_model\nclass My:\n    pass": "is not a model. Derive its",
     "from okl.extensions import Classifier, add_model\n@add_model\nclass My(Classifier):\n    pass": (
         "model My lacks NAME, PARAMETER, EQUATION, of"
     ),

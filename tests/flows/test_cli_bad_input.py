@@ -100,7 +100,7 @@ BAD_ROWS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "a column is text": (
         lambda rows: replaced(rows, "c", ["x"] * len(rows)),
-        r"column 'c' is of type string, but the model takes a number there\. Write numbers plainly",
+        r"column 'c' is of type string, but the model requires a number\. Write numbers such as",
     ),
     "zero rows": (lambda rows: rows.slice(0, 0), r"new\.parquet holds no rows"),
 }
@@ -127,7 +127,7 @@ def test_rows_without_a_label_cannot_be_measured_but_predicted(
 ) -> None:
     source = to_predict(rows_of(trained).drop_columns(["y"]), tmp_path)
     sentence = terminal.okl("evaluate", trained / "run" / "model", source).sentence
-    assert re.search(r"new\.parquet has no target column 'y': .* The other 3 columns exist: okl predict", sentence)
+    assert re.search(r"new\.parquet has no target column 'y', .* The other 3 columns exist: okl predict", sentence)
     assert not home.exists()
 
 
@@ -173,7 +173,7 @@ def from_the_future(path: Path) -> None:
 
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "weights": ("model/weights.safetensors", damage, r"weights\.safetensors: its bytes .* It is damaged"),
+    "weights": ("model/weights.safetensors", damage, r"weights\.safetensors: the sha256 differs .* is damaged"),
     "description": ("model/model.json", damage, r"model\.json: (its bytes .* It is damaged|not JSON)"),
     "no weights": ("model/weights.safetensors", Path.unlink, r"weights\.safetensors cannot be read .*incomplete"),
     "no model": ("model/model.json", Path.unlink, r"model\.json cannot be read .*Give the folder of a trained model"),

@@ -67,7 +67,7 @@ def test_two_files_may_not_add_one_name_whatever_they_are_called(apart: None, tm
     for name in ("my first.py", "my second.py"):
         (tmp_path / name).write_text(f"# {name}\n" + ADD.format(FUNCTIONS, "twice"))
     use_extension(tmp_path / "my first.py")
-    with pytest.raises(ConfigError, match=r"'twice' comes from my first\.py \w+ and from my second\.py"):
+    with pytest.raises(ConfigError, match=r"'twice' is defined by my first\.py \w+ and by my second\.py"):
         use_extension(tmp_path / "my second.py")
 
 

@@ -88,7 +88,7 @@ def test_what_may_pass_is_asked_for_again_after_longer_and_longer_waits(error: E
 @pytest.mark.parametrize("error", FINAL, ids=repr)
 def test_a_refusal_or_a_missing_file_is_asked_for_once(error: Exception, waits: list[float]) -> None:
     ask = Asked(error, 99)
-    with pytest.raises(DataError, match=r"^s3://b/x cannot be read: .+\. (Check|Give) "):
+    with pytest.raises(DataError, match=r"^s3://b/x cannot be read: .+\. (Check|Set) "):
         with_retries(ask, "s3://b/x cannot be read")
     assert (ask.calls, waits) == (1, [])
 

@@ -66,7 +66,7 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
         DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If these are values, add a header line"
     ):
         check_columns(data.schema, unnamed.schema, "new")
-    with pytest.raises(DataError, match=r"no target column 'y': .* The other 5 columns exist"):
+    with pytest.raises(DataError, match=r"no target column 'y', .* The other 5 columns exist"):
         check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new", with_targets=True)
     check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new")
     with pytest.raises(DataError, match=r"column 'b' is of type string"):

@@ -165,7 +165,7 @@ def test_pruning_keeps_what_aliases_name_and_every_lineage(model: RegisteredMode
     head = model.head()
     assert model.prune(keep=2).versions == ()
     assert model.head() == head, "nothing to prune writes nothing"
-    with pytest.raises(ConfigError, match="at least the newest version stays"):
+    with pytest.raises(ConfigError, match="the newest version is not pruned"):
         model.prune(keep=0)
 
 
@@ -228,8 +228,8 @@ def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredMod
     for stored, told in (
         (whole[:-40], rf"00000003\.json is damaged: not valid JSON of a registry\. {advice}"),
         (whole.replace(b'"champion": 3', b'"champion": 1'), rf"is damaged: the sha256 does not match\. {advice}"),
-        (seal({"number": 3}), rf"00000003\.json is no entry of a log .+ {advice}"),
-        ((log / "00000002.json").read_bytes(), rf"it says that it is entry 2\. {advice}"),
+        (seal({"number": 3}), rf"00000003\.json is not an entry of a log .+ {advice}"),
+        ((log / "00000002.json").read_bytes(), rf"is damaged: its number is 2\. {advice}"),
         (b'{"format_version": 2}', r"has format 2 of a later okl version; this one reads up to 1\. Upgrade okl\."),
         (later, r"of a later okl"),
     ):
@@ -332,7 +332,11 @@ def test_what_is_not_there_or_is_no_name_is_one_sentence(model: RegisteredModel,
     for name in ("", "a/b", "../up", ".hidden", "a b", "churn@1"):
         with pytest.raises(ConfigError, match="is not a valid model name"):
             Registry(tmp_path).model(name)
-    for alias, told in (("Best one", "is no alias"), ("7", "is no alias"), ("champion", "is not moved by itself")):
+    for alias, told in (
+        ("Best one", "is not a valid alias"),
+        ("7", "is not a valid alias"),
+        ("champion", "cannot be set directly"),
+    ):
         with pytest.raises(ConfigError, match=told):
             model.move({alias: 1})
 

@@ -80,7 +80,7 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert terminal.okl_json("models", "diff", "churn") == differing
     assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1 (before: 2)\n"
     again = terminal.okl("models", "rollback", "churn")
-    assert (again.code, "has no champion to go back to" in again.sentence) == (2, True)
+    assert (again.code, "has no earlier champion to roll back to" in again.sentence) == (2, True)
 
 
 def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal: Terminal, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_store_where_two_writers_could_both_win_is_refused(bucket: RemotePath,
     store.heeds = False
     with pytest.raises(RegistryError, match=r"overwrites files instead of creating them exclusively"):
         publish(Registry(str(bucket)).model("churn"), 1)
-    with pytest.raises(RegistryError, match=r"^http:// cannot make a file only where none is, so two writers at once"):
+    with pytest.raises(RegistryError, match=r"^http:// cannot create a file exclusively, so two concurrent writers"):
         publish(Registry("http://127.0.0.1:9/registry").model("churn"), 1)
     with pytest.raises(RegistryError, match=r"The registry s3://registries/\S* has no model churn"):
         load("churn@champion", str(bucket))

@@ -109,11 +109,9 @@ def test_a_constraint_on_a_column_of_text_says_how_to_keep_it(model: Model) -> N
 
 def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:
     rows = mixed(5)
-    with pytest.raises(
-        ModelError, match=r"values of shape \(5, 3\) came.*or a table, .* with the columns city, job, age"
-    ):
+    with pytest.raises(ModelError, match=r"but got shape \(5, 3\).*or a table, .* with the columns city, job, age"):
         model.scores(np.zeros((5, 3)))
-    with pytest.raises(ModelError, match=r"values of type object came"):
+    with pytest.raises(ModelError, match=r"but got type object"):
         model.scores(rows[["city", "job"]].to_numpy())
     with pytest.raises(DataError, match=r"1 of them is missing: 'city'\. Did you mean 'City'"):
         model.scores(rows.rename(columns={"city": "City"}))
@@ -123,5 +121,5 @@ def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:
     with pytest.raises(ModelError, match=r"takes a table or an array, but int came"):
         model.scores(3)
     dropping = replace(model, schema=replace(model.schema, missing="drop"))
-    with pytest.raises(ModelError, match=r"Row \d of the table misses a value"):
+    with pytest.raises(ModelError, match=r"Row \d of the table has a missing value"):
         dropping.scores(mixed(5).assign(city=pd.Series(["Paris", "Paris", "Paris", None, "Paris"])))

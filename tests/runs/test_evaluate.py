@@ -87,7 +87,9 @@ def test_workers_find_the_same_figures(runs: dict[str, Any]) -> None:
 
 
 def test_another_target_or_missing_columns_are_refused(runs: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the 'y' \(regression\) differs from the model's target 'y' \(binary\)"):
+    with pytest.raises(
+        DataError, match=r"the target 'y' \(regression\) differs from the model's target 'y' \(binary\)"
+    ):
         evaluate(runs["binary"], Path(runs["regression"]["run"]) / "data")
     without = ingest(write(tmp_path, curved(100).drop_columns(["b"])), tmp_path / "set", ingest_settings()).dataset
     with pytest.raises(DataError, match="the data set lacks input columns of the model: 'b'"):

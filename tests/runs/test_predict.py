@@ -75,7 +75,7 @@ def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -
         score_stream(str(tmp_path / "model"), io.BytesIO(b""), out)
     word = rows.to_pandas().astype({"width": object})
     word.loc[7:8, "width"] = ["abc", "def"]
-    named = r"standard input: column 'width', row 7 \(counted from 0\) holds 'abc', but the model takes a number there"
+    named = r"standard input: column 'width', row 7 \(counted from 0\) holds 'abc', but the model requires a number"
     for separator in (",", ";"):
         with pytest.raises(DataError, match=named):
             score_stream(str(tmp_path / "model"), io.BytesIO(word.to_csv(sep=separator).encode()), out)

@@ -93,7 +93,7 @@ def test_bounds_of_gaps_are_students(here: Execution) -> None:
     bound = bound_of_gaps(gaps, [1.0, 1.1, 1.2, 1.3], 0.9, 40)
     assert bound.gap == pytest.approx(np.mean(gaps) + stats.t.ppf(0.9, 3) * stats.sem(gaps))
     assert bound.lower_bound == pytest.approx(1.15 - bound.gap)
-    with pytest.raises(ConfigError, match=r"confidence = 2 from 4 replicates"):
+    with pytest.raises(ConfigError, match=r"confidence = 2 and replicates = 4"):
         replicated_bound(None, np.zeros(1), Scs(), 1, 0.1, 2.0, here, 4)  # type: ignore[arg-type]
 
 

@@ -208,7 +208,10 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
         ({"gap": -1.0}, "gap = -1.0, but it takes"),
         ({"confidence": 1.0}, "confidence = 1; expected a number between 0 and 1"),
         ({"first_sample": 5000}, "first_sample = 5,000, but there are 2,600 training rows"),
-        ({"loss": make_piecewise("absolute")}, "'absolute' is for regression task, but 'y' makes this a binary"),
+        (
+            {"loss": make_piecewise("absolute")},
+            "'absolute' is for regression tasks, but the target 'y' makes this a binary",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
