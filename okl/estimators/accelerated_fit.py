@@ -232,14 +232,14 @@ class KernelSpace:
             ]
             return np.concatenate(parts)
         expansion = KernelExpansion(self.kernel, supports, as_compiled(weights, supports.dtype))
-        found = expansion.scores(inputs, n_threads).astype(np.float64)
-        return found.reshape(len(inputs), len(weights))
+        scores = expansion.scores(inputs, n_threads).astype(np.float64)
+        return scores.reshape(len(inputs), len(weights))
 
 
 def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
     """Return indices of up to 500 evenly spaced rows of each class."""
-    found = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
-    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in found)
+    members = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
+    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in members)
     return left, right
 
 
@@ -314,14 +314,14 @@ def label_rows(
     merged = merge_repeats(inputs, codes, weights)
     if merged is None:
         return LabelledRows(inputs, codes, None, np.arange(len(codes)))
-    found = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
-    missing = np.setdiff1d(np.arange(len(classes)), found.codes)
+    labelled = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+    missing = np.setdiff1d(np.arange(len(classes)), labelled.codes)
     if len(missing):
         raise DataError(
             f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of "
             "each class a weight above 0."
         )
-    return found
+    return labelled
 
 
 # The default nu: half of the largest, unless its solution is 0.
@@ -459,12 +459,12 @@ class TwoClassFit:
 
 
 def scores_of(
-    fits: list[ClassFit], space: FitSpace, rows: Inputs, learnt: Inputs, n_threads: int
+    fits: list[ClassFit], space: FitSpace, rows: Inputs, fit_inputs: Inputs, n_threads: int
 ) -> NDArray[np.float64]:
     """Return scores (rows, outputs) by the fits of the given training rows."""
     weights = np.stack([fit.weights for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
-    scores: NDArray[np.float64] = space.scores(rows, learnt, weights, n_threads) + intercepts
+    scores: NDArray[np.float64] = space.scores(rows, fit_inputs, weights, n_threads) + intercepts
     return scores
 
 
@@ -516,10 +516,10 @@ def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, see
     )
 
 
-def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
+def _rising(sigmoid: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
     """Return the sigmoid, or the class's share of the rows where the sigmoid does not rise with the scores."""
-    if found.slope <= 0.0:
-        return found
+    if sigmoid.slope <= 0.0:
+        return sigmoid
     counts = np.ones(len(signs)) if weights is None else weights
     return Sigmoid(0.0, float(np.log((counts[signs < 0].sum() + 1.0) / (counts[signs > 0].sum() + 1.0))))
 
@@ -573,8 +573,8 @@ class SpaceChoice:
         if not isinstance(choice, FourierChoice | NystromChoice | LinearChoice):
             return ColumnSpace(_checked_map(choice, sample.shape[1])), {}
         features = tuple(f"x{index}" for index in range(sample.shape[1]))
-        drawn, chosen = choice.draw(Schema(features, "y", "binary", (0, 1)), sample, seed, precision)
-        return ColumnSpace(drawn), chosen
+        feature_map, chosen = choice.draw(Schema(features, "y", "binary", (0, 1)), sample, seed, precision)
+        return ColumnSpace(feature_map), chosen
 
     def _kernel(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):
@@ -590,9 +590,9 @@ class SpaceChoice:
         name = check_choice("feature_map", self.feature_map, MAP_NAMES)
         n_columns = whole_number("n_columns", self.n_columns)
         if name == "nystrom":
-            held = min(n_columns, n_sampled)  # fewer rows than landmarks: as many as there are
+            n_landmarks = min(n_columns, n_sampled)  # fewer rows than landmarks: as many as there are
             shape: dict[str, Any] = {"degree": self.degree, "offset": self.offset, "landmarks": "kmeans"}
-            return NystromChoice(self.kernel, self.bandwidth, n_landmarks=held, rank=held, **shape)
+            return NystromChoice(self.kernel, self.bandwidth, n_landmarks=n_landmarks, rank=n_landmarks, **shape)
         if not isinstance(self.kernel, str):
             raise ConfigError(
                 f'feature_map = {name!r} requires the name of a kernel. Use feature_map = "nystrom" for a kernel '

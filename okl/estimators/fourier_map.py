@@ -102,7 +102,7 @@ def drawn_map(
     return draw_fourier_map(kernel, sample.shape[1], whole, seed, precision)
 
 
-def bandwidth_of(drawn: FourierFeatures) -> float:
+def bandwidth_of(features: FourierFeatures) -> float:
     """Return the bandwidth of a Gaussian kernel's map."""
-    assert isinstance(drawn.kernel, Gaussian)
-    return drawn.kernel.bandwidth
+    assert isinstance(features.kernel, Gaussian)
+    return features.kernel.bandwidth
