@@ -56,10 +56,10 @@ def validate_file(
     ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
-    held = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
-    waived = released and learnable(held.findings)
-    status: Status = "duplicate" if held.of else "accepted" if waived or not held.findings else "quarantined"
-    record = _record(arrival, sha256, held, status, baseline.schema)
+    result = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
+    waived = released and learnable(result.findings)
+    status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
+    record = _record(arrival, sha256, result, status, baseline.schema)
     record = replace(record, contract=contract_digest(contract, time_column), released=waived)
     if status == "accepted":
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
@@ -111,17 +111,17 @@ def reserved_seed(seed: int, sha256: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
 
 
-def _record(arrival: Arrival, sha256: str, held: ContractResult, status: Status, schema: Schema) -> ShardRecord:
-    profile: Profile | None = held.profile
-    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, held.findings, of=held.of)
+def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Status, schema: Schema) -> ShardRecord:
+    profile: Profile | None = result.profile
+    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, result.findings, of=result.of)
     if profile is None:
         return record
     return replace(
         record,
         rows_sha256=profile.rows_sha256,
         rows=profile.rows,
-        first_time=held.first_time,
-        last_time=held.last_time,
+        first_time=result.first_time,
+        last_time=result.last_time,
         class_counts=tuple(profile.labels.get(label, 0) for label in schema.labels),
         columns=profile.columns,
         target=profile.target if schema.task == "regression" else None,
@@ -167,25 +167,25 @@ class Intake:
         ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost, or
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
-        found, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files, self.places = len(found), [arrival.place for arrival in found[:MOST_FIRST]]
-        seen, self._records = self.store.seen(), dict(self.known.records)
-        before, young = dict(seen.entries), {arrival.name for arrival in fresh}
+        settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
+        self.files, self.places = len(settled), [arrival.place for arrival in settled[:MOST_FIRST]]
+        state, self._records = self.store.seen(), dict(self.known.records)
+        before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
         sizes = {record.size_bytes for record in self._records.values()}
         met: dict[str, str] = {}
-        for arrival in sorted([*found, *fresh], key=lambda one: one.name):
+        for arrival in sorted([*settled, *fresh], key=lambda arrival: arrival.name):
             if arrival.name in young and arrival.size_bytes not in sizes:  # half a file need not be read
                 self.fresh.append(arrival.name)
                 continue
-            digest = seen.sha256(arrival)
+            digest = state.sha256(arrival)
             if arrival.name in young and self._is_to_hold(digest):
                 self.fresh.append(arrival.name)
             else:  # of the young ones those whose bytes are known: they were touched, or copied again
                 self._meet(arrival, digest, met)
-        seen.keep_only(arrival.name for arrival in (*found, *fresh))
-        if seen.entries != before:
-            self.store.keep_seen(seen)
+        state.keep_only(arrival.name for arrival in (*settled, *fresh))
+        if state.entries != before:
+            self.store.keep_seen(state)
         self._look_for([self._records[digest] for digest in self._released - met.keys()])
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
@@ -204,7 +204,7 @@ class Intake:
             if before is not None and digest in self._released and self.store.has_data(before):
                 record = self.store.release(before)  # it was accepted once, and then contradicted the champion
             else:
-                accepted = [one for one in records.values() if one.status == "accepted" and one.sha256 != digest]
+                accepted = [record for record in records.values() if record.status == "accepted" and record.sha256 != digest]
                 baseline = baseline_of(reference, accepted, self.known.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
@@ -217,7 +217,7 @@ class Intake:
             (self.accepted if record.status == "accepted" else self.bad).append(record)
         self.accepted += [self.store.release(record) for record in self.gone]
 
-    def pending(self, known: ModelHistory) -> list[ShardRecord]:
+    def pending(self, history: ModelHistory) -> list[ShardRecord]:
         """Return accepted shards within the window that are new for the champion, in training order.
 
         Raises
@@ -225,15 +225,15 @@ class Intake:
         ConfigError : a window was given, but the shards have no times
         """
         settings = self.settings
-        waiting = [one for one in known.accepted() if one.sha256 not in known.learnt]
+        waiting = [record for record in history.accepted() if record.sha256 not in history.learnt]
         first, last = settings.window_from, settings.window_to
-        if (first or last) and waiting and all(one.first_time is None for one in waiting):
+        if (first or last) and waiting and all(record.first_time is None for record in waiting):
             raise ConfigError(
                 "window_from and window_to need the time of a shard. Set time_column, or put the date into file "
                 "names, such "
                 "as 2026-11-22.parquet."
             )
-        return [one for one in waiting if in_window(one, first, last)][: settings.max_shards]
+        return [record for record in waiting if in_window(record, first, last)][: settings.max_shards]
 
     def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
         """Return the facts for the report."""
@@ -251,14 +251,14 @@ class Intake:
     def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
         """Validate a file; met : the first name of each digest so far."""
         record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
-        held = first == arrival.name and self._is_to_hold(digest)
-        if held:
+        pending = first == arrival.name and self._is_to_hold(digest)
+        if pending:
             self.new.append((arrival, digest))
         elif record is None or arrival.name not in record.names:
             self.same.append((arrival.name, record.name if record else first, digest))
         if record is not None:
             self._records[digest] = self.store.know_under(record, arrival.name)
-            if not held and first == arrival.name and record.status == "quarantined":
+            if not pending and first == arrival.name and record.status == "quarantined":
                 self.standing.append(record)
 
     def _told_same(self) -> list[dict[str, str]]:
@@ -268,11 +268,11 @@ class Intake:
 
     def _look_for(self, away: list[ShardRecord]) -> None:
         """Find what is released in the store, as its file is no longer where files arrive."""
-        held = sorted((one for one in away if one.status == "quarantined"), key=lambda one: one.order)
-        self.gone = [one for one in held if self.store.has_data(one)]
-        absent = [one for one in held if one not in self.gone and not {*one.names} & {*self.fresh}]
-        self.vain = [one for one in absent if not learnable(one.findings)]
-        lost = [one for one in absent if one not in self.vain]
+        quarantined = sorted((record for record in away if record.status == "quarantined"), key=lambda record: record.order)
+        self.gone = [record for record in quarantined if self.store.has_data(record)]
+        absent = [record for record in quarantined if record not in self.gone and not {*record.names} & {*self.fresh}]
+        self.vain = [record for record in absent if not learnable(record.findings)]
+        lost = [record for record in absent if record not in self.vain]
         if lost:
             raise DataError(
                 f"{lost[0].name} is quarantined and no longer in {self.settings.source}; it was never accepted, so its "
@@ -293,5 +293,5 @@ class Intake:
 
 def _told(record: ShardRecord) -> dict[str, Any]:
     kinds = [finding.kind for finding in record.findings] or (["duplicate"] if record.status == "duplicate" else [])
-    told = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
-    return told | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})
+    described = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
+    return described | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

@@ -96,12 +96,12 @@ def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None
 
 def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> str:
     client: Any = import_module("mlflow").MlflowClient(tracking_uri=where)
-    found = client.get_experiment_by_name(result["model"])
-    experiment = found.experiment_id if found is not None else client.create_experiment(result["model"])
+    existing = client.get_experiment_by_name(result["model"])
+    experiment = existing.experiment_id if existing is not None else client.create_experiment(result["model"])
     run = str(client.create_run(experiment, run_name=f"{result['model']} {result['outcome']}").info.run_id)
     for name, value in flattened(result["settings"]).items():
         client.log_param(run, name, str(value)[:LONGEST])
-    figures = {f"{who}.{name}": value for who, told in result["metrics"].items() for name, value in told.items()}
+    figures = {f"{who}.{name}": value for who, metrics in result["metrics"].items() for name, value in metrics.items()}
     figures |= {name: result[name] for name in ("seconds", "total_seconds", "bytes_read")}
     for name, value in figures.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -111,8 +111,8 @@ def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> s
     client.log_dict(run, dict(result), "result.json")
     if version is not None:
         client.log_dict(run, version.lineage.as_json(), "lineage.json")
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place) / MODEL
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / MODEL
             folder.mkdir()
             for path in version.published.files:
                 if path.startswith(f"{MODEL}/"):
@@ -209,8 +209,8 @@ class RetrainingRun:
         """Train a challenger, unless there are no new shards or the same challenger was compared before."""
         account = self.account
         if not self._pending:
-            told = "There are no new shards to train on." if self.intake.bad else account.reason
-            account.reason = " ".join([told, *passed_over(self.intake.as_json([]))])
+            reason = "There are no new shards to train on." if self.intake.bad else account.reason
+            account.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
             return {"skipped": account.reason}
         self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
         if self.known.champion is not None:
@@ -241,10 +241,10 @@ class RetrainingRun:
         )
         self.account.apart = self.known.apart
         rows = challenger.data.rows("train")
-        told = apart_sentence(self.known.apart, rows, judgement.decision.publish)
+        sentence = apart_sentence(self.known.apart, rows, judgement.decision.publish)
         if self.known.champion is not None:
-            told += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
-        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + told
+            sentence += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
+        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
