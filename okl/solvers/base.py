@@ -106,15 +106,15 @@ class LearningCurve:
     _stride: int = 1
     _seen: int = 0
 
-    def add(self, standing: SolverProgress) -> None:
+    def add(self, progress: SolverProgress) -> None:
         """Note where the solver stands."""
         self._seen += 1
         if self._seen % self._stride == 0:
-            self.standings.append(standing)
+            self.standings.append(progress)
         if len(self.standings) > MOST_POINTS:
             self.standings = self.standings[1::2]
             self._stride *= 2
-        self._last = standing
+        self._last = progress
 
     def known(self) -> list[SolverProgress]:
         """Return the previous and the current progress, as far as they are kept."""
@@ -127,12 +127,12 @@ class LearningCurve:
         standings = self.known()
         points: list[list[float]] = []
         rows, total = 0, 0.0
-        for standing in standings:
-            grown = standing.done_rows - rows
-            error_sum = standing.error * standing.done_rows
-            recent = (error_sum - total) / grown if grown else standing.error
-            points.append([standing.done_rows, standing.error, recent, standing.baseline_error])
-            rows, total = standing.done_rows, error_sum
+        for progress in standings:
+            grown = progress.done_rows - rows
+            error_sum = progress.error * progress.done_rows
+            recent = (error_sum - total) / grown if grown else progress.error
+            points.append([progress.done_rows, progress.error, recent, progress.baseline_error])
+            rows, total = progress.done_rows, error_sum
         return points
 
     def violations(self) -> list[list[float]]:
@@ -142,11 +142,11 @@ class LearningCurve:
         """
         points: list[list[float]] = []
         rows, total = 0, 0.0
-        for standing in self.known():
-            if standing.violation is not None and standing.done_rows > rows:
-                recent = (standing.violation - total) / (standing.done_rows - rows)
-                points.append([standing.done_rows, standing.violation / standing.done_rows, recent])
-                rows, total = standing.done_rows, standing.violation
+        for progress in self.known():
+            if progress.violation is not None and progress.done_rows > rows:
+                recent = (progress.violation - total) / (progress.done_rows - rows)
+                points.append([progress.done_rows, progress.violation / progress.done_rows, recent])
+                rows, total = progress.done_rows, progress.violation
         return points
 
 
@@ -157,17 +157,17 @@ class ConvergenceCurve:
 
     standings: list[Convergence] = field(default_factory=list)
 
-    def add(self, standing: Convergence) -> None:
+    def add(self, progress: Convergence) -> None:
         """Note where the solver stands."""
-        if standing.iterations or not self.standings:
-            self.standings.append(standing)
+        if progress.iterations or not self.standings:
+            self.standings.append(progress)
 
     def points(self) -> list[list[float]]:
         """Return a list of [iterations, relative gap, objective, dual objective], the last one always among them."""
         stride = -(-len(self.standings) // MOST_POINTS)
         return [
-            [standing.iterations, standing.relative_gap, standing.objective, standing.dual_objective]
-            for standing in self.standings[::-1][:: max(1, stride)][::-1]
+            [progress.iterations, progress.relative_gap, progress.objective, progress.dual_objective]
+            for progress in self.standings[::-1][:: max(1, stride)][::-1]
         ]
 
 
@@ -262,34 +262,34 @@ class DriftWatch:
     _baseline: float = 0.0
     _since: int = 0
 
-    def add(self, standing: SolverProgress) -> bool:
+    def add(self, progress: SolverProgress) -> bool:
         """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
-        grown = standing.done_rows - self._done
-        last = standing.done_rows == standing.total_rows
+        grown = progress.done_rows - self._done
+        last = progress.done_rows == progress.total_rows
         if grown < (self.window_rows / 2 if last else self.window_rows):
             return False
-        total, baseline = standing.error * standing.done_rows, standing.baseline_error * standing.done_rows
-        window = DriftWindow(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
+        total, baseline = progress.error * progress.done_rows, progress.baseline_error * progress.done_rows
+        window = DriftWindow(self._done, grown, total - self._total, baseline - self._baseline, progress.kept_wrong)
         self._judge(window)
-        self._done, self._total, self._baseline = standing.done_rows, total, baseline
+        self._done, self._total, self._baseline = progress.done_rows, total, baseline
         return True
 
     def as_json(self) -> dict[str, Any]:
         """Return the entries "windows" and, if they are tested, "drift" of a run's result."""
-        points = [[one.first_row, one.rows, one.error, one.baseline_total / one.rows] for one in self.windows]
+        points = [[window.first_row, window.rows, window.error, window.baseline_total / window.rows] for window in self.windows]
         signals = [
             {
-                "first_row": one.first_row,
-                "last_row": one.first_row + one.rows - 1,
-                "rate": one.verdict.rate,
-                "past_rate": one.verdict.past_rate,
-                "p_value": one.verdict.p_value,
+                "first_row": window.first_row,
+                "last_row": window.first_row + window.rows - 1,
+                "rate": window.verdict.rate,
+                "past_rate": window.verdict.past_rate,
+                "p_value": window.verdict.p_value,
             }
-            for one in self.windows
-            if one.verdict is not None and one.verdict.fired
+            for window in self.windows
+            if window.verdict is not None and window.verdict.fired
         ]
         windows = {"rows": self.window_rows, "points": points}
-        of_kept = any(one.kept_wrong for one in self.windows)
+        of_kept = any(window.kept_wrong for window in self.windows)
         if self.task == "regression" and not of_kept:
             return {"windows": windows}
         drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}

@@ -179,12 +179,12 @@ def _fogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     constraints, _ = parse_constraints(settings.constraints)
     if constraints:
         del learning["adaptive"]
-        kept: dict[str, Any] = {
+        options: dict[str, Any] = {
             "constraints": constraints,
             "margin": settings.constraint_margin,
             "gain": number_of(settings.constraint_gain),
         }
-        return ConstrainedFactory(maps, step_size=number_of(settings.step_size), **kept, **ball, **learning)
+        return ConstrainedFactory(maps, step_size=number_of(settings.step_size), **options, **ball, **learning)
     return LinearFactory(maps, step_size=number_of(settings.step_size), **ball, **learning)
 
 

@@ -250,14 +250,14 @@ def _check_exact(settings: TrainSettings) -> None:
 
 
 def _check_kernel(settings: TrainSettings) -> None:
-    known = set(kernel_parameters(settings.kernel))
-    for name in sorted(OF_KERNELS - known):
+    parameters = set(kernel_parameters(settings.kernel))
+    for name in sorted(OF_KERNELS - parameters):
         if _changed(settings, name):
             raise ConfigError(
                 f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
                 "kernel = 'polynomial'."
             )
-    if settings.bandwidth != "auto" and not known & {"bandwidth", "scale"}:
+    if settings.bandwidth != "auto" and not parameters & {"bandwidth", "scale"}:
         raise ConfigError(f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out.")
 
 

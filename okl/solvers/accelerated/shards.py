@@ -170,24 +170,24 @@ class RootSearch:
         if self.done:
             return
         before, start = self._error, self.root
-        for place, (value, slope, size) in zip(self.candidates, answers, strict=True):
+        for candidate, (value, slope, size) in zip(self.candidates, answers, strict=True):
             # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
             # sequence of searches, each of which begins where the one before ended, would run away along it
-            nearer = abs(value) == self._error and abs(place - start) < abs(self.root - start)
+            nearer = abs(value) == self._error and abs(candidate - start) < abs(self.root - start)
             if abs(value) < self._error or nearer:
-                self.root, self._error, self._size = float(place), abs(value), size
-            if value >= 0.0 and place > self._low[0]:
-                self._low = (float(place), float(value), float(slope))
-            if value <= 0.0 and place < self._high[0]:
-                self._high = (float(place), float(value), float(slope))
+                self.root, self._error, self._size = float(candidate), abs(value), size
+            if value >= 0.0 and candidate > self._low[0]:
+                self._low = (float(candidate), float(value), float(slope))
+            if value <= 0.0 and candidate < self._high[0]:
+                self._high = (float(candidate), float(value), float(slope))
         size = max(abs(self._high[0]), abs(self._low[0]))
         narrow = self._high[0] - self._low[0] <= max(_LEAST_WIDTH * size, self._width)
         stuck = before <= _ROUNDING * self._size and self._error > 0.5 * before
         # an error that is not finite is for the caller's objective to show
-        found = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
-        if narrow and np.isfinite(size) and not found:  # a jump: its end with the smaller error
+        converged = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
+        if narrow and np.isfinite(size) and not converged:  # a jump: its end with the smaller error
             self.root = min(self._low, self._high, key=lambda end: abs(end[1]))[0]
-        self.done = bool(found or stuck or (narrow and np.isfinite(size)))
+        self.done = bool(converged or stuck or (narrow and np.isfinite(size)))
         if not self.done:
             self._reach *= _STRETCH ** max(1, self._n // 4)
             self.candidates = self._next()
@@ -197,29 +197,29 @@ class RootSearch:
         steps = np.arange(1, self._n + 1)
         if np.isinf(low) or np.isinf(high):
             start, way = (high, -1.0) if np.isinf(low) else (low, 1.0)
-            found = start + way * self._reach * _STRETCH ** (steps - 1.0)
+            step = start + way * self._reach * _STRETCH ** (steps - 1.0)
             newton = self._newton()
-            found[: len(newton)] = newton[: self._n]
-            return np.sort(found)
+            step[: len(newton)] = newton[: self._n]
+            return np.sort(step)
         # even steps make the bracket narrow, Newton's hit the root: one of them where there is room for one only
-        newton = [place for place in self._newton() if low < place < high][: self._n]
+        newton = [candidate for candidate in self._newton() if low < candidate < high][: self._n]
         n_even = self._n - len(newton)
         even = low + (high - low) * steps[:n_even] / (n_even + 1)
         return np.sort(np.concatenate([newton, even]))
 
     def _newton(self) -> list[float]:
-        places = [place + value / slope for place, value, slope in (self._low, self._high) if slope > 0.0]
-        return [place for place in dict.fromkeys(places) if np.isfinite(place)]
+        places = [candidate + value / slope for candidate, value, slope in (self._low, self._high) if slope > 0.0]
+        return [candidate for candidate in dict.fromkeys(places) if np.isfinite(candidate)]
 
 
-def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
+def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.float64]:
     """Root of each search, (n_searches,), all in the same rounds; no round for no search."""
     for _ in range(_MOST_ROUNDS):
         if all(search.done for search in searches):
             break
-        answers = ask(np.array([search.candidates for search in searches]))
-        for search, told in zip(searches, answers, strict=True):
-            search.tell(told)
+        answers = evaluate(np.array([search.candidates for search in searches]))
+        for search, sums in zip(searches, answers, strict=True):
+            search.tell(sums)
     return np.array([search.root for search in searches])
 
 

@@ -183,8 +183,8 @@ class OnlineSolver:
 
     def chosen(self, state: OnlineState) -> dict[str, Any]:
         """Return the chosen options, each with its reason, and the quality of shuffling."""
-        learnt: dict[str, Any] = state.learner.chosen(state.learned)
-        return state.chosen | learnt
+        choices: dict[str, Any] = state.learner.chosen(state.learned)
+        return state.chosen | choices
 
     def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Any:
         learned, step = state.learned, state.pass_index * state.steps_per_pass + state.step

@@ -88,9 +88,9 @@ class SampleDescent:
         """Return the gap that rounding alone may leave."""
         return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
 
-    def record(self, begun: float) -> DescentRecord:
+    def record(self, started_at: float) -> DescentRecord:
         """Return the record of the current iteration."""
-        return DescentRecord(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
+        return DescentRecord(time.perf_counter() - started_at, self.space.n_rows, self.objective, self.lower_bound)
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
         """Why to stop, or None."""
@@ -282,7 +282,7 @@ def solve_sample(
     method: Scs,
     start: Vector | None = None,
     until: float | None = None,
-    begun: float | None = None,
+    started_at: float | None = None,
     watch: Watch | None = None,
     before: SampleDescent | None = None,
 ) -> Sampled:
@@ -295,7 +295,7 @@ def solve_sample(
     method : Scs
     start : where to begin, None for 0
     until : the gap to stop at, None for the method's
-    begun : time.perf_counter() that seconds of the history count from, None for now
+    started_at : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
     before : a run on the first of these rows that ended at the start, whose cuts are of use here, too
 
@@ -303,19 +303,19 @@ def solve_sample(
     -------
     Sampled
     """
-    begun = time.perf_counter() if begun is None else begun
+    started_at = time.perf_counter() if started_at is None else started_at
     descent = SampleDescent(space, targets, method, space.zero() if start is None else start, before)
     gap = method.gap if until is None else until
-    history = [descent.record(begun)]
+    history = [descent.record(started_at)]
     while (reason := descent.finished(gap, method.max_iterations)) is None:
         if watch is not None:
             watch(descent)
         descent.iterate()
-        history.append(descent.record(begun))
+        history.append(descent.record(started_at))
     if watch is not None:
         watch(descent)
-    found = descent.point, descent.objective, descent.lower_bound, descent.iterations
-    return Sampled(*found, reason, tuple(history), descent)
+    solution = descent.point, descent.objective, descent.lower_bound, descent.iterations
+    return Sampled(*solution, reason, tuple(history), descent)
 
 
 # Wolfe's method on all rows.

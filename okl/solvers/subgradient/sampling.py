@@ -87,9 +87,9 @@ class Sampler:
         n_outputs = rows.data.schema.n_outputs
         if weights is None:
             weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
-        drawn, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
-        sampled = drawn.old_rows + drawn.new_rows
-        read = bytes_read + drawn.bytes_read
+        sample, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
+        sampled = sample.old_rows + sample.new_rows
+        read = bytes_read + sample.bytes_read
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
 
     def beside(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
@@ -110,25 +110,25 @@ class Sampler:
         work, log = placed
         one_class, bytes_read, first = 0, 0, None
         while True:
-            drawn, log = place(work, log, shares, weights, execution)
-            first = first or drawn
-            alike = alike_targets(drawn.targets, self.method)
-            bytes_read += drawn.bytes_read
+            sample, log = place(work, log, shares, weights, execution)
+            first = first or sample
+            alike = alike_targets(sample.targets, self.method)
+            bytes_read += sample.bytes_read
             if shares[-1] >= 1.0 or not alike:
                 break
             one_class += 1
             shares = (*shares, self.plan.next_share(shares[-1]))
         if one_class:  # of rows and losses that were new when this began
-            new_rows = drawn.old_rows + drawn.new_rows - first.old_rows
-            new_losses = drawn.old_losses + drawn.new_losses - first.old_losses
-            drawn = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
-        return drawn, begin(self.method, shares, weights, drawn, iterations, (work, log), execution), one_class
+            new_rows = sample.old_rows + sample.new_rows - first.old_rows
+            new_losses = sample.old_losses + sample.new_losses - first.old_losses
+            sample = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
+        return sample, begin(self.method, shares, weights, sample, iterations, (work, log), execution), one_class
 
     def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
         """Return a larger sample that starts from the last point."""
         at = placed_descent(state)
         shares = (*at.shares, share)
-        drawn, descent, one_class = self.placed(
+        sample, descent, one_class = self.placed(
             state.rows, shares, at.weights, at.iterations, (at.work, at.log), execution
         )
         return replace(
@@ -136,8 +136,8 @@ class Sampler:
             samples=(*state.samples, descent.n_rows),
             descent=descent,
             proof=None,
-            drawn_rows=state.drawn_rows + drawn.new_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
+            drawn_rows=state.drawn_rows + sample.new_rows,
+            bytes_read=state.bytes_read + sample.bytes_read,
             one_class=state.one_class + one_class,
         )
 
@@ -152,7 +152,7 @@ class Sampler:
         at = placed_descent(state)
         rows = replace(state.rows, data=data)
         share = min(1.0, at.n_rows / data.rows("train"))
-        drawn, descent, one_class = self.placed(rows, (share,), at.weights, at.iterations, self.beside(rows), execution)
+        sample, descent, one_class = self.placed(rows, (share,), at.weights, at.iterations, self.beside(rows), execution)
         return replace(
             state,
             rows=rows,
@@ -161,7 +161,7 @@ class Sampler:
             seen=None,
             proof=None,
             drawn_rows=state.drawn_rows + descent.n_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
+            bytes_read=state.bytes_read + sample.bytes_read,
             one_class=state.one_class + one_class,
         )
 
@@ -242,14 +242,14 @@ class KernelSampler:
         return replace(self._followed(state, descent, descent.n_rows, read, one_class), rows=rows, seen=None)
 
     def _followed(
-        self, state: SubgradientState, descent: KernelDescent, drawn: int, read: int, one_class: int
+        self, state: SubgradientState, descent: KernelDescent, sample: int, read: int, one_class: int
     ) -> SubgradientState:
         return replace(
             state,
             samples=(*state.samples, descent.n_rows),
             descent=descent,
             proof=None,
-            drawn_rows=state.drawn_rows + drawn,
+            drawn_rows=state.drawn_rows + sample,
             bytes_read=state.bytes_read + read,
             one_class=state.one_class + one_class,
         )
@@ -314,13 +314,13 @@ class KernelReplicateWork(ReplicateWork):
     supports: FloatArray
     squared_length: float
 
-    def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
+    def bracket(self, sample: Rows, total: float, bytes_read: int) -> Replicate:
         """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
-        space, lam = kernel_space(self.rows, drawn.inputs), self.method.lam
-        losses = self.method.loss.value(self._scores(drawn.inputs), drawn.targets)
-        here = total * float(losses.mean()) + 0.5 * lam * self.squared_length
-        solved = solve_sample(space, drawn.targets, replace(self.method, lam=lam / total))
-        return Replicate(here, total * solved.lower_bound, space.n_rows, bytes_read)
+        space, lam = kernel_space(self.rows, sample.inputs), self.method.lam
+        losses = self.method.loss.value(self._scores(sample.inputs), sample.targets)
+        objective = total * float(losses.mean()) + 0.5 * lam * self.squared_length
+        solved = solve_sample(space, sample.targets, replace(self.method, lam=lam / total))
+        return Replicate(objective, total * solved.lower_bound, space.n_rows, bytes_read)
 
     def _scores(self, inputs: FloatArray) -> FloatArray:
         kernel, supports = kernel_of(self.rows), self.supports.astype(np.float64)

@@ -59,7 +59,7 @@ class SampleVectors:
             return []
         if shares[: len(self.shares)] != self.shares:
             self.segments, self.shares = [], ()
-        known, rows = len(self.segments), self.opening.rows
+        n_known, rows = len(self.segments), self.opening.rows
         for stage in range(len(self.shares), len(shares)):
             beyond = shares[stage - 1] if stage else 0.0
             self.segments = [*self.segments, *rows.segments(self.shard, shares[stage], beyond)]
@@ -67,7 +67,7 @@ class SampleVectors:
         self.targets = np.empty(self.n_rows)
         for cut, block in rows.blocks(self.shard, self.segments):
             self.targets[cut] = block.targets
-        return self.segments[known:]
+        return self.segments[n_known:]
 
     def scores_of(self, weights: FloatArray) -> FloatArray:
         """<w, z_i> of all rows: one read."""
@@ -174,9 +174,9 @@ class CutCommand:
         """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
-        there = vectors.scores + self.further * along if self.further else vectors.scores
-        slopes = np.empty_like(there)
-        losses, intercepts = loss.slopes_into(slopes, there, along, targets)
+        scores = vectors.scores + self.further * along if self.further else vectors.scores
+        slopes = np.empty_like(scores)
+        losses, intercepts = loss.slopes_into(slopes, scores, along, targets)
         if self.further:
             losses, _ = loss.line(vectors.scores, along, targets, 0.0)
         return LineSlopes(vectors.gathered(slopes), intercepts, losses)
@@ -288,19 +288,19 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 
 
 def _turning(
-    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
+    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, start: float = 0.0
 ) -> tuple[float, float, float]:
     """Two steps that the least objective is between, and the step to take; begun : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
-    fallback = float(steps[least]) if begun > 0.0 or values[least] < around.losses else 0.0
+    fallback = float(steps[least]) if start > 0.0 or values[least] < around.losses else 0.0
     turned = np.flatnonzero(slopes >= 0.0)
     if not len(turned):
         return float(steps[-1]), float(steps[-1]), fallback
     upper = int(turned[0])
     if upper == 0:  # the slope below the first step is not known
-        return begun, float(steps[0]), fallback
+        return start, float(steps[0]), fallback
     low, high = float(steps[upper - 1]), float(steps[upper])
     fall, rise = float(-slopes[upper - 1]), float(slopes[upper])
     return low, high, low + (high - low) * fall / (fall + rise)
@@ -407,14 +407,14 @@ def begin(
     method: Scs,
     shares: tuple[float, ...],
     weights: FloatArray,
-    drawn: SampleTotals,
+    totals: SampleTotals,
     iterations: int,
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
     """The first cut of a sample, at a point that was placed there."""
-    n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
-    losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
+    n_rows, lam = totals.old_rows + totals.new_rows, method.lam
+    losses, nothing = (totals.old_losses + totals.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
     search = StepSearch(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
     work, log = placed
