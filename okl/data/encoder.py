@@ -176,7 +176,7 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
     """
     if encoding.kind == "category":
-        texts, index = words_and_index(column)
+        texts, index = texts_and_index(column)
         texts = in_stored_spelling(texts, column.type, encoding.categories)
         _check_missing(encoding, column.type, _absent(texts)[index])
         codes = _codes(encoding, texts)[index]
@@ -198,12 +198,12 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
         values[:, absent] = np.array(encoding.fills, dtype=np.float32)[:, np.newaxis]
 
 
-def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
+def texts_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
     """Return values of a column as text, and the index of the value of each row: -1, the last one, for none.
 
     Returns
     -------
-    words : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
+    texts : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
     index : (rows,) into words
 
     Raises
@@ -248,11 +248,11 @@ def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bo
     if word and missing.any():
         raise DataError(
             f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
-            f"value like any other in training. {_as_words(encoding.column, keep=True)}"
+            f"value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
         )
 
 
-def _as_words(column: str, keep: bool = False) -> str:
+def _advise_text_column(column: str, keep: bool = False) -> str:
     more = ", keep_default_na=False" if keep else ""
     return f"Give the column as text, as it was in training. In pandas: read_csv(..., dtype={{{column!r}: str}}{more})."
 
@@ -260,7 +260,7 @@ def _as_words(column: str, keep: bool = False) -> str:
 def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
     """Return which rows of a source column have no value, (rows,)."""
     if encoding.kind == "category":
-        texts, index = words_and_index(column)
+        texts, index = texts_and_index(column)
         return _absent(texts)[index]
     if encoding.kind == "number":
         return np.isnan(numbers(column).astype(np.float64, copy=False))
@@ -281,7 +281,7 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
         if fault := _unfit(encoding := kinds.get(name), kind):
             hint = ""
             if encoding is not None and equal_categories(encoding.categories, kind):
-                hint = f" {_as_words(name)}"
+                hint = f" {_advise_text_column(name)}"
             elif is_text(kind) and "number" in fault:
                 hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
             elif is_text(kind) and where == "table":

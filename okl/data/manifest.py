@@ -241,18 +241,18 @@ def find_warnings(
             f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
             "use --task regression if they measure something."
         )
-    warnings.extend(_spelling(f"labels of target {schema.target!r}", _words(schema.labels), "classes"))
+    warnings.extend(_spelling(f"labels of target {schema.target!r}", _texts(schema.labels), "classes"))
     for encoding in schema.encodings:
         warnings.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
     return warnings
 
 
-def _words(labels: Iterable[object]) -> list[str]:
+def _texts(labels: Iterable[object]) -> list[str]:
     return [label for label in labels if isinstance(label, str)]
 
 
 def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:
-    """Return a warning if words differ in case and spaces only; apart : what each of them becomes."""
+    """Return a warning if texts differ in case and spaces only; apart : what each of them becomes."""
     alike: dict[str, list[str]] = defaultdict(list)
     for word in texts:
         alike[" ".join(word.split()).casefold()].append(word)

@@ -24,7 +24,7 @@ from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
 from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
-from okl.distributed.processes import environment_kept, importing_main, interrupts_held, run_apart
+from okl.distributed.processes import deferred_interrupts, importing_main, restored_environment, run_apart
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.validation import check_at_least
@@ -256,7 +256,7 @@ def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
         # reports that it ended
         sys.exit(1)
     try:
-        with environment_kept(), interrupts_held():
+        with restored_environment(), deferred_interrupts():
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still serves its health check, by default on port 8787

@@ -158,7 +158,9 @@ async def by_handler(client: Any, address: str, message: BatchMessage, installed
             raise WorkerLostError from error
         if answer is not None:
             recognised, name, results, failure, *rest = answer
-            return BatchReply(recognised, name, message.digest, results, pickle.loads(failure) if failure else None, *rest)
+            return BatchReply(
+                recognised, name, message.digest, results, pickle.loads(failure) if failure else None, *rest
+            )
         installed.discard(address)  # another worker has taken this address
     raise WorkerLostError
 

@@ -33,7 +33,7 @@ from okl.solvers.accelerated.fitting import (
     Fitted,
     Sigmoid,
     cross_validated_scores,
-    fit_one,
+    fit_binary,
     fit_sigmoid,
     in_threads,
     normalised,
@@ -344,14 +344,14 @@ def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, meth
     for share in _SHARES:
         # rounding may not push it beyond the largest
         model = NuSVM(min(share * largest, largest), fit_intercept)
-        probe = fit_one_unchecked(model, rows, probing, weights)
+        probe = fit_binary_unchecked(model, rows, probing, weights)
         if probe.certificate.primal < 0.0:
             done = probe.certificate.relative_gap <= method.tolerance
-            return model.nu, probe if done else fit_one(model, rows, method, weights, probe.point)
+            return model.nu, probe if done else fit_binary(model, rows, method, weights, probe.point)
     return model.nu, _without_weights(probe)
 
 
-def fit_one_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
+def fit_binary_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
     """Return the solution, even where the best weights are all 0."""
     problem = model.problem(rows, weights)
     return solve_problem(problem, method)
@@ -432,7 +432,7 @@ class TwoClassFit:
             parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method)
         else:
             parameter = self._default(space, rows, weights) if parameter is None else parameter
-            fitted = fit_one(self._model(parameter), rows, self.method, weights)
+            fitted = fit_binary(self._model(parameter), rows, self.method, weights)
         bias = fitted.bias if self.fit_intercept else 0.0
         if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
             scores = space.training_scores(rows, fitted.weights)
@@ -564,7 +564,7 @@ class SpaceChoice:
         ConfigError : an unknown name, a parameter out of range or without effect, a map that does not take the kernel
         """
         if self.is_plain:
-            self._refuse_beside("the linear kernel", self.bandwidth is not None)
+            self._refuse_settings_with("the linear kernel", self.bandwidth is not None)
             return ColumnSpace(), {}
         if self.feature_map is None:
             kernel, chosen = self._kernel(sample)
@@ -579,13 +579,15 @@ class SpaceChoice:
     def _kernel(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):
             return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
-        self._refuse_beside(f"the kernel {self.kernel.name!r}, which has its own bandwidth", self.bandwidth is not None)
+        self._refuse_settings_with(
+            f"the kernel {self.kernel.name!r}, which has its own bandwidth", self.bandwidth is not None
+        )
         return self.kernel, {}
 
     def _map_choice(self, n_sampled: int) -> Any:
         if not isinstance(self.feature_map, str):
             other = self.kernel != "linear" or self.bandwidth is not None
-            self._refuse_beside("a feature map that has a kernel of its own", other)
+            self._refuse_settings_with("a feature map that has a kernel of its own", other)
             return self.feature_map
         name = check_choice("feature_map", self.feature_map, MAP_NAMES)
         n_columns = whole_number("n_columns", self.n_columns)
@@ -601,7 +603,7 @@ class SpaceChoice:
         # a frequency makes two columns
         return FourierChoice(self.kernel, self.bandwidth, max(1, n_columns // 2), _DRAWS[name])
 
-    def _refuse_beside(self, what: str, given: bool) -> None:
+    def _refuse_settings_with(self, what: str, given: bool) -> None:
         if given:
             raise ConfigError(
                 f"kernel = {self.kernel!r} and bandwidth = {self.bandwidth!r} have no effect with {what}. Leave "

@@ -74,7 +74,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = inputs[rng.permutation(len(inputs))[:SAMPLE_ROWS]]
-        self.map_ = drawn_map(self.bandwidth, sample, self.n_frequencies, seed, "float64")
+        self.map_ = draw_map_of_sample(self.bandwidth, sample, self.n_frequencies, seed, "float64")
         self.bandwidth_ = bandwidth_of(self.map_)
         self._n_features_out = self.map_.n_columns
         return self
@@ -87,7 +87,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return transform_rows(own, inputs, effective_n_jobs(self.n_jobs))
 
 
-def drawn_map(
+def draw_map_of_sample(
     bandwidth: float | Auto, sample: FloatArray, n_frequencies: int, seed: int, precision: Precision
 ) -> FourierFeatures:
     """A map for inputs like the sample (rows, n_features), of the bandwidth given or the sample's median distance.

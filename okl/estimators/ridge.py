@@ -223,7 +223,9 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return labels (rows,)."""
         scores = self._scores(X)
-        predictions: NDArray[Any] = self.classes_[(scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        predictions: NDArray[Any] = self.classes_[
+            (scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        ]
         return predictions
 
 

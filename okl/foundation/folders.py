@@ -149,7 +149,9 @@ def remove_leftovers(parent: Path) -> None:
                 lock = _lock(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
-            if not any(time.time() - checkpoint.stat().st_mtime < KEPT_SECONDS for checkpoint in checkpoints_in(folder)):
+            if not any(
+                time.time() - checkpoint.stat().st_mtime < KEPT_SECONDS for checkpoint in checkpoints_in(folder)
+            ):
                 shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
@@ -321,7 +323,7 @@ class PublishedFolder:
             raise PlaceTakenError(f"{self.folder} is being written by another process, too. Choose another place.")
 
 
-def run_place(folder: Place) -> RunFolder | PublishedFolder:
+def output_folder(folder: Place) -> RunFolder | PublishedFolder:
     """Return the local or remote folder of a run, not yet opened."""
     return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
 
@@ -371,7 +373,9 @@ def atomic_file(location: Place) -> Iterator[Path]:
     """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed."""
     if isinstance(location, Path):
         # processes of several hosts, with equal process ids, may write here
-        temporary_path = location.with_name(f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        temporary_path = location.with_name(
+            f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        )
         try:
             yield temporary_path
             os.replace(temporary_path, location)

@@ -407,7 +407,7 @@ class RemotePath:
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
         """Return the files of a folder with their bytes, by name; below: also of its folders."""
 
-        def found(fs: Any, path: str) -> list[tuple[str, int]]:
+        def list_files(fs: Any, path: str) -> list[tuple[str, int]]:
             fs.invalidate_cache()
             try:
                 entries = fs.find(path, detail=True).values() if below else fs.ls(path, detail=True)
@@ -416,19 +416,19 @@ class RemotePath:
             files = [entry for entry in entries if entry["type"] == "file"]
             return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in files)
 
-        return [(RemotePath(self.url + rest), size) for rest, size in self._call(found, "cannot be listed")]
+        return [(RemotePath(self.url + rest), size) for rest, size in self._call(list_files, "cannot be listed")]
 
     def matches(self) -> list[RemotePath]:
         """Return the files that match the URL as a glob, by name."""
         fixed = re.split(r"[*?\[]", self.url)[0]
 
-        def found(fs: Any, path: str) -> list[str]:
+        def list_files(fs: Any, path: str) -> list[str]:
             fs.invalidate_cache()
             entries = fs.glob(path, detail=True).values()
             before = re.split(r"[*?\[]", path)[0]
             return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 
-        return [RemotePath(fixed + rest) for rest in self._call(found, "cannot be listed")]
+        return [RemotePath(fixed + rest) for rest in self._call(list_files, "cannot be listed")]
 
     def read_bytes(self) -> bytes:
         """Return the content of a file."""
@@ -668,7 +668,7 @@ class _Copies:
                 self._copies.move_to_end(key)
             return self._copies.get(key)
 
-    def hold(self, key: tuple[str, ...], copy: RemoteCopy) -> None:
+    def add(self, key: tuple[str, ...], copy: RemoteCopy) -> None:
         with self._lock:
             self._copies[key] = copy
             total = sum(copied.held_bytes for copied in self._copies.values())
@@ -690,12 +690,14 @@ def copy_of(location: RemotePath) -> RemoteCopy:
     if info is None or info["type"] != "file":
         raise explained(FileNotFoundError(), f"{location} cannot be read")
     if info.get("size") is None:
-        raise DataError(f"{location} cannot be read: its server does not say how long it is. Copy it to a folder first.")
+        raise DataError(
+            f"{location} cannot be read: its server does not say how long it is. Copy it to a folder first."
+        )
     state = [str(info.get(name)) for name in ("size", "ETag", "etag", "LastModified", "mtime", "updated", "generation")]
     key = (str(location), *state)
     copies = _copies()
     copy = copies.get(key) or RemoteCopy(location, int(info["size"]), copies.limit_bytes)
-    copies.hold(key, copy)
+    copies.add(key, copy)
     return copy
 
 
@@ -707,7 +709,7 @@ def whole_copy_of(location: RemotePath, size: int, sha256: str) -> RemoteCopy:
         copy = RemoteCopy(location, size, copies.limit_bytes)
         if copy.fetch_all() != sha256:
             raise changed(location)
-        copies.hold(key, copy)
+        copies.add(key, copy)
     return copy
 
 

@@ -151,9 +151,17 @@ def everything() -> dict[tuple[Kind, str, str], Registration]:
 
 def withdraw_since(before: dict[tuple[Kind, str, str], Registration], extension: str) -> None:
     """Take back what an extension has declared since, as it failed."""
-    for kind, name, origin in [key for key, entry in _exact.items() if key not in before and entry.extension == extension]:
+    for kind, name, origin in [
+        key for key, entry in _exact.items() if key not in before and entry.extension == extension
+    ]:
         del _exact[kind, name, origin], _latest[kind, name]
-        _latest.update({(of, registered): entry for (of, registered, _), entry in before.items() if (of, registered) == (kind, name)})
+        _latest.update(
+            {
+                (of, registered): entry
+                for (of, registered, _), entry in before.items()
+                if (of, registered) == (kind, name)
+            }
+        )
 
 
 def origins(*wanted: str) -> dict[str, str]:
@@ -280,7 +288,8 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
             current = latest(kind, name)
             current_origin = f"here it comes from {current.origin}" if current else "it is not known in this process"
             raise ConfigError(
-                f"The {kind} {name!r} of {origin} is needed, but {current_origin}. Put it into a file that --extension or "
+                f"The {kind} {name!r} of {origin} is needed, but {current_origin}. Put it into a file "
+                f"that --extension or "
                 f"{VARIABLE} names, or install the package with the same version wherever okl runs."
             )
         return declared.thing

@@ -222,7 +222,7 @@ class Timeline:
             self.stages[-1].ended = min(self.stages[-1].ended, perf_counter() if now is None else now)
 
     def add(self, lane: str, phase: str, started_at: float, ended: float, seconds: float) -> None:
-        """Count seconds of a phase, spread evenly from begun to ended (perf_counter), for the current stage."""
+        """Count seconds of a phase, spread evenly from started_at to ended (perf_counter), for the current stage."""
         if not self.stages or seconds <= 0.0:
             return
         started_at = max(started_at, self.stages[-1].begun)

@@ -82,7 +82,9 @@ def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
     for part in _parts(state, set()):
         required = [f.name for f in fields(part) if f.default is MISSING and f.default_factory is MISSING]
         names = {field.name for field in fields(part)}
-        own = {name for name in vars(part) if not hasattr(type(part), name) or name in names}  # not what is computed once
+        own = {
+            name for name in vars(part) if not hasattr(type(part), name) or name in names
+        }  # not what is computed once
         if not own <= names or not set(required) <= own:
             raise CheckpointError(
                 f"{folder} was written by a version of okl with other fields in {type(part).__name__}."
@@ -160,7 +162,9 @@ class ModelHistory:
 
     def accepted(self) -> list[ShardRecord]:
         """Return the accepted shards in training order."""
-        return sorted((record for record in self.records.values() if record.status == "accepted"), key=lambda record: record.order)
+        return sorted(
+            (record for record in self.records.values() if record.status == "accepted"), key=lambda record: record.order
+        )
 
     @property
     def apart(self) -> int:
@@ -172,7 +176,11 @@ class ModelHistory:
     @property
     def watermark(self) -> Time | None:
         """Return the latest time of the shards that were trained on."""
-        times = [record.last_time for sha, record in self.records.items() if sha in self.learnt and record.last_time is not None]
+        times = [
+            record.last_time
+            for sha, record in self.records.items()
+            if sha in self.learnt and record.last_time is not None
+        ]
         texts = [record for record in times if isinstance(record, str)]
         numbers = [record for record in times if not isinstance(record, str)]
         return max(texts) if texts else max(numbers, default=None)
@@ -316,7 +324,7 @@ def solve_window(
     return Challenger(solver, done.state, data, tuple(new), how, done.seconds, _bytes(data))
 
 
-def same_place(settings: TrainSettings, location: str) -> TrainSettings:
+def same_location(settings: TrainSettings, location: str) -> TrainSettings:
     """Return the settings with the store as data."""
     return settings.model_copy(update={"data": location, "out": None, "ingest": None})
 

@@ -326,7 +326,7 @@ class ContractResult:
     of: str = ""
 
 
-def hold(
+def check_contract(
     location: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
 ) -> ContractResult:
     """Check a file against the contract in one read; violations are findings, not errors.

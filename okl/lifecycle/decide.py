@@ -512,7 +512,7 @@ def judge(
     Parameters
     ----------
     records : accepted shards whose reserved rows to look at; each is a slice of its own
-    other : what the first is, for people; known : SHA-256 of shards that the first has learnt
+    other : what the first is, for people; excluded : SHA-256 of shards that the first has learnt
     looks : number of rejected challengers of this champion so far
     """
     pairs: dict[str, PairedSums] = {}
@@ -547,7 +547,7 @@ def judged_on(
 
     Parameters
     ----------
-    accepted : in the order of learning; known : SHA-256 of those that the champion has learnt
+    accepted : in the order of learning; excluded : SHA-256 of those that the champion has learnt
     shards : so many that are new to it at most, and so many before; more of the latter until every label is there
     """
     reserved = [record for record in accepted if record.test_rows]

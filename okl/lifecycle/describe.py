@@ -166,7 +166,10 @@ def difference_text(difference: Mapping[str, Any]) -> str:
     first, second = (f"{difference['model']}@{version}" for version in difference["versions"])
     rows = [["", first, second]]
     for part, title in PARTS.items():
-        rows += [[f"{title}.{_owner(name)}", number(version), number(other)] for name, (version, other) in difference[part].items()]
+        rows += [
+            [f"{title}.{_owner(name)}", number(version), number(other)]
+            for name, (version, other) in difference[part].items()
+        ]
     for name, text in (("shards_of_first_only", first), ("shards_of_second_only", second)):
         shards = difference[name]
         total = sum(int(shard.get("rows", 0)) for shard in shards)
@@ -265,7 +268,10 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     """
     shards = description["shards"]
     decided = (description["decision"] or {}).get("reason")
-    rows = [["aliases", ", ".join(description["aliases"]) or "-"], ["published", f"{description['at']} by {description['by']}"]]
+    rows = [
+        ["aliases", ", ".join(description["aliases"]) or "-"],
+        ["published", f"{description['at']} by {description['by']}"],
+    ]
     rows += [["why", str(decided or description["why"])]] if decided or description["why"] else []
     if judged := judged_rows(description):
         # an online learner that began anew has no parent, and was held against the champion all the same
@@ -274,10 +280,14 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     rows += [[f"metrics.{name}", text] for name, text in own_figures(description["metrics"])]
     given = _given(description)
     rows += [[f"settings.{name}", text] for name, text in flatten(description["settings"]) if whole or name in given]
-    in_all = f"; with all ancestors {_learnt(description['shards_in_all'], description['rows_in_all'])}" if description["parent"] else ""
-    origin = _learnt_from(description)
+    in_all = (
+        f"; with all ancestors {_trained(description['shards_in_all'], description['rows_in_all'])}"
+        if description["parent"]
+        else ""
+    )
+    origin = _training_rows(description)
     rows += _rows({
-        "new" if origin else "learnt": _learnt(len(shards), description["rows"]) + in_all,
+        "new" if origin else "learnt": _trained(len(shards), description["rows"]) + in_all,
         **({"trained on": origin} if origin else {}),
         "parent": description["parent"],
         "files": "pruned" if description["pruned"] else f"{description['folder']} ({size(description['size_bytes'])})",
@@ -296,11 +306,11 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     return "\n".join([head, *aligned(rows), "", *aligned(table)])
 
 
-def _learnt(shards: int, rows: int) -> str:
+def _trained(shards: int, rows: int) -> str:
     return f"{shards:,} {'shard' if shards == 1 else 'shards'}, {rows:,} rows"
 
 
-def _learnt_from(description: Mapping[str, Any]) -> str:
+def _training_rows(description: Mapping[str, Any]) -> str:
     """Return the number of training rows and the way of training, if they add information; otherwise ""."""
     how, rows = str(description["environment"].get("how") or ""), description["learnt_rows"]
     parts = [f"{rows:,} rows"] if rows is not None and (how or rows != description["rows"]) else []
@@ -378,7 +388,9 @@ def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Linea
         "name": str(model.configuration.get("data", "")),
         "rows": provenance.get("train_rows", 0),
     }
-    environment: dict[str, Any] = {name: provenance[name] for name in ("versions", "processor", "created") if name in provenance}
+    environment: dict[str, Any] = {
+        name: provenance[name] for name in ("versions", "processor", "created") if name in provenance
+    }
     splits = {part: result.get(part) for part in ("test", "progressive")}
     measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
     metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}

@@ -66,7 +66,10 @@ def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL
     before, wrong, rows = _since_signal(past), now.wrong, now.rows
     if len(before) < FEWEST_PAST or rows == 0:
         return now
-    wrongs, counts = np.array([float(window.wrong) for window in before]), np.array([float(window.rows) for window in before])
+    wrongs, counts = (
+        np.array([float(window.wrong) for window in before]),
+        np.array([float(window.rows) for window in before]),
+    )
     verdict = fishers(int(wrongs.sum()), int(counts.sum()), wrong, rows)
     p_value = verdict.p_value
     if 0.0 < p_value < 1.0 and 0.0 < verdict.past_rate < 1.0:

@@ -57,7 +57,9 @@ def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], l
     location = place_of(source)
     files = _remote(location) if isinstance(location, RemotePath) else _local(location.absolute())
     selected = sorted((arrival for arrival in files if _is_data(arrival)), key=lambda arrival: arrival.name)
-    fresh = [arrival for arrival in selected if arrival.age_seconds is not None and abs(arrival.age_seconds) < settle_seconds]
+    fresh = [
+        arrival for arrival in selected if arrival.age_seconds is not None and abs(arrival.age_seconds) < settle_seconds
+    ]
     names = {arrival.name for arrival in fresh}
     return [arrival for arrival in selected if arrival.name not in names], fresh
 
@@ -228,7 +230,10 @@ class ShardStore:
 
     def accepted(self) -> list[ShardRecord]:
         """Return records of accepted shards in training order."""
-        return sorted((record for record in self.records().values() if record.status == "accepted"), key=lambda record: record.order)
+        return sorted(
+            (record for record in self.records().values() if record.status == "accepted"),
+            key=lambda record: record.order,
+        )
 
     def put(self, record: ShardRecord) -> ShardRecord:
         """Write a record, whole or not at all; one of the same shard is replaced."""
@@ -257,12 +262,12 @@ class ShardStore:
             write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
 
-    def seen(self) -> FileState:
+    def file_state(self) -> FileState:
         """Return the cached digests of files."""
         file = self.place / SEEN
         return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
 
-    def keep_seen(self, state: FileState) -> None:
+    def write_file_state(self, state: FileState) -> None:
         """Store them."""
         write_whole(self.place / SEEN, state.text())
 
@@ -306,7 +311,9 @@ def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
         what = f"{matches[0].name}, which is {'a duplicate' if matches[0].status == 'duplicate' else matches[0].status}"
     quarantined = sorted((record.name, record.key) for record in records.values() if record.status == "quarantined")
     more = f" and {len(quarantined) - MOST_NAMED:,} more" if len(quarantined) > MOST_NAMED else ""
-    listing = f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in quarantined[:MOST_NAMED])}{more}."
+    listing = (
+        f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in quarantined[:MOST_NAMED])}{more}."
+    )
     raise DataError(
         f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
         f"{listing if quarantined else 'No shard is quarantined.'}"

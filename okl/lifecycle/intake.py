@@ -14,7 +14,15 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceEr
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.contract import FOUND_LATER, Baseline, ContractResult, baseline_of, contract_digest, hold, learnable
+from okl.lifecycle.contract import (
+    FOUND_LATER,
+    Baseline,
+    ContractResult,
+    baseline_of,
+    check_contract,
+    contract_digest,
+    learnable,
+)
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
@@ -56,7 +64,7 @@ def validate_file(
     ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
-    result = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
+    result = check_contract(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
     waived = released and learnable(result.findings)
     status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
     record = _record(arrival, sha256, result, status, baseline.schema)
@@ -169,7 +177,7 @@ class Intake:
         """
         settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
         self.files, self.places = len(settled), [arrival.place for arrival in settled[:MOST_FIRST]]
-        state, self._records = self.store.seen(), dict(self.known.records)
+        state, self._records = self.store.file_state(), dict(self.known.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
         sizes = {record.size_bytes for record in self._records.values()}
@@ -179,17 +187,17 @@ class Intake:
                 self.fresh.append(arrival.name)
                 continue
             digest = state.sha256(arrival)
-            if arrival.name in young and self._is_to_hold(digest):
+            if arrival.name in young and self._is_to_validate(digest):
                 self.fresh.append(arrival.name)
             else:  # of the young ones those whose bytes are known: they were touched, or copied again
                 self._meet(arrival, digest, met)
         state.keep_only(arrival.name for arrival in (*settled, *fresh))
         if state.entries != before:
-            self.store.keep_seen(state)
-        self._look_for([self._records[digest] for digest in self._released - met.keys()])
+            self.store.write_file_state(state)
+        self._find_released([self._records[digest] for digest in self._released - met.keys()])
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
-    def hold(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
+    def validate(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
         """Check the new files in the order of their names, each against those accepted before.
 
         Then take in again what is released and was accepted once, though its file is gone.
@@ -204,7 +212,9 @@ class Intake:
             if before is not None and digest in self._released and self.store.has_data(before):
                 record = self.store.release(before)  # it was accepted once, and then contradicted the champion
             else:
-                accepted = [record for record in records.values() if record.status == "accepted" and record.sha256 != digest]
+                accepted = [
+                    record for record in records.values() if record.status == "accepted" and record.sha256 != digest
+                ]
                 baseline = baseline_of(reference, accepted, self.known.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
@@ -240,18 +250,18 @@ class Intake:
         return {
             "files": self.files,
             "still_written": self.fresh,
-            "under_another_name": self._told_same(),
-            "accepted": [_told(record) for record in self.accepted],
-            "rejected": [_told(record) for record in self.bad],
-            "standing": [_told(record) for record in self.standing],
-            "released_in_vain": [_told(record) | {"there": record in self.bad} for record in self.vain],
-            "learnt": [_told(record) for record in pending],
+            "under_another_name": self._describe_duplicates(),
+            "accepted": [_describe(record) for record in self.accepted],
+            "rejected": [_describe(record) for record in self.bad],
+            "standing": [_describe(record) for record in self.standing],
+            "released_in_vain": [_describe(record) | {"there": record in self.bad} for record in self.vain],
+            "learnt": [_describe(record) for record in pending],
         }
 
     def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
         """Validate a file; met : the first name of each digest so far."""
         record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
-        pending = first == arrival.name and self._is_to_hold(digest)
+        pending = first == arrival.name and self._is_to_validate(digest)
         if pending:
             self.new.append((arrival, digest))
         elif record is None or arrival.name not in record.names:
@@ -261,14 +271,16 @@ class Intake:
             if not pending and first == arrival.name and record.status == "quarantined":
                 self.standing.append(record)
 
-    def _told_same(self) -> list[dict[str, str]]:
+    def _describe_duplicates(self) -> list[dict[str, str]]:
         out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
         kinds = {True: "quarantined", False: "already trained on"}
         return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
 
-    def _look_for(self, away: list[ShardRecord]) -> None:
+    def _find_released(self, away: list[ShardRecord]) -> None:
         """Find what is released in the store, as its file is no longer where files arrive."""
-        quarantined = sorted((record for record in away if record.status == "quarantined"), key=lambda record: record.order)
+        quarantined = sorted(
+            (record for record in away if record.status == "quarantined"), key=lambda record: record.order
+        )
         self.gone = [record for record in quarantined if self.store.has_data(record)]
         absent = [record for record in quarantined if record not in self.gone and not {*record.names} & {*self.fresh}]
         self.vain = [record for record in absent if not learnable(record.findings)]
@@ -279,7 +291,7 @@ class Intake:
                 f"rows are not stored. Restore the file, or remove {lost[0].key} from release."
             )
 
-    def _is_to_hold(self, digest: str) -> bool:
+    def _is_to_validate(self, digest: str) -> bool:
         """Return whether a file is new, or checked again: it was released, or broke a contract with other limits."""
         record = self._records.get(digest)
         if record is None or record.status != "quarantined":
@@ -291,7 +303,13 @@ class Intake:
         return not contradicted and record.contract != now
 
 
-def _told(record: ShardRecord) -> dict[str, Any]:
+def _describe(record: ShardRecord) -> dict[str, Any]:
     kinds = [finding.kind for finding in record.findings] or (["duplicate"] if record.status == "duplicate" else [])
-    described = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
+    described = {
+        "sha256": record.sha256,
+        "name": record.name,
+        "rows": record.rows,
+        "status": record.status,
+        "kinds": kinds,
+    }
     return described | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

@@ -93,7 +93,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
     ConfigError : see `okl.solvers.options.check_constraints`
     """
     check_constraints(settings.train)
-    keys = dict.fromkeys((*settings.ingest.keys, *_looked_at(settings.train)))
+    keys = dict.fromkeys((*settings.ingest.keys, *_constrained_columns(settings.train)))
     if settings.train.learn_sensitive or len(keys) == len(settings.ingest.keys):
         return settings.ingest
     return settings.ingest.model_copy(update={"keys": tuple(keys)})
@@ -140,7 +140,7 @@ def without_constraints(train: TrainSettings) -> TrainSettings:
     return train.model_copy(update={"constraints": norms, **usual})
 
 
-def _looked_at(train: TrainSettings) -> tuple[str, ...]:
+def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:
     return columns_of(parse_constraints(train.constraints)[0])
 
 
@@ -152,7 +152,7 @@ KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
-def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
+def check_lineage_start(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
     """Check settings against the inputs and the target of a model; defaults are always accepted.
 
     Parameters
@@ -212,12 +212,15 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
             as_key = "with it as a key" if column in reference.keys else "without it"
             recorded = f"{as_key}, and does not train on it"
         raise ConfigError(
-            f"The column {column!r} is given as a category, but the model {settings.name} was created {recorded}. {ANOTHER}"
+            f"The column {column!r} is given as a category, but the model {settings.name} was created "
+            f"{recorded}. {ANOTHER}"
         )
     requested = settings.ingest.max_categories
     if requested == IngestSettings.model_fields["max_categories"].default:
         return
-    made = [(len(encoding.categories), encoding.other) for encoding in reference.encodings if encoding.kind == "category"]
+    made = [
+        (len(encoding.categories), encoding.other) for encoding in reference.encodings if encoding.kind == "category"
+    ]
     if full := [number for number, other in made if other and number != requested]:
         raise _otherwise(settings, "max_categories", str(full[0]))
     if (least := max((number for number, _ in made), default=0)) > requested:
@@ -280,7 +283,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     _check_released(settings, model)
     reference = _reference(model)
     if reference is not None:
-        check_begun(settings, reference, (arrival.place for arrival in arrived[:MOST_LOOKED]))
+        check_lineage_start(settings, reference, (arrival.place for arrival in arrived[:MOST_LOOKED]))
     ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in arrived[:MOST_LOOKED]:
@@ -296,7 +299,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
 
-def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
+def start_lineage(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
     """Return the reference schema of a new model from the first files; see `first_reference`.
 
     Raises

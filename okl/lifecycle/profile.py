@@ -200,7 +200,7 @@ class _Reading:
             self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
         column = rows.batch.column(schema.target)
         if text_labels(schema):
-            self._add_words(column)
+            self._add_texts(column)
         else:
             target = numbers(column).astype(np.float64)
             self._target.add(target[np.newaxis])
@@ -235,7 +235,7 @@ class _Reading:
         counts = {**plain, **self._absent}
         return np.array([counts[name] for name in self._reference.source_columns], dtype=np.int64)
 
-    def _add_words(self, column: pa.Array) -> None:
+    def _add_texts(self, column: pa.Array) -> None:
         texts = pc.fill_null(column.cast(pa.string()), "")
         if not len(texts):
             return

@@ -17,7 +17,7 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
@@ -108,7 +108,7 @@ def warm_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | No
     return champion.model.predictor
 
 
-def learnt_otherwise(settings: RetrainSettings, history: ModelHistory) -> str:
+def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -> str:
     """Return the first setting that differs from the champion's and affects training; "" for none.
 
     A continued online solver keeps its map, steps, limits and passes, so changed settings would have no effect.
@@ -252,11 +252,11 @@ def plan_learning(
 
     An online solver starts anew on all shards if the champion has no state or other settings of training.
     """
-    train = same_place(settings.train, str(store.place))
+    train = same_location(settings.train, str(store.place))
     online = is_online(train, store.dataset(pending[0]))
     accepted = accepted_of(history, pending)
     begin, why = history.champion.state() if online and history.champion is not None else (None, "")
-    otherwise = "" if begin is None else learnt_otherwise(settings, history)
+    otherwise = "" if begin is None else changed_training_setting(settings, history)
     if otherwise:
         begin, why = None, otherwise
     records = accepted if why else tuple(pending)

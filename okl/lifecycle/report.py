@@ -180,9 +180,13 @@ def errors_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
     points = points_of(result)
     if len(points) < 2:
         return []
-    caption = f"{points[-1]['shard']}: {number(points[-1]['error'])}, constant predictor {number(points[-1]['constant'])}."
+    caption = (
+        f"{points[-1]['shard']}: {number(points[-1]['error'])}, constant predictor {number(points[-1]['constant'])}."
+    )
     draw = partial(draw_errors, result)
-    return [FigureBlock("Error on new shards before training on them", draw, f"{caption} Vertical lines: a new version.")]
+    return [
+        FigureBlock("Error on new shards before training on them", draw, f"{caption} Vertical lines: a new version.")
+    ]
 
 
 def verdicts_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
@@ -478,8 +482,8 @@ def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
     trained = [record for record in history.accepted() if record.sha256 in history.learnt and record.scored is not None]
     return [
-        {"shard": record.name, "version": record.scored.version, "rows": record.scored.rows, "error": record.scored.error,
-         "constant": record.scored.constant, "fired": record.scored.fired}
+        {"shard": record.name, "version": record.scored.version, "rows": record.scored.rows,
+         "error": record.scored.error, "constant": record.scored.constant, "fired": record.scored.fired}
         for record in trained[-MOST_HISTORY:] if record.scored is not None
     ]  # fmt: skip
 
@@ -514,9 +518,11 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
          "reason": entry.why, "page": str(model.folder / "versions" / made.folder / PAGE)}
         for entry in model.entries() if (made := entry.published) is not None and made.lineage.decision
     ]  # fmt: skip
-    attempts = published + _kept(model.folder / DATA / ATTEMPTS)
+    attempts = published + _stored_attempts(model.folder / DATA / ATTEMPTS)
     # of one second: by the champion of then, who stays after what was kept
-    order = sorted(attempts, key=lambda attempt: (attempt["at"], attempt["champion"] or 0, attempt["outcome"] == "published"))
+    order = sorted(
+        attempts, key=lambda attempt: (attempt["at"], attempt["champion"] or 0, attempt["outcome"] == "published")
+    )
     return order[: -most - 1 : -1]
 
 
@@ -529,7 +535,9 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
     DataError : the registry does not answer, or a record is damaged
     """
     records = ShardStore(model.folder / DATA).records().values()
-    quarantined_records = sorted((record for record in records if record.status == "quarantined"), key=lambda record: record.name)
+    quarantined_records = sorted(
+        (record for record in records if record.status == "quarantined"), key=lambda record: record.name
+    )
     return [
         {"name": record.name, "sha256": record.sha256, "rows": record.rows, "reason": record.reason,
          "releasable": learnable(record.findings)} for record in quarantined_records[:most]
@@ -545,7 +553,7 @@ def quarantined_text(records: list[dict[str, Any]]) -> str:
     return "\n".join(aligned(rows))
 
 
-def _kept(folder: Place) -> list[dict[str, Any]]:
+def _stored_attempts(folder: Place) -> list[dict[str, Any]]:
     if isinstance(folder, Path):
         files: list[Place] = [*folder.glob("*.json")]
     else:
@@ -577,5 +585,7 @@ def attempts_text(attempts: list[dict[str, Any]]) -> str:
         outcome = f"published {attempt['version']}" if attempt["version"] else "kept"
         rows.append([attempt["at"] or "-", outcome, attempt["reason"]])
     head, *lines = aligned(rows)
-    texts = [text for line, attempt in zip(lines, attempts, strict=True) for text in (line, f"  report: {attempt['page']}")]
+    texts = [
+        text for line, attempt in zip(lines, attempts, strict=True) for text in (line, f"  report: {attempt['page']}")
+    ]
     return "\n".join([head, *texts])

@@ -21,7 +21,7 @@ from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import begun_by, check_begun
+from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import (
@@ -171,22 +171,22 @@ class RetrainingRun:
         self.intake = Intake(self.settings, self.store, self.known)
         return {"champion": self.known.parent} | self.intake.discover()
 
-    def hold(self) -> dict[str, Any]:
+    def validate(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.
 
         Raises
         ------
         DataError : a shard violates the contract and on_bad is "stop"
-        ConfigError : settings that conflict with the model, see `check_begun`
+        ConfigError : settings that conflict with the model, see `check_lineage_start`
         """
         champion, new = self.known.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
-            reference = begun_by(self._model, self.settings, new)
+            reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
-            check_begun(self.settings, reference, self.intake.places)
+            check_lineage_start(self.settings, reference, self.intake.places)
             if new or self.intake.gone:
-                self.intake.hold(self.store.set_reference(reference), self._advance)
+                self.intake.validate(self.store.set_reference(reference), self._advance)
         self.known = ModelHistory(self.known.champion, self.store.records())
         self._pending = self.intake.pending(self.known)
         self._stop_at((*self.intake.bad, *self.intake.standing))
@@ -275,7 +275,7 @@ class RetrainingRun:
         model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
         planned = self._plan.lineage
         lineage = planned.measured(judgement, account.certificate, challenger)
-        self._result = self._told()
+        self._result = self._describe()
 
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
@@ -296,13 +296,13 @@ class RetrainingRun:
             account.report = str(self._attempts.page(self._model, self._plan.lineage))
         elif account.folder is not None:
             account.report = f"{account.folder}/{PAGE}"
-        self._result = self._told()
+        self._result = self._describe()
         if account.outcome == "kept":
             self._attempts.keep(self._model, self._plan.lineage, account.reason, report_html(self._result))
         if self.settings.mlflow is not None and account.judgement is not None:
             version = None if account.version is None else self._model.version(account.version)
             account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
-            self._result = self._told()
+            self._result = self._describe()
         return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class RetrainingRun:
         """Return one flat row a figure: predictor, metric, value."""
         return metrics_rows(self._result)
 
-    def _told(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         self.account.shards = self.intake.as_json(self._pending)
         return self.account.as_json()
 

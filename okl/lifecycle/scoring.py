@@ -16,7 +16,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.decide import ALL, Doubles, compare
 from okl.lifecycle.drift import ShardScores, compared, drift_of
 from okl.lifecycle.inbox import ShardStore
@@ -168,7 +168,11 @@ class Scoring:
     def score(self, pending: Sequence[ShardRecord]) -> None:
         """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
         trained = [record for record in self.known.accepted() if record.sha256 in self.known.learnt]
-        past = [record.scored for record in trained if record.scored is not None and record.scored.version in self.champion.ancestry]
+        past = [
+            record.scored
+            for record in trained
+            if record.scored is not None and record.scored.version in self.champion.ancestry
+        ]
         for record in pending:
             data, schema = self.store.dataset(record), self.champion.model.schema
             errors = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
@@ -178,7 +182,9 @@ class Scoring:
                 self.rejected.append(self.store.quarantine(record, against))
                 continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
-                now = ShardScores(self.champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant)
+                now = ShardScores(
+                    self.champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant
+                )
                 record = self.store.put(
                     replace(record, scored=compared(past, now))
                 )  # scored again, it is not tested twice
@@ -210,12 +216,14 @@ class Scoring:
 
         Rows, and as agreement_of.
         """
-        trained = [record for record in self.known.accepted() if record.sha256 in self.known.learnt and record.test_rows]
+        trained = [
+            record for record in self.known.accepted() if record.sha256 in self.known.learnt and record.test_rows
+        ]
         return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
         """Return the agreement of a model trained on this shard alone with its reserved rows; None if unknown."""
-        train = without_constraints(same_place(self.settings.train, str(self.store.place)))
+        train = without_constraints(same_location(self.settings.train, str(self.store.place)))
         parts = (self.execution, NullObserver())
         try:
             if is_online(train, self.store.dataset(record)):

@@ -81,7 +81,7 @@ class Solver(Protocol[State]):
 
     def finished(self, state: State) -> Outcome | None: ...
 
-    def standing(self, state: State) -> SolverProgress | Convergence: ...
+    def progress(self, state: State) -> SolverProgress | Convergence: ...
 
     def predictor(self, state: State) -> Predictor: ...
 
@@ -116,7 +116,7 @@ class LearningCurve:
             self._stride *= 2
         self._last = progress
 
-    def known(self) -> list[SolverProgress]:
+    def recorded(self) -> list[SolverProgress]:
         """Return the previous and the current progress, as far as they are kept."""
         if self._seen and self.standings[-1:] != [self._last]:
             return [*self.standings, self._last]
@@ -124,7 +124,7 @@ class LearningCurve:
 
     def points(self) -> list[list[float]]:
         """Return a list of [rows seen, error so far, error since the point before, baseline's error so far]."""
-        standings = self.known()
+        standings = self.recorded()
         points: list[list[float]] = []
         rows, total = 0, 0.0
         for progress in standings:
@@ -142,7 +142,7 @@ class LearningCurve:
         """
         points: list[list[float]] = []
         rows, total = 0, 0.0
-        for progress in self.known():
+        for progress in self.recorded():
             if progress.violation is not None and progress.done_rows > rows:
                 recent = (progress.violation - total) / (progress.done_rows - rows)
                 points.append([progress.done_rows, progress.violation / progress.done_rows, recent])
@@ -276,7 +276,10 @@ class DriftWatch:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entries "windows" and, if they are tested, "drift" of a run's result."""
-        points = [[window.first_row, window.rows, window.error, window.baseline_total / window.rows] for window in self.windows]
+        points = [
+            [window.first_row, window.rows, window.error, window.baseline_total / window.rows]
+            for window in self.windows
+        ]
         signals = [
             {
                 "first_row": window.first_row,
@@ -311,11 +314,11 @@ def judge(task: Task, past: list[DriftWindow], window: DriftWindow) -> DriftTest
     past : the windows since the last signal, the one that fired the first
     """
     if window.kept_wrong:
-        return _of_kept(past, window)
+        return _of_snapshots(past, window)
     return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None
 
 
-def _of_kept(past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
+def _of_snapshots(past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
     """Return the drift seen by the kept model that differs most, among those kept since the first window ended."""
     verdicts = []
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):

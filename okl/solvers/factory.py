@@ -67,10 +67,10 @@ def map_of(settings: TrainSettings) -> SolverMap:
     """Return the map that the settings mean: of a linear kernel the inputs themselves."""
     if settings.kernel == "linear":
         return InputsChoice()
-    return drawn_map(settings)
+    return solver_map(settings)
 
 
-def drawn_map(settings: TrainSettings) -> SolverMap:
+def solver_map(settings: TrainSettings) -> SolverMap:
     """Return the map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
     shape = settings.kernel, number_of(settings.bandwidth), settings.frequencies
     if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
@@ -162,7 +162,7 @@ def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
 
 
 def _fogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    maps = drawn_map(settings)
+    maps = solver_map(settings)
     learning = _linear(settings, schema)
     if settings.track:
         _check_own(settings, learning["loss"])

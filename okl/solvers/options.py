@@ -94,15 +94,15 @@ def check_options(settings: TrainSettings) -> None:
     for name, why in OF_A_RACE.items():
         if solver != "auto" and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} {why}. Leave it out, or give no solver and no "
+                f"{_describe(settings, name)}, but the solver {solver} {why}. Leave it out, or give no solver and no "
                 "option of one."
             )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} takes no {name}: {_list(others)} would. Leave it "
-                "out, or choose another solver."
+                f"{_describe(settings, name)}, but the solver {solver} takes no {name}: {_list(others)} would. "
+                "Leave it out, or choose another solver."
             )
     _check_kernel(settings)
     _check_exact(settings)
@@ -140,14 +140,14 @@ def _check_track(settings: TrainSettings) -> None:
     for name in NOT_TRACKED:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
+                f"{_describe(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
                 f"each predicts. Leave {name} or track out."
             )
     if (settings.radius is None) == settings.certify:
         given, missing = ("certify", "radius") if settings.certify else ("radius", "certify")
         raise ConfigError(
-            f"{_told(settings, given)} with track, whose certificate compares with models of a ball of that radius. "
-            f"Set {missing} too, or leave {given} out."
+            f"{_describe(settings, given)} with track, whose certificate compares with models of a ball of that radius"
+            f". Set {missing} too, or leave {given} out."
         )
 
 
@@ -167,7 +167,7 @@ def check_constraints(settings: TrainSettings) -> float | None:
         )
     for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
         if _changed(settings, name) and not constraints:
-            raise ConfigError(f"{_told(settings, name)}, but no constraint of a column is. Leave it out.")
+            raise ConfigError(f"{_describe(settings, name)}, but no constraint of a column is. Leave it out.")
     return min(radii, default=None)
 
 
@@ -196,7 +196,9 @@ def _check_cuts(settings: TrainSettings) -> None:
 
 def _check_pegasos(settings: TrainSettings) -> None:
     if settings.confidence != TrainSettings.model_fields["confidence"].default and not settings.certify:
-        raise ConfigError(f"{_told(settings, 'confidence')}, but nothing is certified. Leave it out, or set --certify.")
+        raise ConfigError(
+            f"{_describe(settings, 'confidence')}, but nothing is certified. Leave it out, or set --certify."
+        )
     _check_no_map(settings)
 
 
@@ -219,14 +221,15 @@ def _refuse(settings: TrainSettings, names: tuple[str, ...]) -> None:
     for name in names:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but {settings.solver} is no online learner: it has no {name}. Leave it out."
+                f"{_describe(settings, name)}, but {settings.solver} is no online learner: "
+                f"it has no {name}. Leave it out."
             )
 
 
 def _check_no_map(settings: TrainSettings) -> None:
     for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
         if _changed(settings, name):
-            raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
+            raise ConfigError(f"{_describe(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
 
 
 def _check_exact(settings: TrainSettings) -> None:
@@ -246,7 +249,7 @@ def _check_exact(settings: TrainSettings) -> None:
             "Leave one of them out."
         )
     if _changed(settings, "frequencies"):
-        raise ConfigError(f"{_told(settings, 'frequencies')}, but with map = 'exact' there are none. Leave it out.")
+        raise ConfigError(f"{_describe(settings, 'frequencies')}, but with map = 'exact' there are none. Leave it out.")
 
 
 def _check_kernel(settings: TrainSettings) -> None:
@@ -254,18 +257,20 @@ def _check_kernel(settings: TrainSettings) -> None:
     for name in sorted(OF_KERNELS - parameters):
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
+                f"{_describe(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
                 "kernel = 'polynomial'."
             )
     if settings.bandwidth != "auto" and not parameters & {"bandwidth", "scale"}:
-        raise ConfigError(f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out.")
+        raise ConfigError(
+            f"{_describe(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out."
+        )
 
 
 def _changed(settings: TrainSettings, name: str) -> bool:
     return bool(getattr(settings, name) != TrainSettings.model_fields[name].default)
 
 
-def _told(settings: TrainSettings, name: str) -> str:
+def _describe(settings: TrainSettings, name: str) -> str:
     return f"{name} = {getattr(settings, name)!r} was given"
 
 

@@ -244,7 +244,7 @@ class Rounds:
         self._work = work
         self.log = log
 
-    def ask(self, command: Command) -> list[Any]:
+    def request(self, command: Command) -> list[Any]:
         """Send a command to all shards; return their parts in order.
 
         Raises

@@ -163,7 +163,9 @@ def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | 
     owners: dict[str, str] = {}
     for what, name in uses:
         if name in owners and {owners[name], what} not in ({"key", "split"}, {"key", "holdout"}):
-            raise ConfigError(f"column {name!r} is named as {owners[name]} and as {what}; expected one use of a column.")
+            raise ConfigError(
+                f"column {name!r} is named as {owners[name]} and as {what}; expected one use of a column."
+            )
         owners[name] = what
 
 

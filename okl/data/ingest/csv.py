@@ -390,7 +390,7 @@ def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> 
     return ""
 
 
-def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
+def explain_texts(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
     """Raise DataError that names the first value of a column that is no number; return if there is none."""
     numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
     try:

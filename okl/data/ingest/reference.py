@@ -126,7 +126,9 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
     if unknown is not None:
         labels = {float(code): word for word, code in reader.codes.items()}
         label = labels[unknown] if reader.text else plain_label(unknown, reader.kind)
-        shown = ", ".join([repr(known_label) for known_label in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8))
+        shown = ", ".join(
+            [repr(known_label) for known_label in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8)
+        )
         raise DataError(
             f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
             f"{shown}. Leave such rows out, or begin anew with them."

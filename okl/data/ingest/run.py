@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnStatistics, Dataset, Encoding, EncodingKind, Schema, Shard
-from okl.data.encoder import words_and_index
+from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
-from okl.data.ingest.csv import explain_words
+from okl.data.ingest.csv import explain_texts
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
 from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
@@ -251,7 +251,7 @@ def _is_over_limit(scan: ColumnScan) -> bool:
 def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     n = len(column)
     if plan.kind == "category":
-        return count_words(column)
+        return count_texts(column)
     if plan.kind == "number":
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
@@ -262,9 +262,9 @@ def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1))
 
 
-def count_words(column: pa.Array) -> ColumnScan:
-    """Count the words of a column of text."""
-    texts, index = words_and_index(column)
+def count_texts(column: pa.Array) -> ColumnScan:
+    """Count the values of a column of text."""
+    texts, index = texts_and_index(column)
     counts = np.bincount(index % len(texts), minlength=len(texts))  # -1 is the last one
     named = Counter[str]()
     for word, count in zip(texts.to_pylist(), counts.tolist(), strict=True):
@@ -356,8 +356,8 @@ def learn_encodings(
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            check_words(source, plan.name, scans[plan], settings)
-            note = _left_out(plan.name, scans[plan], settings, source.location)
+            check_texts(source, plan.name, scans[plan], settings)
+            note = _why_unused(plan.name, scans[plan], settings, source.location)
             if note:
                 notes.append(note)
                 continue
@@ -396,7 +396,7 @@ def _category(name: str, scan: ColumnScan, settings: IngestSettings, taken: set[
 
 
 def _filled(plan: ColumnPlan, scan: ColumnScan | None, taken: set[str]) -> Encoding:
-    """Return the encoding of a number or date; found : statistics if missing values become the mean."""
+    """Return the encoding of a number or date; scan : statistics if missing values become the mean."""
     inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
     if scan is None:
         return Encoding(plan.name, plan.kind, inputs, time_zone=plan.time_zone)
@@ -422,7 +422,7 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
-def _left_out(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
+def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
     """Return the reason why a text column makes no inputs; "" if it makes some."""
     requested = name in settings.categories
     if scan.values is None:
@@ -444,7 +444,7 @@ def _left_out(name: str, scan: ColumnScan, settings: IngestSettings, where: str)
     return ""
 
 
-def check_words(source: Source, name: str, scan: ColumnScan, settings: IngestSettings) -> None:
+def check_texts(source: Source, name: str, scan: ColumnScan, settings: IngestSettings) -> None:
     """Raise DataError for text columns of dates, or of numbers of a CSV file with a few words."""
     if name in settings.categories or scan.rows == 0:
         return
@@ -458,7 +458,7 @@ def check_words(source: Source, name: str, scan: ColumnScan, settings: IngestSet
         )
     if source.kind == "csv" and scan.numeric >= NUMBERS_SHARE * scan.rows:
         files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
-        explain_words(files, source.schema, name)
+        explain_texts(files, source.schema, name)
 
 
 # Preview of the first rows: errors are raised early.
@@ -481,7 +481,7 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     columns = {plan: rows.batch.column(plan.name) for plan in plans}
     for plan, column in columns.items():
         if plan.kind == "category":
-            check_words(source, plan.name, count_words(column), settings)
+            check_texts(source, plan.name, count_texts(column), settings)
     filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
     if settings.missing == "error" and any(absent.any() for absent in filled.values()):
         raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
@@ -552,7 +552,7 @@ def ingest(
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
         if spread is None:
-            counts, train, test = _copy_here(*request, progress)
+            counts, train, test = _copy_locally(*request, progress)
         else:
             counts, train, test = copy_on_workers(*request, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
@@ -619,7 +619,7 @@ def _same_or_error(
     return manifest.dataset
 
 
-def _copy_here(
+def _copy_locally(
     source: Source,
     roles: Roles,
     settings: IngestSettings,

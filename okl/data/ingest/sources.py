@@ -141,7 +141,10 @@ def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
 
 def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
     """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
-    first_types, other_types = dict(zip(first.names, first.types, strict=True)), dict(zip(other.names, other.types, strict=True))
+    first_types, other_types = (
+        dict(zip(first.names, first.types, strict=True)),
+        dict(zip(other.names, other.types, strict=True)),
+    )
     differences = [f"{name!r} is only in the former" for name in first_types if name not in other_types]
     differences += [f"{name!r} is only in the latter" for name in other_types if name not in first_types]
     differences += [

@@ -194,7 +194,9 @@ class TargetReader:
             )
 
 
-def decide_task(requested: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False) -> Task:
+def decide_task(
+    requested: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False
+) -> Task:
     """Return the task of a target with this number of distinct whole values or names in this number of training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on

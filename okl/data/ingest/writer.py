@@ -343,7 +343,7 @@ class RowReader:
             encoder.fill(inputs, rows.batch, settings.missing)
             complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
-            keep = _kept(targets, complete, self.targets.name, settings, rows)
+            keep = _kept_rows(targets, complete, self.targets.name, settings, rows)
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
@@ -403,7 +403,7 @@ def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: in
     return rows if inside.all() else rows.some(np.flatnonzero(inside))
 
 
-def _kept(
+def _kept_rows(
     targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
 ) -> Mask | None:
     """Return the rows that stay, or None for all; a missing target is an error unless rows may be dropped."""
@@ -619,7 +619,9 @@ def _piece_positions(
     positions = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
     decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
     counts = list(
-        _looked(positions, roles, settings, reader, execution) if decided else _drawn(positions, roles, settings)
+        _scanned_rows(positions, roles, settings, reader, execution)
+        if decided
+        else _numbered_rows(positions, roles, settings)
     )
     places = list(accumulate(counts, _beyond, initial=RowCounts()))
     return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
@@ -637,7 +639,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
         first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
 
 
-def _looked(
+def _scanned_rows(
     positions: Sequence[ShardPosition],
     roles: Roles,
     settings: IngestSettings,
@@ -658,12 +660,13 @@ def _looked(
         if len(reader.codes) > MAX_LABELS:
             raise DataError(
                 f"{position.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels "
-                f"by row {position.piece.first_row + counts.rows}; expected classes. If it is a key, name another target."
+                f"by row {position.piece.first_row + counts.rows}; expected classes. "
+                "If it is a key, name another target."
             )
         yield counts
 
 
-def _drawn(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
+def _numbered_rows(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
     """Return the number of train and test rows of each piece, where only row numbers decide."""
     for position in positions:
         rows, test = position.piece.rows or 0, 0

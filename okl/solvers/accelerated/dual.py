@@ -346,7 +346,7 @@ class ActiveRows(NamedTuple):
     firm: FloatArray
 
 
-def standing_of(
+def active_rows_of(
     problem: CompositeProblem, current: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
 ) -> ActiveRows | None:
     """Return how firmly rows are at their bounds at a point, or None where rows cannot be shrunk.

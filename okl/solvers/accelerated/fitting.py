@@ -95,7 +95,7 @@ class Fitted(Solution):
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def fit_one(
+def fit_binary(
     model: ProblemMaker,
     rows: Any,
     method: Fapg,
@@ -131,7 +131,7 @@ def fit_one(
 
 
 def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
-    """Solve an existing problem to the method's tolerance, as `fit_one` does."""
+    """Solve an existing problem to the method's tolerance, as `fit_binary` does."""
     state, outcome = solve(problem, method, start)
     if outcome.kind == "diverged":
         raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or reduce C.")

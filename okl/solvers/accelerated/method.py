@@ -18,9 +18,9 @@ from okl.solvers.accelerated.dual import (
     ActiveRows,
     AffineRows,
     DualProblem,
+    active_rows_of,
     part_of,
     rows_awake,
-    standing_of,
 )
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.base import Outcome
@@ -216,7 +216,7 @@ class Iterates(Protocol):
 
     def check(self, lipschitz: float) -> Checked: ...
 
-    def kept(self) -> tuple[Iterate, Iterate]: ...
+    def recent(self) -> tuple[Iterate, Iterate]: ...
 
 
 class MemoryIterates:
@@ -259,7 +259,9 @@ class MemoryIterates:
         if self._has_gradient or not self._sweep(lipschitz):
             self._step_apart(lipschitz)
         squared, turn = step_sums(new.point, extrapolated.point, self._gradient, self._current.point)
-        excess = problem.excess(new.point, new.image, extrapolated.point, extrapolated.image) if with_excess else math.nan
+        excess = (
+            problem.excess(new.point, new.image, extrapolated.point, extrapolated.image) if with_excess else math.nan
+        )
         self._new_penalty = problem.penalty(new.point)
         uphill = turn + self._new_penalty - self._penalty
         objective = problem.smooth(new.point, new.image) + self._new_penalty
@@ -269,7 +271,9 @@ class MemoryIterates:
         """Compute the gradient and the step in one read, if the problem supports it."""
         extrapolated, new = self._extrapolated, self._new
         into = (new.point, new.image, self._gradient)
-        swept = self._problem.sweep(SweepArguments(*into, extrapolated.point, extrapolated.image, lipschitz, self.multipliers))
+        swept = self._problem.sweep(
+            SweepArguments(*into, extrapolated.point, extrapolated.image, lipschitz, self.multipliers)
+        )
         if swept is None:
             return False
         self.multipliers, self._has_gradient = swept.multipliers, True
@@ -313,11 +317,11 @@ class MemoryIterates:
         objective = problem.smooth(current.point, current.image) + self._penalty
         return Checked(objective, certificate, math.sqrt(movement))
 
-    def standing(self, lipschitz: float) -> ActiveRows | None:
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
         """Return the state of all rows right after a check."""
-        return standing_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
+        return active_rows_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Current and previous, as values: this object must not be used any more."""
         return self._current, self._previous
 
@@ -492,19 +496,19 @@ class PartIterates:
 
     def check(self, lipschitz: float) -> Checked:
         """F, the certificate and ||T(x) - x|| of all rows."""
-        current, extrapolated = (self._with_resting(iterate) for iterate in self._steps.kept())
+        current, extrapolated = (self._with_resting(iterate) for iterate in self._steps.recent())
         # afresh: what rounding adds to an offset, check after check, would get into the certificate
         self._whole.image(current.image, current.point)
         self._all = MemoryIterates(self._whole, current, extrapolated)
         return self._all.check(lipschitz)
 
-    def standing(self, lipschitz: float) -> ActiveRows | None:
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
         """Return the state of all rows right after a check."""
-        return self._checked.standing(lipschitz)
+        return self._checked.active_rows(lipschitz)
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Current and previous of all rows, after a check."""
-        return self._checked.kept()
+        return self._checked.recent()
 
     @property
     def _checked(self) -> MemoryIterates:
@@ -640,7 +644,7 @@ class Fapg:
         following = replace(self.run(state, iterates, level), multipliers=iterates.multipliers)
         if not (self.resting and self.method == "practical" and level == 0):
             return following
-        active = iterates.standing(following.pace.lipschitz)
+        active = iterates.active_rows(following.pace.lipschitz)
         return replace(following, standing=active, awake=rows_awake(active, state.standing))
 
     @staticmethod
@@ -670,7 +674,7 @@ class Fapg:
             if self.residual_tolerance is not None and residual <= 0.5 * self.residual_tolerance:
                 break
         record = self._record(iterates, pace, state.reads, level)
-        return next_state(state, pace, *iterates.kept(), record)
+        return next_state(state, pace, *iterates.recent(), record)
 
     def finished(self, state: FapgState) -> Outcome | None:
         """Why the run is over, or None."""

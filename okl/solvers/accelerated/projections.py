@@ -880,11 +880,11 @@ def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float)
 
 
 def _by(search: Callable[[projections_Doubles, float, float, float, float, float], tuple[float, int]]) -> _RivalSearch:
-    def found(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+    def find(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
         active = workspace.doubles("kept", len(point))
         return search(active, *copy_entries(active, point), lower, upper, total)
 
-    return found
+    return find
 
 
 _RivalSearch = Callable[[FloatArray, float, float, float], tuple[float, int]]

@@ -142,13 +142,13 @@ def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray, groups: IntArra
 _CANDIDATES, _BARRIER_CANDIDATES = 16, 3
 
 
-def found_multipliers(
+def find_shard_multipliers(
     searches: list[RootSearch], totals: FloatArray, answers: list[FloatArray], seek: Callable[[FloatArray], Any]
 ) -> FloatArray:
     """Multipliers at which the shards' sums meet the totals; the first answers came along with another command."""
     first: list[FloatArray] | None = answers
 
-    def ask(candidates: FloatArray) -> FloatArray:
+    def evaluate(candidates: FloatArray) -> FloatArray:
         nonlocal first
         parts, first = first, None
         sums = added(parts if parts is not None else seek(candidates))
@@ -156,7 +156,7 @@ def found_multipliers(
         sums[:, :, 2] += np.abs(totals)[:, np.newaxis]
         return sums
 
-    return find_roots(searches, ask) if searches else np.empty(0)
+    return find_roots(searches, evaluate) if searches else np.empty(0)
 
 
 def candidates_a_round(prototype: DualProblem) -> int:
@@ -445,12 +445,12 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
     n_candidates = candidates_a_round(prototype)
     searches = [RootSearch(0.0, widest, n_candidates) for _ in totals]
     begin = BeginCommand(aim, 1.0 / widest, candidates_of(searches))
-    multipliers = found_multipliers(
-        searches, totals, rounds.ask(begin), lambda tried: rounds.ask(SeekCommand(1.0 / widest, tried))
+    multipliers = find_shard_multipliers(
+        searches, totals, rounds.request(begin), lambda tried: rounds.request(SeekCommand(1.0 / widest, tried))
     )
-    parts: list[StepPart] = rounds.ask(TakeCommand(1.0 / widest, multipliers, False))
+    parts: list[StepPart] = rounds.request(TakeCommand(1.0 / widest, multipliers, False))
     rounds.finish_step("begin", BeginSums(aim, 1.0 / widest, multipliers))
-    measured: list[tuple[float, float]] = rounds.ask(Measure())
+    measured: list[tuple[float, float]] = rounds.request(Measure())
     rounds.forget_pending()
     longest, largest = (max(measures) for measures in zip(*measured, strict=True))
     image = added([part.image for part in parts])
@@ -609,10 +609,10 @@ class ShardedDual:
         searches = self._searches()
         aim = AimCommand(extrapolation, lipschitz, candidates_of(searches), with_excess)
         if searches:
-            multipliers = self._multipliers(searches, lipschitz, self._rounds.ask(aim))
-            parts: list[StepPart] = self._rounds.ask(TakeCommand(lipschitz, multipliers, with_excess))
+            multipliers = self._multipliers(searches, lipschitz, self._rounds.request(aim))
+            parts: list[StepPart] = self._rounds.request(TakeCommand(lipschitz, multipliers, with_excess))
         else:
-            multipliers, parts = _NOTHING, self._rounds.ask(aim)
+            multipliers, parts = _NOTHING, self._rounds.request(aim)
         self._last = (lipschitz, multipliers)
         self.reads += 1
         return self._outcome(parts)
@@ -635,10 +635,10 @@ class ShardedDual:
         squared_norm = _squared_norm(current)
         slope = self._outer.slope(squared_norm)
         searches = self._searches()
-        parts: list[LookPart] = self._rounds.ask(LookCommand(current, slope, lipschitz, candidates_of(searches)))
+        parts: list[LookPart] = self._rounds.request(LookCommand(current, slope, lipschitz, candidates_of(searches)))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
-        values: list[tuple[float, float]] = self._rounds.ask(Value(thresholds, lipschitz, multipliers))
+        values: list[tuple[float, float]] = self._rounds.request(Value(thresholds, lipschitz, multipliers))
         self._rounds.forget_pending()
         self.reads += 1
         separable, penalty = sum(part.separable for part in parts), sum(part.penalty for part in parts)
@@ -648,7 +648,7 @@ class ShardedDual:
         objective = self._outer.value(squared_norm) + separable + penalty
         return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Images of current and previous; their points stay where they are."""
         return Iterate(_NOTHING, self._current), Iterate(_NOTHING, self._previous)
 
@@ -656,7 +656,9 @@ class ShardedDual:
         outer, new, extrapolated = self._outer, added([part.image for part in parts]), self._extrapolated
         self._new = new
         penalty = sum(part.penalty for part in parts)
-        excess = outer.excess(_squared_norm(new), _squared_norm(extrapolated), float(squared_distance(new, extrapolated)))
+        excess = outer.excess(
+            _squared_norm(new), _squared_norm(extrapolated), float(squared_distance(new, extrapolated))
+        )
         self._new_penalty = penalty
         return StepOutcome(
             excess=excess + sum(part.excess for part in parts),
@@ -673,13 +675,15 @@ class ShardedDual:
     def _multipliers(
         self, searches: list[RootSearch], lipschitz: float, answers: list[Vector], remember: bool = True
     ) -> Vector:
-        multipliers = found_multipliers(
-            searches, self._totals, answers, lambda tried: self._rounds.ask(SeekCommand(lipschitz, tried))
+        multipliers = find_shard_multipliers(
+            searches, self._totals, answers, lambda tried: self._rounds.request(SeekCommand(lipschitz, tried))
         )
         if remember and len(multipliers):
             moved = np.abs(multipliers - self._kept.multipliers)
             reaches = np.maximum(moved, 1e-3 * self._kept.reaches)
-            self._kept = replace(self._kept, multipliers=multipliers, reaches=np.maximum(reaches, 1e-14 * np.abs(multipliers)))
+            self._kept = replace(
+                self._kept, multipliers=multipliers, reaches=np.maximum(reaches, 1e-14 * np.abs(multipliers))
+            )
         return multipliers
 
     def _thresholds(self, largest_margin: float) -> Vector:
@@ -691,12 +695,12 @@ class ShardedDual:
             for guess, reach in zip(previous.thresholds, previous.threshold_reaches, strict=True)
         ]
 
-        def ask(candidates: Vector) -> Vector:
-            slopes = added(self._rounds.ask(RiskSlopes(candidates)))
+        def evaluate(candidates: Vector) -> Vector:
+            slopes = added(self._rounds.request(RiskSlopes(candidates)))
             slopes[:, :, 0] += totals[:, np.newaxis]
             return slopes
 
-        roots = find_roots(searches, ask)
+        roots = find_roots(searches, evaluate)
         moved = np.maximum(np.abs(roots - previous.thresholds), 1e-12 * scale)
         self._kept = replace(previous, thresholds=roots, threshold_reaches=moved)
         return roots

@@ -165,7 +165,7 @@ class RootSearch:
         steps = np.arange(n_candidates) - n_candidates // 2
         self.candidates = guess + np.sign(steps) * reach * _STRETCH ** (np.abs(steps) - n_candidates // 4)
 
-    def tell(self, answers: FloatArray) -> None:
+    def update(self, answers: FloatArray) -> None:
         """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
         if self.done:
             return
@@ -219,7 +219,7 @@ def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.floa
             break
         answers = evaluate(np.array([search.candidates for search in searches]))
         for search, sums in zip(searches, answers, strict=True):
-            search.tell(sums)
+            search.update(sums)
     return np.array([search.root for search in searches])
 
 
@@ -251,7 +251,7 @@ class ClassGroups:
         return totals
 
     @property
-    def one_each(self) -> DenseRows:
+    def group_rows_of_ones(self) -> DenseRows:
         """Return one row for each group."""
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
@@ -263,7 +263,7 @@ def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparsePro
     ------
     ConfigError : the model's parameter is outside the range that classes of these sizes allow
     """
-    each = classes.one_each
+    each = classes.group_rows_of_ones
     rows, weights = np.array(classes.rows, dtype=np.float64), np.array(classes.weights)
     if isinstance(model, NuSVM):  # a share of the weight of all rows
         problem = _checked(model.problem(each, classes.totals))

@@ -38,7 +38,7 @@ from okl.solvers.accelerated.sharded_dual import (
     begin_dual,
     candidates_a_round,
     candidates_of,
-    found_multipliers,
+    find_shard_multipliers,
 )
 from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
 from okl.solvers.accelerated.shards import (
@@ -174,9 +174,11 @@ def begin_warm(
     widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
     totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
     searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
-    answers: list[FloatArray] = rounds.ask(AimWarm(warm, lipschitz, candidates_of(searches)))
-    multipliers = found_multipliers(searches, totals, answers, lambda tried: rounds.ask(SeekCommand(lipschitz, tried)))
-    parts: list[WarmPart] = rounds.ask(TakeWarm(lipschitz, multipliers))
+    answers: list[FloatArray] = rounds.request(AimWarm(warm, lipschitz, candidates_of(searches)))
+    multipliers = find_shard_multipliers(
+        searches, totals, answers, lambda tried: rounds.request(SeekCommand(lipschitz, tried))
+    )
+    parts: list[WarmPart] = rounds.request(TakeWarm(lipschitz, multipliers))
     image = added([part.image for part in parts])
     before = outer.value(_square(iterate.image)) + sum(part.before for part in parts)
     if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
@@ -190,7 +192,7 @@ def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterat
     """Return the weights of an l1 model, or 0 where its objective is lower, and set the shards' margins: two reads."""
     values = []
     for tried in (np.zeros(n_columns), warm.weights):
-        losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
+        losses = sum(part.losses for part in rounds.request(TryCommand(tried, False)))
         values.append(losses + float(np.abs(tried).sum()))
     if not values[1] < values[0]:
         rounds.forget_pending()
@@ -410,7 +412,7 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        classes = self.classes.one_each, self.classes.totals
+        classes = self.classes.group_rows_of_ones, self.classes.totals
         return model_class(self.task.name).valid_range(*classes, self.task.fit_intercept)[1]
 
 
@@ -566,7 +568,7 @@ class AcceleratedSolver:
         worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
         return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
 
-    def standing(self, state: AcceleratedState) -> Convergence:
+    def progress(self, state: AcceleratedState) -> Convergence:
         """Iterations, the gap and the objectives of the class that was worked on last."""
         last = state.solved[-1].fapg if state.current is None else state.current.fapg
         record = last.history[-1]
@@ -635,7 +637,9 @@ class AcceleratedSolver:
             one_class.refuse_no_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
-            bias = error_minimising_threshold(execution, state.rows, weights, one_class.positive, one_class.classes.weights)
+            bias = error_minimising_threshold(
+                execution, state.rows, weights, one_class.positive, one_class.classes.weights
+            )
         return ClassSolution(weights, bias, certificate, outcome, current.value, current.fapg)
 
 

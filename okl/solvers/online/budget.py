@@ -76,15 +76,17 @@ class BudgetStrategy:
         """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
         return (0, 0)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         raise NotImplementedError
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute memory from the supports, after supports of several shards were put together; kept changes."""
+        """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Bring supports down to the budget as the strategy does it row by row; kept changes in place."""
+        """Bring supports down to the budget as the strategy does it row by row; modify `supports` in place."""
         raise NotImplementedError
 
 
@@ -162,7 +164,7 @@ def empty_state(
     )
 
 
-def kept_from(state: BudgetState) -> SupportArrays:
+def support_arrays(state: BudgetState) -> SupportArrays:
     """Return copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
     precision = state.supports.dtype
@@ -185,9 +187,17 @@ def kept_from(state: BudgetState) -> SupportArrays:
 
 
 def state_from(supports: SupportArrays, task: Task) -> BudgetState:
-    """Return the value that kept, which is not written into any more, has become."""
+    """Return the support arrays as a state; they are not written into afterwards."""
     progress = progress_from(task, supports.counts, supports.sums, supports.class_counts)
-    return BudgetState(supports.supports, supports.coefficients, supports.marks, supports.memory, supports.integers, supports.floats, progress)
+    return BudgetState(
+        supports.supports,
+        supports.coefficients,
+        supports.marks,
+        supports.memory,
+        supports.integers,
+        supports.floats,
+        progress,
+    )
 
 
 def _zeros(shape: tuple[int, int], precision: object) -> FloatArray:
@@ -233,7 +243,7 @@ def join_states(
     progress = base.progress
     for growth in grown:
         progress = progress.plus(growth)
-    supports = kept_from(replace(united, progress=progress))
+    supports = support_arrays(replace(united, progress=progress))
     strategy.remember(supports, rule)
     strategy.reduce(supports, rule)
     return _trimmed(state_from(supports, base.progress.task), empty(rule.budget))
@@ -369,7 +379,7 @@ class BudgetLearner:
         """
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         self._check_state(state)
-        supports = kept_from(state)
+        supports = support_arrays(state)
         self.strategy.learn(supports, inputs, targets, self.rule)
         after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)

@@ -182,7 +182,9 @@ def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], flo
     if twice := [str(constraint) for index, constraint in enumerate(constraints) if constraint in constraints[:index]]:
         raise ConfigError(f"The constraint {twice[0]!r} is given twice. Remove one.")
     bounds = [constraint.high for constraint in constraints if isinstance(constraint, NormBound)]
-    return tuple(constraint for constraint in constraints if isinstance(constraint, Constraint)), min(bounds, default=None)
+    return tuple(constraint for constraint in constraints if isinstance(constraint, Constraint)), min(
+        bounds, default=None
+    )
 
 
 def parse_constraint(text: str) -> Constraint | NormBound:

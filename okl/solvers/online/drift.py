@@ -81,7 +81,7 @@ class Snapshot:
         return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
 
 
-def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
+def empty_snapshot(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
     """Return no model yet."""
     return Snapshot(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
 
@@ -135,7 +135,17 @@ class MixedScores:
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:
             learn_fourier(
-                (scores, stepped), group, self._candidates, inputs, targets, rule, n_seen, n_threads, crew, _apart(), _idle
+                (scores, stepped),
+                group,
+                self._candidates,
+                inputs,
+                targets,
+                rule,
+                n_seen,
+                n_threads,
+                crew,
+                _apart(),
+                _idle,
             )
         else:
             self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_seen)
@@ -296,7 +306,7 @@ class TrackingLearner:
         kind: Kind = "fourier" if halves > 1 else "linear"
         group = ExpertGroup(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
-        snapshot = nothing_kept(self.n_outputs, halves * n_columns, dtype, progress)
+        snapshot = empty_snapshot(self.n_outputs, halves * n_columns, dtype, progress)
         return TrackingState(
             group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, snapshot
         )

@@ -329,7 +329,7 @@ class ExpertGroup:
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
         return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
-    def kept(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
+    def selected(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
         """Return some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
         squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
@@ -415,7 +415,7 @@ def after_round(experts: Experts, following: Round, number: int) -> Experts:
             n_steps = min(following.step_sizes, group.steps.shape[1])
             order = np.argsort(recent[index].min(axis=2), axis=1, kind="stable")[:, :n_steps]
             steps = [sorted(order[m].tolist()) for m in maps]
-            groups.append(group.kept(maps, steps))
+            groups.append(group.selected(maps, steps))
             numbers = np.arange(first, first + group.n_experts).reshape(*group.steps.shape, 2)
             weights.append(numbers[np.array(maps)[:, None], np.array(steps)].ravel())
         first += group.n_experts
@@ -525,14 +525,14 @@ def learn_round(
     mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for first in range(0, len(targets), STRETCH_ROWS):
         part = slice(first, first + STRETCH_ROWS)
-        scores, stepped = _said(
+        scores, stepped = _score_groups(
             experts, candidates, inputs[part], targets[part], rule, n_seen + first, n_threads, crew, mixture
         )
         if not mixture.complete:
             mix_rows(counted, hedge, memo, scores, stepped, targets[part], rule.class_weights, rule.code)
 
 
-def _said(
+def _score_groups(
     experts: Experts,
     candidates: Candidates,
     inputs: FloatArray,
@@ -559,7 +559,9 @@ def _said(
         learn_linear()
     scores_of_groups = [scores.transpose(1, 0, 2, 3).reshape(len(targets), -1) for scores, _ in heard]
     stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
-    return np.ascontiguousarray(np.concatenate(scores_of_groups, axis=1) if len(scores_of_groups) > 1 else scores_of_groups[0]), stepped
+    return np.ascontiguousarray(
+        np.concatenate(scores_of_groups, axis=1) if len(scores_of_groups) > 1 else scores_of_groups[0]
+    ), stepped
 
 
 def _room(group: ExpertGroup, n_rows: int) -> Words:

@@ -143,7 +143,7 @@ class Weights:
         return replace(self, total=None, n_sampled=0)
 
 
-def learnt_from(weights: Weights) -> LearnerArrays:
+def learner_arrays(weights: Weights) -> LearnerArrays:
     """Return copies of everything that learning writes into."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
@@ -153,7 +153,7 @@ def learnt_from(weights: Weights) -> LearnerArrays:
 
 
 def weights_from(arrays: LearnerArrays, task: Task) -> Weights:
-    """Return the value that learnt, which is not written into any more, has become."""
+    """Return the arrays of a learner as a state; they are not written into afterwards."""
     progress = progress_from(task, arrays.counts, arrays.sums, arrays.class_counts)
     return Weights(arrays.weights, arrays.total, int(arrays.counts[SAMPLED]), progress)
 
@@ -193,7 +193,7 @@ def learn_rows(
     rule: UpdateRule,
     n_threads: int,
 ) -> None:
-    """Learn rows in their order; everything in learnt changes in place. Same bits for any number of threads.
+    """Learn rows in their order; modify `arrays` in place. Same bits for any number of threads.
 
     inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
     """
@@ -372,7 +372,7 @@ class LinearLearner:
         DivergedError : the weights are no longer finite
         """
         inputs, targets = self._checked(weights.last, rows)
-        arrays = learnt_from(weights)
+        arrays = learner_arrays(weights)
         learn_rows(arrays, self.feature_map, inputs, targets, self.rule, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)

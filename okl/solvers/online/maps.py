@@ -138,7 +138,7 @@ class NystromChoice:
                 f"rank = {self.rank} is more than the {self.n_landmarks} landmarks allow. Set a rank "
                 f"of {self.n_landmarks} or less, or use more landmarks."
             )
-        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+        refuse_bandwidth_with(self.kernel, self.bandwidth)
         if isinstance(self.kernel, str):
             kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
 
@@ -158,7 +158,7 @@ class NystromChoice:
         return self.kernel, {}
 
 
-def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> None:
+def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
     """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
 
     Raises

@@ -41,7 +41,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.linear import PLAIN_STEPS, LinearFactory, LinearLearner, Weights
-from okl.solvers.online.maps import refuse_bandwidth_beside
+from okl.solvers.online.maps import refuse_bandwidth_with
 
 # State: support vectors, then a Nystrom map with weights.
 
@@ -299,7 +299,11 @@ class NOGDLearner:
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
         rank_text = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
-        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else rank_text}
+        return {
+            "landmarks": n_supports,
+            "rank": rank,
+            "rank_reason": "as asked for" if rank == self.rank else rank_text,
+        }
 
     def fork(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.
@@ -423,7 +427,7 @@ class NOGDFactory:
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
 
     def __post_init__(self) -> None:
-        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+        refuse_bandwidth_with(self.kernel, self.bandwidth)
 
     def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.

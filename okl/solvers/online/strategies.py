@@ -164,12 +164,14 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
         """Return the step size."""
         return (self.step_size,)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_random_perceptron(supports, inputs, targets, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop random supports until the budget is met; kept changes in place."""
+        """Drop random supports until the budget is met; modify `supports` in place."""
         drop_random(supports, rule)
 
 
@@ -213,16 +215,18 @@ class BudgetPerceptron(BudgetStrategy):
         """Return scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_budget_perceptron(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the scores of the supports; kept changes in place."""
+        """Compute the scores of the supports; modify `supports` in place."""
         remember_scores(supports, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the most redundant supports until the budget is met; kept changes in place."""
+        """Drop the most redundant supports until the budget is met; modify `supports` in place."""
         drop_redundant(supports, rule)
 
 
@@ -263,12 +267,14 @@ class Forgetron(BudgetStrategy):
         """Return the step size, and whether f shrinks."""
         return (self.step_size, float(self.shrinks))
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_forgetron(supports, inputs, targets, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
+        """Shrink and forget the oldest supports until the budget is met; modify `supports` in place."""
         forget_oldest(supports, rule)
 
 
@@ -317,12 +323,14 @@ class Projectron(BudgetStrategy):
         """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; kept changes in place."""
+        """Project supports beyond the budget onto those within; modify `supports` in place."""
         project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
 
 
@@ -357,12 +365,14 @@ class ProjectronPlus(BudgetStrategy):
         """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; kept changes in place."""
+        """Project supports beyond the budget onto those within; modify `supports` in place."""
         project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
 
 
@@ -413,16 +423,18 @@ class BPASimple(_PassiveAggressive):
         """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bpa_simple(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s) of all supports; kept changes in place."""
+        """Compute k(s, s) of all supports; modify `supports` in place."""
         remember_selves(supports, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
         drop_lightest(supports, rule)
 
 
@@ -448,16 +460,18 @@ class BPANearest(_PassiveAggressive):
         """Return the shape of k(s, s), the nearest neighbour, its distance and kernel value, and a buffer."""
         return (5, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bpa_nearest(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Find the nearest neighbours of all supports; kept changes in place."""
+        """Find the nearest neighbours of all supports; modify `supports` in place."""
         remember_neighbours(supports, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports onto their nearest neighbours until the budget is met; kept changes in place."""
+        """Project supports onto their nearest neighbours until the budget is met; modify `supports` in place."""
         remove_to_neighbours(supports, rule)
 
 
@@ -483,12 +497,14 @@ class BPAProjection(_PassiveAggressive):
         """Return the inverse of the kernel matrix, and three buffers."""
         return (3 + capacity, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bpa_projection(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the inverse, and project the cheapest supports until the budget is met; kept changes in place."""
+        """Compute the inverse and project the cheapest supports until the budget is met; modify `supports` in place."""
         everything = rule._replace(budget=int(supports.integers[COUNT]))
         project_excess(supports, everything, DEPENDENCE[supports.supports.dtype.name])
         remove_from_span(supports, rule)
@@ -535,12 +551,14 @@ class BoundedGradientDescent(BudgetStrategy):
         decay = 1.0 - self.step_size * self.regularisation
         return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bounded_gradient(supports, inputs, targets, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop supports until the budget is met; kept changes in place."""
+        """Drop supports until the budget is met; modify `supports` in place."""
         drop_bounded(supports, rule)
 
 
@@ -580,16 +598,18 @@ class SampledGradientDescent(BudgetStrategy):
         """Return norms of the supports, and a buffer for chances."""
         return (2, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_sampled_gradient(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the norms of the supports; kept changes in place."""
+        """Compute the norms of the supports; modify `supports` in place."""
         remember_norms(supports, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Draw and drop supports until the budget is met; kept changes in place."""
+        """Draw and drop supports until the budget is met; modify `supports` in place."""
         drop_sampled(supports, rule)
 
 
@@ -641,17 +661,19 @@ class BSGDRemoval(BudgetStrategy):
         """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bsgd_removal(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s), and count coefficients in steps of the rows learnt so far; kept changes in place."""
+        """Compute k(s, s), and count coefficients in steps of the rows learnt so far; modify `supports` in place."""
         remember_selves(supports, rule)
         count_in_steps(supports, self.regularisation)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
         drop_lightest(supports, rule)
 
 
@@ -697,21 +719,23 @@ class BSGDMerging(BudgetStrategy):
         """Return the shape of buffers of one number a support."""
         return (6, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_bsgd_merging(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Count coefficients in steps of the rows learnt so far; kept changes in place."""
+        """Count coefficients in steps of the rows learnt so far; modify `supports` in place."""
         count_in_steps(supports, self.regularisation)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Merge until the budget is met; kept changes in place."""
+        """Merge until the budget is met; modify `supports` in place."""
         merge_excess(supports, rule)
 
 
 def count_in_steps(supports: SupportArrays, regularisation: float) -> None:
-    """Divide the coefficients by the scale 1 / (regularisation t), t rows learnt: kept changes in place."""
+    """Divide the coefficients by the scale 1 / (regularisation t), t rows learnt; modify `supports` in place."""
     scale = 1.0 / (regularisation * max(1, int(supports.counts[ROWS])))
     supports.coefficients[:] = supports.coefficients * (supports.floats[SCALE] / scale)
     supports.floats[SCALE] = scale
@@ -779,12 +803,14 @@ class Norma(BudgetStrategy):
         """Return the first margin."""
         return (self.first_margin(task, epsilon),)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_norma(supports, inputs, targets, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the oldest supports until the budget is met; kept changes in place."""
+        """Drop the oldest supports until the budget is met; modify `supports` in place."""
         drop_oldest(supports, rule)
 
 
@@ -849,16 +875,18 @@ class TwinVectors(BudgetStrategy):
         """Return counts, coefficients, scores, a buffer, and the kernel matrix."""
         return (5 + capacity, capacity)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         learn_twins(supports, inputs, targets, rule)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the kernel matrix and coefficients that counts allow; kept changes in place."""
+        """Compute the kernel matrix and coefficients that counts allow; modify `supports` in place."""
         remember_twins(supports, rule)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Solve for f, and make room until the budget is met; kept changes in place."""
+        """Solve for f, and make room until the budget is met; modify `supports` in place."""
         reduce_twins(supports, rule)
 
 

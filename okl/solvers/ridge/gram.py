@@ -90,7 +90,9 @@ class MetricFactor:
         """Return weights of the columns (n_columns, n_outputs) from those in these coordinates."""
         if self.factor is None:
             return weights
-        solution: NDArray[np.float64] = solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
+        solution: NDArray[np.float64] = solve_triangular(
+            self.factor, weights, lower=True, trans="T", check_finite=False
+        )
         return solution
 
 

@@ -45,8 +45,8 @@ class RidgeProof:
 def proof_of(count: float, scale: float, residual_norm: float, norm: float, slope: float) -> RidgeProof:
     """Bound P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale) by strong convexity, g the gradient.
 
-    scale : count * penalty; left : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the penalty is the
-    squared length
+    scale : count * penalty; residual_norm : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the
+    penalty is the squared length
 
     Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
     """
@@ -361,7 +361,9 @@ def solve(
         if solution is None:
             solution = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
         proved = solution.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(solution.proof.gap)
-    return RidgeSolution(solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved))
+    return RidgeSolution(
+        solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved)
+    )
 
 
 def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:
@@ -489,7 +491,10 @@ def leave_folds_out(
         return centred(turn, gram)
 
     sums = _each(len(parts), n_threads, of_others)
-    above = tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums)) or penalties[-1:]
+    above = (
+        tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
+        or penalties[-1:]
+    )
     totals = [
         totals_of(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)

@@ -77,7 +77,7 @@ class Bundle:
             self._duals = self._coefficients
             if cut.dual is not cut.coefficients:
                 self._duals = np.zeros((self.size, cut.dual.size))
-        slot = self._place()
+        slot = self._free_slot()
         self._coefficients[slot], self._duals[slot] = cut.coefficients.ravel(), cut.dual.ravel()
         self._set(slot, intercept, 1.0 if self.n_cuts == 1 else 0.0)
 
@@ -132,7 +132,7 @@ class Bundle:
         add_sloped_rows(total, rows[: self.n_cuts], self.weights)  # a BLAS's bits depend on its threads
         return total.reshape(self._shape)
 
-    def _place(self) -> int:
+    def _free_slot(self) -> int:
         if self.n_cuts < self.size:
             self.n_cuts += 1
             return self.n_cuts - 1

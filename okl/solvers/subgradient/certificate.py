@@ -223,8 +223,13 @@ def bound_by(work: ReplicateWork, confidence: float, execution: Execution, repli
         )
     replicates_found = list(execution.map(work, range(replicates)))
     gaps = [max(0.0, replicate.objective - replicate.lower_bound) for replicate in replicates_found]
-    rows_read, bytes_read = sum(replicate.rows for replicate in replicates_found), sum(replicate.bytes_read for replicate in replicates_found)
-    return bound_of_gaps(gaps, [replicate.objective for replicate in replicates_found], confidence, rows_read, bytes_read)
+    rows_read, bytes_read = (
+        sum(replicate.rows for replicate in replicates_found),
+        sum(replicate.bytes_read for replicate in replicates_found),
+    )
+    return bound_of_gaps(
+        gaps, [replicate.objective for replicate in replicates_found], confidence, rows_read, bytes_read
+    )
 
 
 def bound_of_gaps(

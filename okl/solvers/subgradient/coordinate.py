@@ -198,7 +198,9 @@ class DualDescent:
         matrix = as_compiled(matrix, matrix.dtype)
         unused = np.zeros((0, 0), dtype=matrix.dtype)
         kernel_arrays = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
-        return self._with_kernel(as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kernel_arrays)
+        return self._with_kernel(
+            as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kernel_arrays
+        )
 
     def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
         """Solve for inputs whose kernel matrix does not fit in memory.

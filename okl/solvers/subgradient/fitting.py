@@ -96,7 +96,7 @@ class GeometricGrowth:
                 return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
             fresh = _Fresh(source, targets, method, solved)
             if self.confidence is not None and plan.worth_looking(estimate, n_rows, solved.gap):
-                estimate = fresh.look()
+                estimate = fresh.estimate_gap()
             rows = None if estimate is None else plan.replicate_rows(estimate, n_rows, solved.gap, tries)
             if self.confidence is not None and rows and fresh.first + rows * self.replicates <= n_all:
                 tries += 1
@@ -115,7 +115,7 @@ class _Fresh:
         self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
         self.first = len(solved.point.scores)
 
-    def look(self) -> GapEstimate | None:
+    def estimate_gap(self) -> GapEstimate | None:
         """Return the gap estimated by a few small samples; None if there are too few rows."""
         n_rows = len(self.solved.point.scores)
         rows = max(2, round(LOOK_SHARE * n_rows))

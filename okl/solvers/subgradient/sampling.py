@@ -19,7 +19,7 @@ from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
 from okl.solvers.subgradient.drawing import GapEstimate, SampledRows, SamplePlan
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
-from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place
+from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place_sample
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
 
 # State.
@@ -74,7 +74,7 @@ class Sampler:
         """Return whether a sample of so many rows can be solved: wherever shards can be read."""
         return True
 
-    def begun(
+    def start(
         self,
         rows: SampledRows,
         chosen: dict[str, Any],
@@ -87,12 +87,12 @@ class Sampler:
         n_outputs = rows.data.schema.n_outputs
         if weights is None:
             weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
-        sample, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
+        sample, descent, one_class = self.placed(rows, (share,), weights, 0, self.worker_state(rows), execution)
         sampled = sample.old_rows + sample.new_rows
         read = bytes_read + sample.bytes_read
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
 
-    def beside(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
+    def worker_state(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
         """Return the worker state of a run before any shard has been read."""
         work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
         return WorkerState(secrets.token_hex(8), work), CommandLog()
@@ -110,7 +110,7 @@ class Sampler:
         work, log = placed
         one_class, bytes_read, first = 0, 0, None
         while True:
-            sample, log = place(work, log, shares, weights, execution)
+            sample, log = place_sample(work, log, shares, weights, execution)
             first = first or sample
             alike = alike_targets(sample.targets, self.method)
             bytes_read += sample.bytes_read
@@ -152,7 +152,9 @@ class Sampler:
         at = placed_descent(state)
         rows = replace(state.rows, data=data)
         share = min(1.0, at.n_rows / data.rows("train"))
-        sample, descent, one_class = self.placed(rows, (share,), at.weights, at.iterations, self.beside(rows), execution)
+        sample, descent, one_class = self.placed(
+            rows, (share,), at.weights, at.iterations, self.worker_state(rows), execution
+        )
         return replace(
             state,
             rows=rows,
@@ -213,7 +215,7 @@ class KernelSampler:
         """Return whether a sample of so many rows can be solved: whether its kernel values fit."""
         return rows <= most_rows()
 
-    def begun(
+    def start(
         self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
     ) -> SubgradientState:
         """Return the first sample, solved. bytes_read : before the sample."""

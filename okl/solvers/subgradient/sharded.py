@@ -268,18 +268,22 @@ class StepSearch:
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
         """The step; shards hold the direction then."""
         steps = self.longest * _EVEN**3
-        low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
+        low, high, best = _turning(
+            steps, _mean_losses(rounds, StepCommand(direction, tuple(steps.tolist())), around), around
+        )
         for _ in range(self.looks):
             if high - low <= _NARROW * high:
                 break
             steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
-            low, high, best = _turning(steps, _asked(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low)
+            low, high, best = _turning(
+                steps, _mean_losses(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low
+            )
         return best
 
 
-def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
+def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
     """Mean losses and slopes at the steps of a command, (steps, 2)."""
-    parts: list[NDArray[np.float64]] = rounds.ask(command)
+    parts: list[NDArray[np.float64]] = rounds.request(command)
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -290,7 +294,7 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 def _turning(
     steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, start: float = 0.0
 ) -> tuple[float, float, float]:
-    """Two steps that the least objective is between, and the step to take; begun : below the first step."""
+    """Two steps that the least objective is between, and the step to take; start : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
@@ -379,13 +383,13 @@ def squared(weights: FloatArray) -> float:
     return float(np.vdot(weights, weights))
 
 
-def place(
+def place_sample(
     work: WorkerState, log: CommandLog, shares: tuple[float, ...], weights: FloatArray, execution: Execution
 ) -> tuple[SampleTotals, CommandLog]:
     """Have all shards draw the sample, and compute the scores of a point there: one read."""
     rounds = Rounds(execution, shards_of(work), work, log)
     command = PlaceCommand(shares, weights)
-    parts: list[SampleTotals] = rounds.ask(command)
+    parts: list[SampleTotals] = rounds.request(command)
     rounds.finish_step("keep", command, last_only=True)
     return added(parts), rounds.log
 
@@ -429,7 +433,7 @@ def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     """One direction, one step, one cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
-        _, log = place(at.work, at.log, at.shares, at.weights, execution)
+        _, log = place_sample(at.work, at.log, at.shares, at.weights, execution)
         at = replace(at, log=log, steps=0)
     direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
     rounds = at.rounds(execution)
@@ -453,7 +457,7 @@ def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
 def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) -> ShardedDescent:
     """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
     rounds = at.rounds(execution)
-    parts: list[LineSlopes] = rounds.ask(CutCommand(step, further))
+    parts: list[LineSlopes] = rounds.request(CutCommand(step, further))
     if at.direction.any():
         rounds.finish_step("keep", MovedSums(at.direction, step))
     else:
