@@ -50,7 +50,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
     ------
     OSError : it cannot be written
     """
-    slimmed = replace(state, windows=(), segments=())  # of the data that were learnt: nothing of theirs is needed
+    slimmed = replace(state, windows=(), segments=())  # the data of earlier training is not needed
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as scratch:
         write_checkpoint(Path(scratch), NAME, slimmed, about, {}, None)
@@ -120,7 +120,7 @@ LEARNER_STATE = "state"
 class Champion:
     """The current champion, loaded.
 
-    learnt : SHA-256 of the shards in its lineage, in training order, repeated if trained on again
+    trained_on : SHA-256 of the shards in its lineage, in training order, repeated if trained on again
     ancestry : numbers of its ancestors and its own
     limit : regression: squared error above which a row counts as wrong, the mean squared error of the first ancestor
         on reserved rows
@@ -128,7 +128,7 @@ class Champion:
 
     version: Version
     model: Model
-    learnt: tuple[str, ...]
+    trained_on: tuple[str, ...]
     ancestry: frozenset[int] = frozenset()
     limit: float = 0.5
 
@@ -151,9 +151,9 @@ class ModelHistory:
     records: Mapping[str, ShardRecord] = field(default_factory=dict)
 
     @property
-    def learnt(self) -> frozenset[str]:
+    def trained_on(self) -> frozenset[str]:
         """Return shards of the champion's lineage."""
-        return frozenset(self.champion.learnt) if self.champion else frozenset()
+        return frozenset(self.champion.trained_on) if self.champion else frozenset()
 
     @property
     def parent(self) -> int | None:
@@ -169,7 +169,7 @@ class ModelHistory:
     @property
     def apart(self) -> int:
         """Return training rows of a champion that was published from a run, of which no shard is known; else 0."""
-        if self.champion is None or not self.learnt.isdisjoint(self.records):
+        if self.champion is None or not self.trained_on.isdisjoint(self.records):
             return 0
         return sum(int(shard.get("rows", 0)) for shard in self.champion.version.lineage.shards)
 
@@ -179,7 +179,7 @@ class ModelHistory:
         times = [
             record.last_time
             for sha, record in self.records.items()
-            if sha in self.learnt and record.last_time is not None
+            if sha in self.trained_on and record.last_time is not None
         ]
         texts = [record for record in times if isinstance(record, str)]
         numbers = [record for record in times if not isinstance(record, str)]
@@ -220,7 +220,7 @@ def _limit(model: Model, first: Version) -> float:
 class Challenger:
     """Trained challenger.
 
-    data : shards that were read; learnt : of these, the shards that are new in this version
+    data : shards that were read; trained_on : of these, the shards that are new in this version
     how : description of the training; seconds : training time; bytes_read : bytes of the shards
     curve : online solver: for each shard its name, rows, progressive error and that of the majority class or mean
     """
@@ -228,7 +228,7 @@ class Challenger:
     solver: Solver[Any]
     state: Any
     data: Dataset
-    learnt: tuple[ShardRecord, ...]
+    trained_on: tuple[ShardRecord, ...]
     how: str
     seconds: float
     bytes_read: int

@@ -478,9 +478,9 @@ def judge_challenger(
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     """
     schema, champion = challenger.data.schema, history.champion
-    trained_on = {*history.learnt, *(record.sha256 for record in challenger.learnt)}
+    trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
-    chosen = judged_on(some, settings.holdout_shards, schema, history.learnt)
+    chosen = judged_on(some, settings.holdout_shards, schema, history.trained_on)
     if not chosen:
         nothing = Decision("keep", "Kept: there are no reserved rows to compare on.", TESTS[schema.task], None, {})
         return ChallengerResult(nothing, (), {}, 0)
@@ -491,7 +491,7 @@ def judge_challenger(
     )
     return judge(
         store, chosen, first, challenger.predictor, rule, execution, settings.slices,
-        "the champion" if champion else constant, history.learnt, looks,
+        "the champion" if champion else constant, history.trained_on, looks,
     )  # fmt: skip
 
 

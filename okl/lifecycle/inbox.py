@@ -37,7 +37,7 @@ class Arrival:
     """
 
     name: str
-    place: Place
+    location: Place
     size_bytes: int
     stamp: str
     age_seconds: float | None = None
@@ -146,7 +146,7 @@ class FileState:
         entry = self.entries.get(arrival.name)
         if arrival.stamp and entry is not None and entry[:2] == [arrival.size_bytes, arrival.stamp]:
             return str(entry[2])
-        digest = content_sha256(arrival.place)
+        digest = content_sha256(arrival.location)
         if arrival.stamp:
             self.entries[arrival.name] = [arrival.size_bytes, arrival.stamp, digest]
         return digest
@@ -211,7 +211,7 @@ class ShardStore:
     """
 
     def __init__(self, location: str | Place) -> None:
-        self.place = place_of(location).absolute()
+        self.location = place_of(location).absolute()
 
     def records(self) -> dict[str, ShardRecord]:
         """Return all records by SHA-256.
@@ -220,7 +220,7 @@ class ShardStore:
         ------
         DataError : one that is damaged
         """
-        folder = self.place / RECORDS
+        folder = self.location / RECORDS
         if isinstance(folder, Path):
             files: list[Place] = [*sorted(folder.glob("[0-9a-f]*.json"))]
         else:
@@ -237,7 +237,7 @@ class ShardStore:
 
     def put(self, record: ShardRecord) -> ShardRecord:
         """Write a record, whole or not at all; one of the same shard is replaced."""
-        write_whole(self.place / RECORDS / f"{record.key}.json", record_text(record))
+        write_whole(self.location / RECORDS / f"{record.key}.json", record_text(record))
         return record
 
     def reference(self) -> Schema | None:
@@ -247,7 +247,7 @@ class ShardStore:
         ------
         DataError : it is damaged
         """
-        file = self.place / REFERENCE
+        file = self.location / REFERENCE
         if not file.is_file():
             return None
         try:
@@ -259,25 +259,25 @@ class ShardStore:
         """Set the reference schema unless there is one; return the valid one."""
         reference = self.reference()
         if reference is None:
-            write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
+            write_whole(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
 
     def file_state(self) -> FileState:
         """Return the cached digests of files."""
-        file = self.place / SEEN
+        file = self.location / SEEN
         return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
 
     def write_file_state(self, state: FileState) -> None:
         """Store them."""
-        write_whole(self.place / SEEN, state.text())
+        write_whole(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
         """Return the data set of an accepted shard."""
-        return open_dataset(self.place / record.key)
+        return open_dataset(self.location / record.key)
 
     def union(self, records: list[ShardRecord]) -> Dataset:
         """Return the data sets of accepted shards as one, in the order given."""
-        return union(self.place, [self.dataset(record) for record in records])
+        return union(self.location, [self.dataset(record) for record in records])
 
     def know_under(self, record: ShardRecord, name: str) -> ShardRecord:
         """Record another name of the same file."""
@@ -289,7 +289,7 @@ class ShardStore:
 
     def has_data(self, record: ShardRecord) -> bool:
         """Return whether the data set of a shard exists: it was accepted once."""
-        return (self.place / record.key).exists()
+        return (self.location / record.key).exists()
 
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard with findings, whose data set exists."""

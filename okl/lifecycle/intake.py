@@ -64,7 +64,7 @@ def validate_file(
     ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
-    result = check_contract(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
+    result = check_contract(arrival.location, arrival.name, replace(baseline, rows=others), contract, time_column)
     waived = released and learnable(result.findings)
     status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
     record = _record(arrival, sha256, result, status, baseline.schema)
@@ -72,7 +72,7 @@ def validate_file(
     if status == "accepted":
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
         try:
-            data = _taken_in(arrival, store.place / record.key, settings, baseline.schema, progress)
+            data = _taken_in(arrival, store.location / record.key, settings, baseline.schema, progress)
         except PlaceError:
             raise  # a full disk, a store that does not answer: the shard may be well, and is held again
         except DataError as error:  # such as too few rows to leave one to learn
@@ -92,7 +92,7 @@ def _taken_in(
     """Return the data set of a file; what a killed process left there under other settings is replaced."""
 
     def taken_in(overwrite: bool) -> Dataset:
-        return ingest(arrival.place, folder, settings, overwrite, progress=progress, reference=reference).dataset
+        return ingest(arrival.location, folder, settings, overwrite, progress=progress, reference=reference).dataset
 
     try:
         try:
@@ -143,19 +143,19 @@ def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Statu
 class Intake:
     """Arrived files of a run and their treatment.
 
-    known : records and champion at the start
+    history : records and champion at the start
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
     accepted, bad : records of this run
     same : names under which bytes of before have come for the first time, the name of before, the digest
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
-    gone : quarantined and released, with files that are no longer there, but data sets that are
+    restorable : quarantined and released; the file is gone, but the data set is stored
     places : of the first files that are there, new or not
     """
 
     settings: RetrainSettings
     store: ShardStore
-    known: ModelHistory
+    history: ModelHistory
     new: list[tuple[Arrival, str]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     accepted: list[ShardRecord] = field(default_factory=list)
@@ -163,7 +163,7 @@ class Intake:
     same: list[tuple[str, str, str]] = field(default_factory=list)
     vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
-    gone: list[ShardRecord] = field(default_factory=list)
+    restorable: list[ShardRecord] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     files: int = 0
 
@@ -176,8 +176,8 @@ class Intake:
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
         settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files, self.places = len(settled), [arrival.place for arrival in settled[:MOST_FIRST]]
-        state, self._records = self.store.file_state(), dict(self.known.records)
+        self.files, self.places = len(settled), [arrival.location for arrival in settled[:MOST_FIRST]]
+        state, self._records = self.store.file_state(), dict(self.history.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
         sizes = {record.size_bytes for record in self._records.values()}
@@ -215,7 +215,7 @@ class Intake:
                 accepted = [
                     record for record in records.values() if record.status == "accepted" and record.sha256 != digest
                 ]
-                baseline = baseline_of(reference, accepted, self.known.watermark)
+                baseline = baseline_of(reference, accepted, self.history.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
                 record = validate_file(self.store, arrival, digest, *parts)
@@ -225,7 +225,7 @@ class Intake:
             if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
                 self.vain.append(record)
             (self.accepted if record.status == "accepted" else self.bad).append(record)
-        self.accepted += [self.store.release(record) for record in self.gone]
+        self.accepted += [self.store.release(record) for record in self.restorable]
 
     def pending(self, history: ModelHistory) -> list[ShardRecord]:
         """Return accepted shards within the window that are new for the champion, in training order.
@@ -235,7 +235,7 @@ class Intake:
         ConfigError : a window was given, but the shards have no times
         """
         settings = self.settings
-        waiting = [record for record in history.accepted() if record.sha256 not in history.learnt]
+        waiting = [record for record in history.accepted() if record.sha256 not in history.trained_on]
         first, last = settings.window_from, settings.window_to
         if (first or last) and waiting and all(record.first_time is None for record in waiting):
             raise ConfigError(
@@ -281,8 +281,10 @@ class Intake:
         quarantined = sorted(
             (record for record in away if record.status == "quarantined"), key=lambda record: record.order
         )
-        self.gone = [record for record in quarantined if self.store.has_data(record)]
-        absent = [record for record in quarantined if record not in self.gone and not {*record.names} & {*self.fresh}]
+        self.restorable = [record for record in quarantined if self.store.has_data(record)]
+        absent = [
+            record for record in quarantined if record not in self.restorable and not {*record.names} & {*self.fresh}
+        ]
         self.vain = [record for record in absent if not learnable(record.findings)]
         lost = [record for record in absent if record not in self.vain]
         if lost:

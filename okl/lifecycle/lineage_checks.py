@@ -46,7 +46,7 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                schema = ingest(arrival.place, Path(scratch) / str(number), ingest_settings).dataset.schema
+                schema = ingest(arrival.location, Path(scratch) / str(number), ingest_settings).dataset.schema
             except DataError as error:
                 refused.append(str(error))
                 continue
@@ -283,12 +283,12 @@ def check_arrivals(settings: RetrainSettings) -> None:
     _check_released(settings, model)
     reference = _reference(model)
     if reference is not None:
-        check_lineage_start(settings, reference, (arrival.place for arrival in arrived[:MOST_LOOKED]))
+        check_lineage_start(settings, reference, (arrival.location for arrival in arrived[:MOST_LOOKED]))
     ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in arrived[:MOST_LOOKED]:
         try:
-            check_source(arrival.place, ingesting, reference)
+            check_source(arrival.location, ingesting, reference)
         except DataError as error:
             refused = refused or error
         else:

@@ -205,8 +205,8 @@ class _Reading:
             target = numbers(column).astype(np.float64)
             self._target.add(target[np.newaxis])
             if schema.labels and len(self._labels) <= MOST_LABELS:
-                found, counts = np.unique(target[np.isfinite(target)], return_counts=True)
-                labels = [plain_label(float(value), column.type) for value in found]
+                different, counts = np.unique(target[np.isfinite(target)], return_counts=True)
+                labels = [plain_label(float(value), column.type) for value in different]
                 self._labels.update(dict(zip(labels, counts.tolist(), strict=True)))
         if self._time_column is not None and n:
             self._times = times_of([*self._times], rows.batch.column(self._time_column))

@@ -218,14 +218,14 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
 class LearningPlan:
     """Plan of a training run.
 
-    settings, known : settings and history; train : settings of training; online : whether the solver is online
+    settings, history : settings and history; train : settings of training; online : whether the solver is online
     records : new shards of the version; accepted : these and the shards of its parent
     begin : state to continue from, None for a new start; why : reason of a new start despite a champion
     lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
     """
 
     settings: RetrainSettings
-    known: ModelHistory
+    history: ModelHistory
     train: TrainSettings
     online: bool
     records: tuple[ShardRecord, ...]
@@ -241,7 +241,7 @@ class LearningPlan:
             result = learn_shards(self.train, store, self.begin, self.records, execution, observer)
             return replace(result, how=f"{result.how}, because {self.otherwise}") if self.otherwise else result
         window = self.accepted[-self.settings.window_shards :]
-        warm = warm_for(self.settings, self.known)
+        warm = warm_for(self.settings, self.history)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
 
 
@@ -252,7 +252,7 @@ def plan_learning(
 
     An online solver starts anew on all shards if the champion has no state or other settings of training.
     """
-    train = same_location(settings.train, str(store.place))
+    train = same_location(settings.train, str(store.location))
     online = is_online(train, store.dataset(pending[0]))
     accepted = accepted_of(history, pending)
     begin, why = history.champion.state() if online and history.champion is not None else (None, "")
@@ -266,5 +266,5 @@ def plan_learning(
 
 def accepted_of(history: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
     """Return the shards of the champion and the waiting shards in training order."""
-    wanted = history.learnt | {record.sha256 for record in pending}
+    wanted = history.trained_on | {record.sha256 for record in pending}
     return tuple(record for record in history.accepted() if record.sha256 in wanted)

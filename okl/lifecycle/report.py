@@ -432,7 +432,7 @@ class RetrainResult:
     changed: dict[str, Any] | None = None
     report: str | None = None
     mlflow: str | None = None
-    begun: float = field(default_factory=time.perf_counter)
+    started_at: float = field(default_factory=time.perf_counter)
 
     def as_json(self) -> dict[str, Any]:
         """Return the result so far."""
@@ -462,7 +462,7 @@ class RetrainResult:
             "report": self.report,
             "mlflow": self.mlflow,
             "seconds": challenger.seconds if challenger else 0.0,
-            "total_seconds": time.perf_counter() - self.begun,
+            "total_seconds": time.perf_counter() - self.started_at,
             "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
             "settings": self.settings.model_dump(mode="json"),
         }
@@ -480,7 +480,9 @@ class RetrainResult:
 
 def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
-    trained = [record for record in history.accepted() if record.sha256 in history.learnt and record.scored is not None]
+    trained = [
+        record for record in history.accepted() if record.sha256 in history.trained_on and record.scored is not None
+    ]
     return [
         {"shard": record.name, "version": record.scored.version, "rows": record.scored.rows,
          "error": record.scored.error, "constant": record.scored.constant, "fired": record.scored.fired}

@@ -165,11 +165,11 @@ class RetrainingRun:
         """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
-        self.known = ModelHistory(open_champion(self._model), self.store.records())
-        self.account.parent = self.known.parent
-        self._attempts = Attempts(self.store.place, self.known.parent)
-        self.intake = Intake(self.settings, self.store, self.known)
-        return {"champion": self.known.parent} | self.intake.discover()
+        self.history = ModelHistory(open_champion(self._model), self.store.records())
+        self.account.parent = self.history.parent
+        self._attempts = Attempts(self.store.location, self.history.parent)
+        self.intake = Intake(self.settings, self.store, self.history)
+        return {"champion": self.history.parent} | self.intake.discover()
 
     def validate(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.
@@ -179,31 +179,31 @@ class RetrainingRun:
         DataError : a shard violates the contract and on_bad is "stop"
         ConfigError : settings that conflict with the model, see `check_lineage_start`
         """
-        champion, new = self.known.champion, self.intake.new
+        champion, new = self.history.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
             check_lineage_start(self.settings, reference, self.intake.places)
-            if new or self.intake.gone:
+            if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self._advance)
-        self.known = ModelHistory(self.known.champion, self.store.records())
-        self._pending = self.intake.pending(self.known)
+        self.history = ModelHistory(self.history.champion, self.store.records())
+        self._pending = self.intake.pending(self.history)
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
-        champion, account = self.known.champion, self.account
-        account.history = history_of(self.known)
+        champion, account = self.history.champion, self.account
+        account.history = history_of(self.history)
         if champion is None or not self._pending:
             return {"shards": 0}
-        scoring = Scoring(self.settings, self.store, champion, self.known, self._running())
+        scoring = Scoring(self.settings, self.store, champion, self.history, self._running())
         scoring.score(self._pending)
-        account.progressive, account.drift, self._pending = scoring.told, scoring.drift(), scoring.kept
+        account.progressive, account.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
-        return {"shards": len(scoring.told), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
+        return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
         """Train a challenger, unless there are no new shards or the same challenger was compared before."""
@@ -212,10 +212,10 @@ class RetrainingRun:
             reason = "There are no new shards to train on." if self.intake.bad else account.reason
             account.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
             return {"skipped": account.reason}
-        self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
-        if self.known.champion is not None:
+        self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
+        if self.history.champion is not None:
             now = self._plan.lineage.lineage
-            account.changed = changes_since(self.known.champion.version, now, "the champion so far")
+            account.changed = changes_since(self.history.champion.version, now, "the champion so far")
         planned = self._plan.lineage
         if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
             account.outcome, account.reason = "judged before", before
@@ -237,13 +237,13 @@ class RetrainingRun:
             return {"skipped": self.account.reason}
         looks = self._attempts.looks()
         judgement = judge_challenger(
-            self.settings, self.store, self.known, self._plan.accepted, challenger, self._running(), looks
+            self.settings, self.store, self.history, self._plan.accepted, challenger, self._running(), looks
         )
-        self.account.apart = self.known.apart
+        self.account.apart = self.history.apart
         rows = challenger.data.rows("train")
-        sentence = apart_sentence(self.known.apart, rows, judgement.decision.publish)
-        if self.known.champion is not None:
-            sentence += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
+        sentence = apart_sentence(self.history.apart, rows, judgement.decision.publish)
+        if self.history.champion is not None:
+            sentence += solvers_sentence(self.history.champion.model.configuration, self.settings.train.solver)
         self.account.judgement, self.account.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
@@ -272,7 +272,7 @@ class RetrainingRun:
             account.outcome = "dry run" if self.settings.dry_run else "kept"
             return {"outcome": account.outcome}
         account.outcome = "published"
-        model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
+        model = next_model(challenger, self.history, self.settings, tuple(self._running().processors))
         planned = self._plan.lineage
         lineage = planned.measured(judgement, account.certificate, challenger)
         self._result = self._describe()
@@ -280,7 +280,7 @@ class RetrainingRun:
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
 
-        expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
+        expected = {CHAMPION: self.history.parent}  # whoever else has published meanwhile has won
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
         # by another run, and taken back meanwhile
         if not published.new and (why := taken_back(self._model, planned)) is not None:

@@ -151,23 +151,23 @@ LATEST = 3  # shards that the champion's usual agreement is measured on
 class Scoring:
     """The champion's errors on new shards.
 
-    champion, known : of now; told : a row a shard, for the report; scored : by name, for the signal of drift
-    kept, rejected : records, brought up to date
+    champion, history : the current ones; rows : one for each shard, for the report
+    scored : by name, for the drift test; accepted, rejected : updated records
     """
 
     settings: RetrainSettings
     store: ShardStore
     champion: Champion
-    known: ModelHistory
+    history: ModelHistory
     execution: Execution
-    told: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     scored: dict[str, ShardScores] = field(default_factory=dict)
-    kept: list[ShardRecord] = field(default_factory=list)
+    accepted: list[ShardRecord] = field(default_factory=list)
     rejected: list[ShardRecord] = field(default_factory=list)
 
     def score(self, pending: Sequence[ShardRecord]) -> None:
         """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
-        trained = [record for record in self.known.accepted() if record.sha256 in self.known.learnt]
+        trained = [record for record in self.history.accepted() if record.sha256 in self.history.trained_on]
         past = [
             record.scored
             for record in trained
@@ -177,7 +177,7 @@ class Scoring:
             data, schema = self.store.dataset(record), self.champion.model.schema
             errors = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
             against = self._against(record, errors)
-            self.told.append({"shard": record.name, **errors.as_json(), "contradicts": against is not None})
+            self.rows.append({"shard": record.name, **errors.as_json(), "contradicts": against is not None})
             if against is not None and not record.released and self.settings.contradiction:
                 self.rejected.append(self.store.quarantine(record, against))
                 continue
@@ -191,7 +191,7 @@ class Scoring:
             assert record.scored is not None, "the shard has scores"
             past.append(record.scored)
             self.scored[record.name] = record.scored
-            self.kept.append(record)
+            self.accepted.append(record)
 
     def drift(self) -> dict[str, Any]:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.drift."""
@@ -217,13 +217,15 @@ class Scoring:
         Rows, and as agreement_of.
         """
         trained = [
-            record for record in self.known.accepted() if record.sha256 in self.known.learnt and record.test_rows
+            record
+            for record in self.history.accepted()
+            if record.sha256 in self.history.trained_on and record.test_rows
         ]
         return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
         """Return the agreement of a model trained on this shard alone with its reserved rows; None if unknown."""
-        train = without_constraints(same_location(self.settings.train, str(self.store.place)))
+        train = without_constraints(same_location(self.settings.train, str(self.store.location)))
         parts = (self.execution, NullObserver())
         try:
             if is_online(train, self.store.dataset(record)):
