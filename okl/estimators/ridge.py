@@ -122,8 +122,8 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         degree = whole_number("degree", self.degree)
         width = number_or_auto("bandwidth", self.bandwidth)
         kernel, chosen = suit_kernel(self.kernel, width, sample, degree, float(self.offset))
-        asked = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
-        n_landmarks = min(asked, len(inputs))
+        requested = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
+        n_landmarks = min(requested, len(inputs))
         landmarks = choose_landmarks(kernel, inputs, n_landmarks, self.landmarks, seed)
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 

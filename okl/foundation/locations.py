@@ -497,8 +497,8 @@ def place_of(location: str | os.PathLike[str]) -> Place:
 
 def absolute_location(location: str) -> str:
     """Return an absolute local path, or a URL as it is, for a process in another folder."""
-    place = place_of(location)
-    return os.path.abspath(place) if isinstance(place, Path) else str(place)
+    parsed = place_of(location)
+    return os.path.abspath(parsed) if isinstance(parsed, Path) else str(parsed)
 
 
 def local_location(option: str, location: str) -> str:

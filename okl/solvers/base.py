@@ -292,10 +292,10 @@ class DriftWatch:
             if window.verdict is not None and window.verdict.fired
         ]
         windows = {"rows": self.window_rows, "points": points}
-        of_kept = any(window.kept_wrong for window in self.windows)
-        if self.task == "regression" and not of_kept:
+        of_snapshots = any(window.kept_wrong for window in self.windows)
+        if self.task == "regression" and not of_snapshots:
             return {"windows": windows}
-        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}
+        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_snapshots}
         return {"windows": windows, "drift": drift}
 
     def _judge(self, window: DriftWindow) -> None:
@@ -323,17 +323,22 @@ def _of_snapshots(past: list[DriftWindow], window: DriftWindow) -> DriftTest | N
     verdicts = []
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
         unseen = past[1 - age :]
-        wrong = sum(one.kept_wrong[-younger] for younger, one in enumerate(unseen, 1))
-        verdicts.append(fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
+        wrong = sum(late_window.kept_wrong[-younger] for younger, late_window in enumerate(unseen, 1))
+        verdicts.append(
+            fishers(wrong, sum(late_window.rows for late_window in unseen), window.kept_wrong[-age], window.rows)
+        )
     if not verdicts:
         return None
-    clearest = min(verdicts, key=lambda one: one.p_value)
+    clearest = min(verdicts, key=lambda late_window: late_window.p_value)
     return replace(clearest, p_value=min(1.0, len(verdicts) * clearest.p_value))  # Bonferroni
 
 
 def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
     """Return the drift seen by the learner itself over late windows."""
-    totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
+    totals, rows = (
+        np.array([late_window.total for late_window in late]),
+        np.array([float(late_window.rows) for late_window in late]),
+    )
     verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:

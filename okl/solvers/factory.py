@@ -241,11 +241,11 @@ def _budget(settings: TrainSettings, schema: Schema) -> BudgetFactory:
 
 
 def _check_landmarks(maps: NystromChoice, rows: int) -> None:
-    looked_at = min(rows, MOST_ROWS.get(maps.landmarks, rows))
-    if maps.n_landmarks > looked_at:
+    n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
+    if maps.n_landmarks > n_sampled:
         raise ConfigError(
-            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {looked_at:,} sampled "
-            f"rows. Set a budget of at most {looked_at:,}, or landmarks = 'supports'."
+            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
+            f"rows. Set a budget of at most {n_sampled:,}, or landmarks = 'supports'."
         )
 
 

@@ -266,10 +266,12 @@ class Rounds:
                 f"Workers lost their shards {_MOST_RECOVERIES} times in one round. Start fewer workers, or give "
                 "each more memory."
             )
-        kept = log.recovery
+        stored_recovery = log.recovery
         if checkpoint is not None and all(reply.written for reply in replies):
-            kept = Recovery(checkpoint)
-        self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
+            stored_recovery = Recovery(checkpoint)
+        self.log = CommandLog(
+            message.serial, None, log.steps, replace(stored_recovery, pending=(*stored_recovery.pending, command))
+        )
         return [reply.part for reply in replies]
 
     def finish_step(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:

@@ -136,15 +136,15 @@ class GuessedSweep:
         guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
         self._sweep(targets, given, guesses)
         projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
-        found = (projected.plus_theta, projected.minus_theta)
+        thetas = (projected.plus_theta, projected.minus_theta)
         listed, changes = self._lists
         bounds = (rows.signs, self.normals, self.lower, self.upper)
-        again = settle_points(out, listed, changes, targets, *bounds, guesses, found)
-        multipliers = (lipschitz * found[0], lipschitz * found[1])
+        again = settle_points(out, listed, changes, targets, *bounds, guesses, thetas)
+        multipliers = (lipschitz * thetas[0], lipschitz * thetas[1])
         if again > _MOST_AGAIN * rows.n_points:
             rows.image(given.out_image, out)
             return SweepResult(multipliers, 2.0)
-        self._correct(given.out_image, listed[:again], changes[:again], guesses, found)
+        self._correct(given.out_image, listed[:again], changes[:again], guesses, thetas)
         return SweepResult(multipliers, 1.0 + again / rows.n_points)
 
     def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:

@@ -462,9 +462,9 @@ class PartIterates:
         last = previous.point[awake]
         # the resting rows stand where they are now in both
         self._part.image(image, last)
-        here = Iterate(current.point[awake], current.image)
-        self._steps = MemoryIterates(self._part, here, Iterate(last, image), multipliers)
-        self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(here))
+        active_iterate = Iterate(current.point[awake], current.image)
+        self._steps = MemoryIterates(self._part, active_iterate, Iterate(last, image), multipliers)
+        self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(active_iterate))
         self._all: MemoryIterates | None = None
 
     @property

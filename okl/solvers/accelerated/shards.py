@@ -344,15 +344,15 @@ class Clipped:
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
         """Return the sum for each normal, whose two numbers multiply the entries of sign +1 and -1."""
-        found = np.zeros((len(self.normals), candidates.shape[1], 3))
+        totals = np.zeros((len(self.normals), candidates.shape[1], 3))
         for k, normal in enumerate(self.normals):
             sums = np.zeros((2, candidates.shape[1], 2))
             thresholds = np.ascontiguousarray(normal[:, np.newaxis] * candidates[k])
             clipped_sums(sums, point, self.signs, self.upper, thresholds)
-            found[k, :, 0] = normal @ sums[:, :, 0]
-            found[k, :, 1] = np.square(normal) @ sums[:, :, 1]
-            found[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
-        return found
+            totals[k, :, 0] = normal @ sums[:, :, 0]
+            totals[k, :, 1] = np.square(normal) @ sums[:, :, 1]
+            totals[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
+        return totals
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
         """Subtract the multipliers' share of each sign and clip."""

@@ -379,10 +379,10 @@ def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
         rows, limits = _scaled(rows, rows @ point - values[violated])
         matrix, bounds = np.vstack([matrix, rows]), np.append(bounds, limits)
         groups += violated.tolist()
-        found = _point(region, matrix, bounds)
-        if found is None:
+        solution = _point(region, matrix, bounds)
+        if solution is None:
             return Feasibility(None, _least_conflict(region, matrix, bounds, groups))
-        point = region.project(found)
+        point = region.project(solution)
     return Feasibility(None)
 
 

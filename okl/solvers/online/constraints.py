@@ -208,13 +208,13 @@ class _Parser:
     """Reads a text token by token."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._tokens, place = text, list[str](), 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        self._text, self._tokens, position = text, list[str](), 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                raise self._wrong(f"{text[place:].strip()!r} cannot be read")
+                raise self._wrong(f"{text[position:].strip()!r} cannot be read")
             self._tokens.append(match[1])
-            place = match.end()
+            position = match.end()
         self._next = 0
 
     def constraint(self) -> Constraint | NormBound:
@@ -747,10 +747,10 @@ class LinearLimits:
         """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
         point = weights.astype(np.float64)
         scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
-        found, free = room_for(len(low)), np.full(len(low), np.inf)
+        projected, free = room_for(len(low)), np.full(len(low), np.inf)
         small = StepProblem(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
-        grown = settle_multipliers(found, small, float(point @ point))
-        nearest: Vector = (point - 0.5 * found.multipliers @ scaled) / grown
+        grown = settle_multipliers(projected, small, float(point @ point))
+        nearest: Vector = (point - 0.5 * projected.multipliers @ scaled) / grown
         return nearest
 
     def _conflict(self) -> list[int]:
@@ -867,14 +867,14 @@ def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[di
     """Return each constraint from the moments of its weighings, as `measure_constraints` gives it."""
     scores, decisions = moments
     places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
-    found = []
+    table = []
     for constraint in constraints:
         value, error = _value(constraint, scores, places)
         decided, _ = _value(constraint, decisions, places)
         excess = None if value is None else max(0.0, value - constraint.high, constraint.low - value)
         figures = {"value": value, "standard_error": error, "excess": excess}
-        found.append(figures | _of_decisions(constraint, decided, scores, places))
-    return found
+        table.append(figures | _of_decisions(constraint, decided, scores, places))
+    return table
 
 
 def _value(constraint: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:

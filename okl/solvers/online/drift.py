@@ -123,13 +123,13 @@ class MixedScores:
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
-        n_seen: int,
+        n_before: int,
         n_threads: int,
         crew: ThreadPool,
     ) -> Words:
         """Return words (rows, E) and whether any weights changed (rows,); the group changes in place.
 
-        n_seen : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
+        n_before : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
         """
         n_rows, n_steps = len(targets), group.steps.size
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
@@ -141,14 +141,14 @@ class MixedScores:
                 inputs,
                 targets,
                 rule,
-                n_seen,
+                n_before,
                 n_threads,
                 crew,
                 _apart(),
                 _idle,
             )
         else:
-            self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_seen)
+            self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_before)
         return scores.reshape(n_rows, -1), stepped[0]
 
     def _learn_blocks(
@@ -158,7 +158,7 @@ class MixedScores:
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
-        n_seen: int,
+        n_before: int,
     ) -> None:
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
         scores, stepped = heard
@@ -167,7 +167,7 @@ class MixedScores:
                 part = slice(first, first + MOST_ROWS)
                 block, cautions = block_of(self.feature_map.transform(inputs[part])), np.ones(len(targets[part]))
                 expert_scores = ExpertScores(scores[0, part], stepped[0, part])
-                learn_team(expert_scores, team, block, targets[part], cautions, rule, n_seen + first)
+                learn_team(expert_scores, team, block, targets[part], cautions, rule, n_before + first)
 
     @cached_property
     def _candidates(self) -> Candidates | None:
@@ -217,12 +217,12 @@ class TrackingState:
 
     def weights(self) -> FloatArray:
         """Return the mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
-        n_seen, share = self.progress.rows, self.p.reshape(-1, 2)
-        first = self.group.expert_weights(0, 0, 0, n_seen)
+        n_before, share = self.progress.rows, self.p.reshape(-1, 2)
+        first = self.group.expert_weights(0, 0, 0, n_before)
         mean = np.zeros(first.shape)
         for t, which in np.ndindex(share.shape):
             if share[t, which] > 0.0:
-                mean += share[t, which] * self.group.expert_weights(0, t, which, n_seen)
+                mean += share[t, which] * self.group.expert_weights(0, t, which, n_before)
         return mean.astype(first.dtype)
 
 
@@ -320,7 +320,7 @@ class TrackingLearner:
         ------
         DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
         """
-        feature_map, tracked, n_seen, snapshot = self.feature_map, state.copy(), state.progress.rows, state.kept
+        feature_map, tracked, n_before, snapshot = self.feature_map, state.copy(), state.progress.rows, state.kept
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = MixtureCounters(*progress_arrays(state.progress))
         shares = FixedShareState(
@@ -330,13 +330,13 @@ class TrackingLearner:
             for first in range(0, len(targets), STRETCH_ROWS):
                 part = slice(first, first + STRETCH_ROWS)
                 scores, stepped = self._speakers.learn(
-                    tracked.group, inputs[part], targets[part], self._rule, n_seen + first, n_threads, crew
+                    tracked.group, inputs[part], targets[part], self._rule, n_before + first, n_threads, crew
                 )
                 share_rows(counted, shares, scores, stepped, targets[part], self._share_rule)
                 snapshot = snapshot.heard(feature_map, inputs[part], targets[part], n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
-                f"Rows {n_seen:,} to {n_seen + len(targets) - 1:,}: the weights of all experts are no "
+                f"Rows {n_before:,} to {n_before + len(targets) - 1:,}: the weights of all experts are no "
                 "longer finite. Use smaller step_sizes, or scale inputs and target."
             )
         return replace(tracked, progress=progress_from(self.task, *counted), kept=snapshot)

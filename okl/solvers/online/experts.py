@@ -343,12 +343,12 @@ class ExpertGroup:
             squares,
         )
 
-    def expert_weights(self, m: int, t: int, which: int, n_seen: int) -> FloatArray:
-        """Return the last or averaged weights (n_outputs, n_columns) of a learner after `n_seen` rows."""
+    def expert_weights(self, m: int, t: int, which: int, n_before: int) -> FloatArray:
+        """Return the last or averaged weights (n_outputs, n_columns) of a learner after `n_before` rows."""
         last = self._unpadded(self.weights[m, t])
-        if which != AVERAGED or n_seen == 0:
+        if which != AVERAGED or n_before == 0:
             return last
-        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(n_seen)
+        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(n_before)
         return averaged.astype(last.dtype)
 
     def _unpadded(self, halves: FloatArray) -> FloatArray:
@@ -445,7 +445,7 @@ def learn_fourier(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    n_seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
     mixture: Mixture,
@@ -468,7 +468,7 @@ def learn_fourier(
         if thread == 0:
             besides()
         with borrowed_block(size, widths, inputs.dtype) as block:
-            learn_teams(*heard, teams, turns, block, inputs, targets, rule, n_seen, mixture)
+            learn_teams(*heard, teams, turns, block, inputs, targets, rule, n_before, mixture)
 
     def give_up() -> None:
         for turn in turns:
@@ -507,7 +507,7 @@ def learn_round(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    n_seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
 ) -> None:
@@ -518,7 +518,7 @@ def learn_round(
     Words of one map are mixed block by block, those of several after a stretch is learnt: a third thread that wants two
     cores cost more than it gained.
 
-    n_seen : rows before these; crew : the threads
+    n_before : rows before these; crew : the threads
     """
     hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
     memo = new_memo(len(experts.losses), len(counted.class_counts))
@@ -526,7 +526,7 @@ def learn_round(
     for first in range(0, len(targets), STRETCH_ROWS):
         part = slice(first, first + STRETCH_ROWS)
         scores, stepped = _score_groups(
-            experts, candidates, inputs[part], targets[part], rule, n_seen + first, n_threads, crew, mixture
+            experts, candidates, inputs[part], targets[part], rule, n_before + first, n_threads, crew, mixture
         )
         if not mixture.complete:
             mix_rows(counted, hedge, memo, scores, stepped, targets[part], rule.class_weights, rule.code)
@@ -538,7 +538,7 @@ def _score_groups(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    n_seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
     mixture: Mixture,
@@ -551,10 +551,12 @@ def _score_groups(
 
     def learn_linear() -> None:
         if linear:
-            _learn_linear(linear, candidates, inputs, targets, rule, n_seen)
+            _learn_linear(linear, candidates, inputs, targets, rule, n_before)
 
     for group, scores in fourier:
-        learn_fourier(scores, group, candidates, inputs, targets, rule, n_seen, n_threads, crew, mixture, learn_linear)
+        learn_fourier(
+            scores, group, candidates, inputs, targets, rule, n_before, n_threads, crew, mixture, learn_linear
+        )
     if not fourier:
         learn_linear()
     scores_of_groups = [scores.transpose(1, 0, 2, 3).reshape(len(targets), -1) for scores, _ in heard]
@@ -576,7 +578,7 @@ def _learn_linear(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    n_seen: int,
+    n_before: int,
 ) -> None:
     """Train the groups of the linear map, whose features are computed once."""
     assert candidates.linear is not None
@@ -587,7 +589,7 @@ def _learn_linear(
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
     for group, (scores, stepped) in groups:
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
-        learn_team(ExpertScores(scores[0], stepped[0]), team, block, targets, cautions, rule, n_seen)
+        learn_team(ExpertScores(scores[0], stepped[0]), team, block, targets, cautions, rule, n_before)
 
 
 # The learner.

@@ -167,7 +167,7 @@ def _places(before: Sequence[str], after: Sequence[str], n_inputs: int) -> list[
         raise ConfigError(
             f"The column {removed[0]!r} was removed, but columns can only be added. Keep it, with 0 for missing values."
         )
-    index = {name: place for place, name in enumerate(after)}
+    index = {name: position for position, name in enumerate(after)}
     return [index[name] for name in before]
 
 

@@ -230,9 +230,9 @@ def totals_of(
             for k in range(len(penalties)):
                 about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
                 residuals = about_mean - turned @ (aimed * inverses[:, k, np.newaxis])
-                left = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
-                wrong = outputs.classes(values - left) != outputs.classes(values)
-                errors += [float(counted @ (left**2).sum(axis=1)), float(counted @ wrong)]
+                left_out = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
+                wrong = outputs.classes(values - left_out) != outputs.classes(values)
+                errors += [float(counted @ (left_out**2).sum(axis=1)), float(counted @ wrong)]
             return np.array(errors)
 
         n_threads = max(1, min(n_threads, len(firsts)))
@@ -353,7 +353,7 @@ def solve(
     if penalty is None:
         rows, sums = sample(), centred(turn, gram, fit_intercept)
         # smaller ones would be of nothing but rounding, and no certificate would hold
-        above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
+        above = tuple(candidate for candidate in PENALTIES if sums.count * candidate > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved

@@ -85,8 +85,8 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
-        found, read = draw_of_shard(rows, shard, share)
-        parts += found
+        drawn_rows, read = draw_of_shard(rows, shard, share)
+        parts += drawn_rows
         bytes_read += read
     return joined(parts, rows.n_columns), bytes_read
 

@@ -112,12 +112,12 @@ class SampleDesign:
         if singly:
             ranks = random.permutation(len(groups))
             return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
-        n_here = len(shard.row_groups)
+        n_groups = len(shard.row_groups)
         touched = _touched(share, self.n_groups, LEAST_GROUPS)
-        group_ranks = random.permutation(n_here)
-        chosen = group_ranks < _number(touched, n_here, start[0] + _GOLDEN * shard.index)
+        group_ranks = random.permutation(n_groups)
+        chosen = group_ranks < _number(touched, n_groups, start[0] + _GOLDEN * shard.index)
         taken = np.zeros(len(groups), dtype=np.bool_)
-        for group in range(n_here):
+        for group in range(n_groups):
             members = np.flatnonzero(groups == group)
             ranks = random.permutation(len(members))
             offset = start[1] + _GOLDEN * (shard.index + group_ranks[group])

@@ -322,10 +322,10 @@ class ClassWeighted:
             own = scores[rows], along[rows], targets[rows]
             # what the other classes add to the derivative at 0 goes with the parabola: the limit is that of the whole
             others = total - scale * weight * self.loss.line(*own, 0.0)[1]
-            found, _ = self.loss.kinks_into(
+            n_kinks, _ = self.loss.kinks_into(
                 positions[count:], jumps[count:], *own, (others, parabola[1]), longest, scale * weight
             )
-            count += found
+            count += n_kinks
         return count, total
 
     def kinks_of_row(self, n_outputs: int) -> int:

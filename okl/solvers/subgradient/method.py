@@ -68,8 +68,8 @@ class SampleDescent:
         columns = start.dual is start.coefficients  # of rows, not of their kernels: vectors stay what they are
         if self._free is not None or not columns or not isinstance(self._directions, BundleDirections):
             before = None
-        known = () if before is None else (before.point.scores,)
-        scores = np.concatenate([*known, space.scores(start, sum(map(len, known)))])
+        stored_scores = () if before is None else (before.point.scores,)
+        scores = np.concatenate([*stored_scores, space.scores(start, sum(map(len, stored_scores)))])
         self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
         self._slopes, self._last_slopes = np.empty_like(scores), np.zeros_like(scores)
         self._gathered, self._changes = space.gather(self._last_slopes), 0

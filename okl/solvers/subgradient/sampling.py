@@ -266,8 +266,8 @@ class KernelSampler:
         parts, shards = [] if before is None else [before.sample], rows.data.split("train")
         beyond, bytes_read, one_class = 0.0 if before is None else before.shares[-1], 0, 0
         while True:
-            for found, read in execution.map(ShardDraw(rows, shares[-1], beyond), range(len(shards))):
-                parts += [found] if len(found.targets) else []
+            for part, read in execution.map(ShardDraw(rows, shares[-1], beyond), range(len(shards))):
+                parts += [part] if len(part.targets) else []
                 bytes_read += read
             sample = joined(parts, rows.n_columns)
             targets = sample.targets
