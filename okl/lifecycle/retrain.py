@@ -171,7 +171,7 @@ class RetrainingRun:
         self.intake = Intake(self.settings, self.store, self.history)
         return {"champion": self.history.parent} | self.intake.discover()
 
-    def validate(self) -> dict[str, Any]:
+    def hold(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.
 
         Raises
