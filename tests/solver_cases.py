@@ -99,4 +99,4 @@ def last_state(solver: Solver[Any], data: Dataset, execution: Execution) -> Any:
 def bits(solver: Solver[Any], state: Any) -> tuple[Any, ...]:
     """All that a state says of itself, to the last bit."""
     arrays = solver.predictor(state).arrays()
-    return {name: array.tobytes() for name, array in arrays.items()}, solver.standing(state), solver.chosen(state)
+    return {name: array.tobytes() for name, array in arrays.items()}, solver.progress(state), solver.chosen(state)

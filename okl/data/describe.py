@@ -75,11 +75,11 @@ def _origins(schema: Schema) -> list[str]:
         fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
         lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
     encoded = [(encoding.column, _shown_encoding(encoding)) for encoding in schema.encodings]
-    encoded = [(column, words) for column, words in encoded if words]
+    encoded = [(column, texts) for column, texts in encoded if texts]
     if encoded:
         width = max(len(column) for column, _ in encoded)
         lines.append(f"{len(schema.source_columns)} source columns make {schema.n_features} inputs")
-        lines += [f"  {column:{width}}  {words}" for column, words in encoded[:SHOWN_COLUMNS]]
+        lines += [f"  {column:{width}}  {texts}" for column, texts in encoded[:SHOWN_COLUMNS]]
     return lines
 
 

@@ -46,26 +46,26 @@ def number_of_word(word: str) -> float | None:
     return float(word) if _NUMBER.fullmatch(word) else None
 
 
-def in_stored_spelling(words: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
+def in_stored_spelling(texts: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
     """Return values as text, in the spelling of the categories: 7 becomes '007' if that is a category.
 
-    words : (k,) text of the different values, whole numbers without a point; kind : of the column, whose text and dates
+    texts : (k,) text of the different values, whole numbers without a point; kind : of the column, whose text and dates
         stay as they are, as does every value that is a category already
     """
-    spellings = {plain: found[0] for plain, found in _spellings(categories, value_type(kind)).items()}
+    spellings = {plain: spelled[0] for plain, spelled in _spellings(categories, value_type(kind)).items()}
     other = {plain: word for plain, word in spellings.items() if plain not in categories}
     if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
-        bare = pa.array([word and _plain_decimal(word) for word in words.to_pylist()], pa.string())
-        words = pc.if_else(pc.is_in(words, value_set=pa.array(categories, pa.string())), words, bare)
+        bare = pa.array([word and _plain_decimal(word) for word in texts.to_pylist()], pa.string())
+        texts = pc.if_else(pc.is_in(texts, value_set=pa.array(categories, pa.string())), texts, bare)
     if not other:
-        return words
-    place = pc.index_in(words, value_set=pa.array([*other], pa.string()))
-    return pc.coalesce(pa.array([*other.values()], pa.string()).take(place), words)
+        return texts
+    position = pc.index_in(texts, value_set=pa.array([*other], pa.string()))
+    return pc.coalesce(pa.array([*other.values()], pa.string()).take(position), texts)
 
 
 def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:
     """Return categories, such as '007' and '7', that are equal in a column of a type; () if there are none."""
-    return next((found for found in _spellings(categories, value_type(kind)).values() if len(found) > 1), ())
+    return next((spelled for spelled in _spellings(categories, value_type(kind)).values() if len(spelled) > 1), ())
 
 
 def missing_word_among(categories: tuple[str, ...], kind: pa.DataType) -> str:
@@ -78,13 +78,13 @@ def missing_word_among(categories: tuple[str, ...], kind: pa.DataType) -> str:
 @lru_cache(maxsize=256)
 def _spellings(categories: tuple[str, ...], kind: pa.DataType) -> dict[str, tuple[str, ...]]:
     """Return categories by the text of their value in a column of a type; none for text and dates."""
-    found: dict[str, tuple[str, ...]] = {}
+    spellings: dict[str, tuple[str, ...]] = {}
     if not is_number(kind) or pa.types.is_null(kind):
-        return found
+        return spellings
     for word in categories:
         if plain := _plain(word, kind):
-            found[plain] = (*found.get(plain, ()), word)
-    return found
+            spellings[plain] = (*spellings.get(plain, ()), word)
+    return spellings
 
 
 def _plain(word: str, kind: pa.DataType) -> str | None:
@@ -130,11 +130,11 @@ class Encoder:
     def __init__(self, features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> None:
         self.features = features
         self.columns, self.origins = source_columns(features, encodings), origins(features, encodings)
-        place = {name: index for index, name in enumerate(features)}
-        self._encodings = [encoding for encoding in encodings if any(name in place for name in encoding.inputs)]
+        position = {name: index for index, name in enumerate(features)}
+        self._encodings = [encoding for encoding in encodings if any(name in position for name in encoding.inputs)]
         made = {name for encoding in self._encodings for name in encoding.inputs}
         self._plain = [(index, name) for index, name in enumerate(features) if name not in made]
-        self._places = [[place.get(name, -1) for name in encoding.inputs] for encoding in self._encodings]
+        self._places = [[position.get(name, -1) for name in encoding.inputs] for encoding in self._encodings]
 
     def fill(self, out: FloatArray, batch: pa.RecordBatch, missing: Missing) -> None:
         """Write the inputs of a batch as float32 into the rows of out (n_features, >= rows).
@@ -176,15 +176,15 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
     """
     if encoding.kind == "category":
-        words, index = words_and_index(column)
-        words = in_stored_spelling(words, column.type, encoding.categories)
-        _check_missing(encoding, column.type, _absent(words)[index])
-        codes = _codes(encoding, words)[index]
+        texts, index = texts_and_index(column)
+        texts = in_stored_spelling(texts, column.type, encoding.categories)
+        _check_missing(encoding, column.type, _absent(texts)[index])
+        codes = _codes(encoding, texts)[index]
         out[:] = 0.0
         rows = np.flatnonzero(codes >= 0)
         out[codes[rows], rows] = 1.0
         if missing == "drop":
-            out[:, _absent(words)[index]] = np.nan
+            out[:, _absent(texts)[index]] = np.nan
         return
     values = out[:-1] if encoding.missing else out
     if encoding.kind == "number":
@@ -198,12 +198,12 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
         values[:, absent] = np.array(encoding.fills, dtype=np.float32)[:, np.newaxis]
 
 
-def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
+def texts_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
     """Return values of a column as text, and the index of the value of each row: -1, the last one, for none.
 
     Returns
     -------
-    words : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
+    texts : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
     index : (rows,) into words
 
     Raises
@@ -213,8 +213,8 @@ def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
     if pa.types.is_null(column.type) or pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    words = pa.concat_arrays([_as_text(encoded.dictionary), pa.nulls(1, pa.string())])
-    return words, codes_of(encoded)
+    texts = pa.concat_arrays([_as_text(encoded.dictionary), pa.nulls(1, pa.string())])
+    return texts, codes_of(encoded)
 
 
 def _as_text(values: pa.Array) -> pa.Array:
@@ -223,23 +223,23 @@ def _as_text(values: pa.Array) -> pa.Array:
         texts = [plain_number(value) for value in values.to_pylist()]
         return pa.array(texts, pa.string())
     try:
-        words = values.cast(pa.string())
+        strings = values.cast(pa.string())
     except pa.ArrowException as error:  # an unknown time zone
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
             f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "
             "leave the column out (okl ingest --drop)."
         ) from None
-    return pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words)
+    return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
 
 
-def _codes(encoding: Encoding, words: pa.Array) -> Codes:
+def _codes(encoding: Encoding, texts: pa.Array) -> Codes:
     """Return the input that is 1 for each word, -1 for none of them."""
     n = len(encoding.categories)
     other, absent = n if encoding.other else -1, len(encoding.inputs) - 1 if encoding.missing else -1
-    found = pc.index_in(words, value_set=pa.array(encoding.categories, pa.string()))
-    codes: Codes = pc.fill_null(found, other).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes[_absent(words)] = absent
+    positions = pc.index_in(texts, value_set=pa.array(encoding.categories, pa.string()))
+    codes: Codes = pc.fill_null(positions, other).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[_absent(texts)] = absent
     return codes
 
 
@@ -248,11 +248,11 @@ def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bo
     if word and missing.any():
         raise DataError(
             f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
-            f"value like any other in training. {_as_words(encoding.column, keep=True)}"
+            f"value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
         )
 
 
-def _as_words(column: str, keep: bool = False) -> str:
+def _advise_text_column(column: str, keep: bool = False) -> str:
     more = ", keep_default_na=False" if keep else ""
     return f"Give the column as text, as it was in training. In pandas: read_csv(..., dtype={{{column!r}: str}}{more})."
 
@@ -260,16 +260,16 @@ def _as_words(column: str, keep: bool = False) -> str:
 def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
     """Return which rows of a source column have no value, (rows,)."""
     if encoding.kind == "category":
-        words, index = words_and_index(column)
-        return _absent(words)[index]
+        texts, index = texts_and_index(column)
+        return _absent(texts)[index]
     if encoding.kind == "number":
         return np.isnan(numbers(column).astype(np.float64, copy=False))
     missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
     return missing
 
 
-def _absent(words: pa.Array) -> NDArray[np.bool_]:
-    missing: NDArray[np.bool_] = pc.is_null(words).to_numpy(zero_copy_only=False)
+def _absent(texts: pa.Array) -> NDArray[np.bool_]:
+    missing: NDArray[np.bool_] = pc.is_null(texts).to_numpy(zero_copy_only=False)
     return missing
 
 
@@ -281,7 +281,7 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
         if fault := _unfit(encoding := kinds.get(name), kind):
             hint = ""
             if encoding is not None and equal_categories(encoding.categories, kind):
-                hint = f" {_as_words(name)}"
+                hint = f" {_advise_text_column(name)}"
             elif is_text(kind) and "number" in fault:
                 hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
             elif is_text(kind) and where == "table":
@@ -291,7 +291,7 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
     """Return what a source column should hold instead of values of a type; "" if the type is valid."""
-    return _unfit(next((one for one in schema.encodings if one.column == column), None), kind)
+    return _unfit(next((encoding for encoding in schema.encodings if encoding.column == column), None), kind)
 
 
 def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:

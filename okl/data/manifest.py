@@ -197,18 +197,18 @@ def _sizes(folder: Place, shards: tuple[Shard, ...]) -> dict[str, int]:
     if isinstance(folder, Path):
         paths = [folder / shard.path for shard in shards]
         return {path.name: path.stat().st_size for path in paths if path.is_file()}
-    return {place.name: size for place, size in folder.files()}
+    return {file.name: size for file, size in folder.files()}
 
 
 def verify(data: Dataset) -> None:
     """Read every shard and compare its checksum; raises DataError that names the first one that differs."""
     for shard in data.shards:
-        place = data.path(shard)
-        if isinstance(place, Path):
-            if file_sha256(place) != shard.sha256:
-                raise changed(place)
+        location = data.path(shard)
+        if isinstance(location, Path):
+            if file_sha256(location) != shard.sha256:
+                raise changed(location)
         else:
-            whole_copy_of(place, shard.size_bytes, shard.sha256)
+            whole_copy_of(location, shard.size_bytes, shard.sha256)
 
 
 # Warnings about a data set, one sentence each, stored in its manifest.
@@ -224,39 +224,39 @@ def find_warnings(
 
     no_test_rows : a split or holdout was requested, but there are none; task_guessed : from whole numbers in the target
     """
-    found = []
+    warnings = []
     statistics = zip(schema.features, schema.feature_statistics, strict=True)
     if constant := [name for name, column in statistics if column.constant]:
         shown = ", ".join(constant[:5]) + (", ..." if len(constant) > 5 else "")
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
-        found.append(
+        warnings.append(
             f"{len(constant)} of {schema.n_features} input columns never change in the training rows: {shown}{effect}."
         )
     if rows_dropped:
-        found.append(f"{rows_dropped} of {rows_read} rows were dropped for a missing value.")
+        warnings.append(f"{rows_dropped} of {rows_read} rows were dropped for a missing value.")
     if no_test_rows:
-        found.append("No row is a test row: the split or holdout left all of them to train.")
+        warnings.append("No row is a test row: the split or holdout left all of them to train.")
     if task_guessed and len(schema.labels) > 20:
-        found.append(
+        warnings.append(
             f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
             "use --task regression if they measure something."
         )
-    found.extend(_spelling(f"labels of target {schema.target!r}", _words(schema.labels), "classes"))
+    warnings.extend(_spelling(f"labels of target {schema.target!r}", _texts(schema.labels), "classes"))
     for encoding in schema.encodings:
-        found.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
-    return found
+        warnings.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
+    return warnings
 
 
-def _words(labels: Iterable[object]) -> list[str]:
+def _texts(labels: Iterable[object]) -> list[str]:
     return [label for label in labels if isinstance(label, str)]
 
 
-def _spelling(what: str, words: Iterable[str], apart: str) -> list[str]:
-    """Return a warning if words differ in case and spaces only; apart : what each of them becomes."""
+def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:
+    """Return a warning if texts differ in case and spaces only; apart : what each of them becomes."""
     alike: dict[str, list[str]] = defaultdict(list)
-    for word in words:
+    for word in texts:
         alike[" ".join(word.split()).casefold()].append(word)
-    spelt = [" and ".join(map(_shown, found)) for found in alike.values() if len(found) > 1]
+    spelt = [" and ".join(map(_shown, spellings)) for spellings in alike.values() if len(spellings) > 1]
     if not spelt:
         return []
     shown = "; ".join(spelt[:MOST_SPELLINGS]) + ("; ..." if len(spelt) > MOST_SPELLINGS else "")
@@ -307,10 +307,10 @@ def peak_memory_bytes() -> int:
 
 def memory_bytes() -> int:
     """Return the memory of the machine, or of the control group of this process if that is less."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return found
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total
 
 
 def version_of(name: str) -> str:

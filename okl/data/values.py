@@ -111,7 +111,7 @@ def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: in
     """
     column, row = _first(absent)
     places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
-    shares = {names[place]: float(absent[place].mean()) for place in places}
+    shares = {names[index]: float(absent[index].mean()) for index in places}
     listed = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
     more = ", ..." if len(listed) > MOST_NAMED else ""
     return (
@@ -138,10 +138,10 @@ def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
     )
 
 
-def _first(found: Mask) -> tuple[int, int]:
+def _first(mask: Mask) -> tuple[int, int]:
     """Return column and row of the first True, row by row."""
-    row = int(found.any(axis=0).argmax())
-    return int(found[:, row].argmax()), row
+    row = int(mask.any(axis=0).argmax())
+    return int(mask[:, row].argmax()), row
 
 
 # Parts of dates and times as numbers.
@@ -197,9 +197,9 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDAr
     parts = [(days - DAYS_TO_2000 + share) / YEAR_DAYS]
     for turn in turns:
         parts += [np.sin(2.0 * np.pi * turn), np.cos(2.0 * np.pi * turn)]
-    found = np.stack(parts)
-    found[:, absent] = np.nan
-    return found
+    parts_of_dates = np.stack(parts)
+    parts_of_dates[:, absent] = np.nan
+    return parts_of_dates
 
 
 def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:

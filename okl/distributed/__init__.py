@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from okl.distributed.processes import standing_workers
+from okl.distributed.processes import running_workers
 from okl.foundation.errors import ConfigError, ExecutionError
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def open_execution(
         return LocalExecution(n_threads)
     from okl.distributed.dask import DaskExecution
 
-    if workers and tls is None and (standing := standing_workers(workers)) is not None:
+    if workers and tls is None and (running := running_workers(workers)) is not None:
         with suppress(ExecutionError):  # they are gone, or of other versions: it starts its own
             return DaskExecution(
-                None, standing.scheduler, n_threads, tls=standing.tls, patience_seconds=_patience(),
+                None, running.scheduler, n_threads, tls=running.tls, patience_seconds=_patience(),
                 most_workers=workers, run=run,
             )  # fmt: skip
     return DaskExecution(

@@ -194,34 +194,34 @@ def assign_shards(rows: Sequence[int], homes: Sequence[str | None], slots: Seque
     >>> [batch.positions for batch in assign_shards([5, 5, 5, 5, 1], ["a", "b", "a", "b", "gone"], ("b", "a"))]
     [(1, 3, 4), (0, 2)]
     """
-    held: dict[str, set[int]] = {slot: set() for slot in slots}
+    cached: dict[str, set[int]] = {slot: set() for slot in slots}
     loads = dict.fromkeys(slots, 0)
     homeless = []
     for position, home in enumerate(homes):
-        if home in held:
-            held[home].add(position)
+        if home in cached:
+            cached[home].add(position)
             loads[home] += rows[position]
         else:
             homeless.append(position)
     for position in sorted(homeless, key=lambda position: -rows[position]):
         fewest = min(slots, key=loads.__getitem__)
-        held[fewest].add(position)
+        cached[fewest].add(position)
         loads[fewest] += rows[position]
-    _even_out(rows, held, loads)
-    return [Batch(tuple(sorted(held[slot])), slot) for slot in slots if held[slot]]
+    _even_out(rows, cached, loads)
+    return [Batch(tuple(sorted(cached[slot])), slot) for slot in slots if cached[slot]]
 
 
-def _even_out(rows: Sequence[int], held: dict[str, set[int]], loads: dict[str, int]) -> None:
+def _even_out(rows: Sequence[int], cached: dict[str, set[int]], loads: dict[str, int]) -> None:
     while True:
         most, fewest = max(loads, key=loads.__getitem__), min(loads, key=loads.__getitem__)
         apart = loads[most] - loads[fewest]
         # move the shard nearest to half of the difference; both loads must stay below the maximum
-        movable = [position for position in sorted(held[most]) if 0 < rows[position] < apart]
+        movable = [position for position in sorted(cached[most]) if 0 < rows[position] < apart]
         if not movable:
             return
         moved = min(movable, key=lambda position: abs(2 * rows[position] - apart))
-        held[most].remove(moved)
-        held[fewest].add(moved)
+        cached[most].remove(moved)
+        cached[fewest].add(moved)
         loads[most] -= rows[moved]
         loads[fewest] += rows[moved]
 

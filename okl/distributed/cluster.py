@@ -24,7 +24,7 @@ from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
 from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
-from okl.distributed.processes import environment_kept, importing_main, interrupts_held, run_apart
+from okl.distributed.processes import deferred_interrupts, importing_main, restored_environment, run_apart
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.validation import check_at_least
@@ -116,26 +116,26 @@ def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
     return installed
 
 
-def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
+def check_versions(remote: Mapping[str, Mapping[str, str]]) -> None:
     """Compare the versions of workers, by address, with those here.
 
     Raises
     ------
     ExecutionError : a worker differs; with its versions and the pip command that installs those here
     """
-    for address, installed in sorted(theirs.items()):
+    for address, installed in sorted(remote.items()):
         if message := mismatch_message(address, installed):
             raise ExecutionError(message)
 
 
 def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
     """Return the message about a worker with other versions; empty if they equal those here."""
-    ours = versions(plugins.packages())
-    other = {name: installed.get(name, "none") for name in ours if installed.get(name, "none") != ours[name]}
+    local = versions(plugins.packages())
+    other = {name: installed.get(name, "none") for name in local if installed.get(name, "none") != local[name]}
     if not other:
         return ""
-    listed = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
-    return f"Worker {address} has other versions than this process: {listed}. {_advice(other, ours)}"
+    listed = ", ".join(f"{name} {version} (here {local[name]})" for name, version in other.items())
+    return f"Worker {address} has other versions than this process: {listed}. {_advice(other, local)}"
 
 
 async def version_mismatch(client: Any, address: str) -> str:
@@ -151,10 +151,10 @@ async def version_mismatch(client: Any, address: str) -> str:
     return mismatch_message(address, installed[address])
 
 
-def _advice(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
+def _advice(other: Mapping[str, Any], local: Mapping[str, str]) -> str:
     if "python" in other:
-        return f"Start it with Python {ours['python']}, and the same packages."
-    wanted = " ".join(f"{name}=={ours[name]}" for name in other)
+        return f"Start it with Python {local['python']}, and the same packages."
+    wanted = " ".join(f"{name}=={local[name]}" for name in other)
     return f"On that host: python -m pip install {wanted}"
 
 
@@ -256,7 +256,7 @@ def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
         # reports that it ended
         sys.exit(1)
     try:
-        with environment_kept(), interrupts_held():
+        with restored_environment(), deferred_interrupts():
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still serves its health check, by default on port 8787

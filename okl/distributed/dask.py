@@ -157,8 +157,10 @@ async def by_handler(client: Any, address: str, message: BatchMessage, installed
         except (OSError, TimeoutError) as error:
             raise WorkerLostError from error
         if answer is not None:
-            known, name, results, failure, *rest = answer
-            return BatchReply(known, name, message.digest, results, pickle.loads(failure) if failure else None, *rest)
+            recognised, name, results, failure, *rest = answer
+            return BatchReply(
+                recognised, name, message.digest, results, pickle.loads(failure) if failure else None, *rest
+            )
         installed.discard(address)  # another worker has taken this address
     raise WorkerLostError
 
@@ -883,10 +885,10 @@ class DaskExecution:
 
     def _send_extensions(self) -> None:
         """Send the extension files that have run here since the last call; wait until all workers have run them."""
-        here = files()
-        if set(here) - self._sent_extensions:
-            self._client.register_plugin(ExtensionFiles(here), name=f"{EXTENSIONS}-{'-'.join(sorted(here))[-64:]}")
-            self._sent_extensions |= set(here)
+        local = files()
+        if set(local) - self._sent_extensions:
+            self._client.register_plugin(ExtensionFiles(local), name=f"{EXTENSIONS}-{'-'.join(sorted(local))[-64:]}")
+            self._sent_extensions |= set(local)
 
     def performance_page(self) -> str | None:
         """Return Dask's performance report since this was opened, as an HTML page; None without bokeh."""

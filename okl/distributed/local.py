@@ -248,13 +248,13 @@ def default_threads() -> int:
 def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
     """Run work on a shard or item in a thread of the pool; record its time in the timeline, its name in the log."""
     log_shard(item.path if isinstance(item, Shard) else "")
-    begun = perf_counter()
+    started_at = perf_counter()
     try:
         with summed() as phases:
             return work(item, *arguments)
     finally:
         log_shard("")
-        seconds = perf_counter() - begun
+        seconds = perf_counter() - started_at
         record_work(current_thread().name.replace("okl-work_", "thread "), seconds, seconds, phases)
 
 

@@ -29,7 +29,7 @@ def importing_main() -> bool:
 
 
 @contextmanager
-def environment_kept() -> Iterator[None]:
+def restored_environment() -> Iterator[None]:
     """Undo changes of this process's environment made within; Dask sets OMP_NUM_THREADS and others for its children.
 
     It is left to children that are started later, and to libraries that are loaded later.
@@ -44,7 +44,7 @@ def environment_kept() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def deferred_interrupts() -> Iterator[None]:
     """Block Ctrl-C in this thread, and permanently in threads and processes started within.
 
     A terminal sends Ctrl-C to workers too; they would print tracebacks while this process is about to end them.
@@ -112,11 +112,11 @@ class RunningWorkers:
         return json.dumps(asdict(self))
 
 
-def standing_workers(wanted: int) -> RunningWorkers | None:
+def running_workers(wanted: int) -> RunningWorkers | None:
     """Return the offered workers if there are at least this many, otherwise None.
 
     >>> os.environ[VARIABLE] = RunningWorkers("tcp://127.0.0.1:8786", 2).text()
-    >>> standing_workers(2), standing_workers(3)
+    >>> running_workers(2), running_workers(3)
     (RunningWorkers(scheduler='tcp://127.0.0.1:8786', workers=2, tls=None), None)
     >>> del os.environ[VARIABLE]
     """

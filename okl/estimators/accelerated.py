@@ -239,9 +239,9 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             self.coef_ = weights
         self.intercept_ = np.array([fit.intercept for fit in fits])
         self.certificates_ = tuple(fit.fitted.certificate for fit in fits)
-        self.objective_ = one_or_all([found.primal for found in self.certificates_])
-        self.dual_objective_ = one_or_all([found.dual for found in self.certificates_])
-        self.duality_gap_ = one_or_all([found.gap for found in self.certificates_])
+        self.objective_ = one_or_all([certificate.primal for certificate in self.certificates_])
+        self.dual_objective_ = one_or_all([certificate.dual for certificate in self.certificates_])
+        self.duality_gap_ = one_or_all([certificate.gap for certificate in self.certificates_])
         # the check of the first point counts: a start may be the solution
         self.n_iter_ = one_or_all([max(1, fit.fitted.iterations) for fit in fits])
         own = parameter_of(self._model_name)

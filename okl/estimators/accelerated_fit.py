@@ -33,7 +33,7 @@ from okl.solvers.accelerated.fitting import (
     Fitted,
     Sigmoid,
     cross_validated_scores,
-    fit_one,
+    fit_binary,
     fit_sigmoid,
     in_threads,
     normalised,
@@ -232,14 +232,14 @@ class KernelSpace:
             ]
             return np.concatenate(parts)
         expansion = KernelExpansion(self.kernel, supports, as_compiled(weights, supports.dtype))
-        found = expansion.scores(inputs, n_threads).astype(np.float64)
-        return found.reshape(len(inputs), len(weights))
+        scores = expansion.scores(inputs, n_threads).astype(np.float64)
+        return scores.reshape(len(inputs), len(weights))
 
 
 def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
     """Return indices of up to 500 evenly spaced rows of each class."""
-    found = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
-    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in found)
+    members = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
+    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in members)
     return left, right
 
 
@@ -314,14 +314,14 @@ def label_rows(
     merged = merge_repeats(inputs, codes, weights)
     if merged is None:
         return LabelledRows(inputs, codes, None, np.arange(len(codes)))
-    found = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
-    missing = np.setdiff1d(np.arange(len(classes)), found.codes)
+    labelled = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+    missing = np.setdiff1d(np.arange(len(classes)), labelled.codes)
     if len(missing):
         raise DataError(
             f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of "
             "each class a weight above 0."
         )
-    return found
+    return labelled
 
 
 # The default nu: half of the largest, unless its solution is 0.
@@ -344,14 +344,14 @@ def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, meth
     for share in _SHARES:
         # rounding may not push it beyond the largest
         model = NuSVM(min(share * largest, largest), fit_intercept)
-        probe = fit_one_unchecked(model, rows, probing, weights)
+        probe = fit_binary_unchecked(model, rows, probing, weights)
         if probe.certificate.primal < 0.0:
             done = probe.certificate.relative_gap <= method.tolerance
-            return model.nu, probe if done else fit_one(model, rows, method, weights, probe.point)
+            return model.nu, probe if done else fit_binary(model, rows, method, weights, probe.point)
     return model.nu, _without_weights(probe)
 
 
-def fit_one_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
+def fit_binary_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
     """Return the solution, even where the best weights are all 0."""
     problem = model.problem(rows, weights)
     return solve_problem(problem, method)
@@ -432,7 +432,7 @@ class TwoClassFit:
             parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method)
         else:
             parameter = self._default(space, rows, weights) if parameter is None else parameter
-            fitted = fit_one(self._model(parameter), rows, self.method, weights)
+            fitted = fit_binary(self._model(parameter), rows, self.method, weights)
         bias = fitted.bias if self.fit_intercept else 0.0
         if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
             scores = space.training_scores(rows, fitted.weights)
@@ -459,12 +459,12 @@ class TwoClassFit:
 
 
 def scores_of(
-    fits: list[ClassFit], space: FitSpace, rows: Inputs, learnt: Inputs, n_threads: int
+    fits: list[ClassFit], space: FitSpace, rows: Inputs, fit_inputs: Inputs, n_threads: int
 ) -> NDArray[np.float64]:
     """Return scores (rows, outputs) by the fits of the given training rows."""
     weights = np.stack([fit.weights for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
-    scores: NDArray[np.float64] = space.scores(rows, learnt, weights, n_threads) + intercepts
+    scores: NDArray[np.float64] = space.scores(rows, fit_inputs, weights, n_threads) + intercepts
     return scores
 
 
@@ -516,10 +516,10 @@ def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, see
     )
 
 
-def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
+def _rising(sigmoid: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
     """Return the sigmoid, or the class's share of the rows where the sigmoid does not rise with the scores."""
-    if found.slope <= 0.0:
-        return found
+    if sigmoid.slope <= 0.0:
+        return sigmoid
     counts = np.ones(len(signs)) if weights is None else weights
     return Sigmoid(0.0, float(np.log((counts[signs < 0].sum() + 1.0) / (counts[signs > 0].sum() + 1.0))))
 
@@ -564,7 +564,7 @@ class SpaceChoice:
         ConfigError : an unknown name, a parameter out of range or without effect, a map that does not take the kernel
         """
         if self.is_plain:
-            self._refuse_beside("the linear kernel", self.bandwidth is not None)
+            self._refuse_settings_with("the linear kernel", self.bandwidth is not None)
             return ColumnSpace(), {}
         if self.feature_map is None:
             kernel, chosen = self._kernel(sample)
@@ -573,26 +573,28 @@ class SpaceChoice:
         if not isinstance(choice, FourierChoice | NystromChoice | LinearChoice):
             return ColumnSpace(_checked_map(choice, sample.shape[1])), {}
         features = tuple(f"x{index}" for index in range(sample.shape[1]))
-        drawn, chosen = choice.draw(Schema(features, "y", "binary", (0, 1)), sample, seed, precision)
-        return ColumnSpace(drawn), chosen
+        feature_map, chosen = choice.draw(Schema(features, "y", "binary", (0, 1)), sample, seed, precision)
+        return ColumnSpace(feature_map), chosen
 
     def _kernel(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):
             return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
-        self._refuse_beside(f"the kernel {self.kernel.name!r}, which has its own bandwidth", self.bandwidth is not None)
+        self._refuse_settings_with(
+            f"the kernel {self.kernel.name!r}, which has its own bandwidth", self.bandwidth is not None
+        )
         return self.kernel, {}
 
     def _map_choice(self, n_sampled: int) -> Any:
         if not isinstance(self.feature_map, str):
             other = self.kernel != "linear" or self.bandwidth is not None
-            self._refuse_beside("a feature map that has a kernel of its own", other)
+            self._refuse_settings_with("a feature map that has a kernel of its own", other)
             return self.feature_map
         name = check_choice("feature_map", self.feature_map, MAP_NAMES)
         n_columns = whole_number("n_columns", self.n_columns)
         if name == "nystrom":
-            held = min(n_columns, n_sampled)  # fewer rows than landmarks: as many as there are
+            n_landmarks = min(n_columns, n_sampled)  # fewer rows than landmarks: as many as there are
             shape: dict[str, Any] = {"degree": self.degree, "offset": self.offset, "landmarks": "kmeans"}
-            return NystromChoice(self.kernel, self.bandwidth, n_landmarks=held, rank=held, **shape)
+            return NystromChoice(self.kernel, self.bandwidth, n_landmarks=n_landmarks, rank=n_landmarks, **shape)
         if not isinstance(self.kernel, str):
             raise ConfigError(
                 f'feature_map = {name!r} requires the name of a kernel. Use feature_map = "nystrom" for a kernel '
@@ -601,7 +603,7 @@ class SpaceChoice:
         # a frequency makes two columns
         return FourierChoice(self.kernel, self.bandwidth, max(1, n_columns // 2), _DRAWS[name])
 
-    def _refuse_beside(self, what: str, given: bool) -> None:
+    def _refuse_settings_with(self, what: str, given: bool) -> None:
         if given:
             raise ConfigError(
                 f"kernel = {self.kernel!r} and bandwidth = {self.bandwidth!r} have no effect with {what}. Leave "

@@ -74,7 +74,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = inputs[rng.permutation(len(inputs))[:SAMPLE_ROWS]]
-        self.map_ = drawn_map(self.bandwidth, sample, self.n_frequencies, seed, "float64")
+        self.map_ = draw_map_of_sample(self.bandwidth, sample, self.n_frequencies, seed, "float64")
         self.bandwidth_ = bandwidth_of(self.map_)
         self._n_features_out = self.map_.n_columns
         return self
@@ -87,7 +87,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return transform_rows(own, inputs, effective_n_jobs(self.n_jobs))
 
 
-def drawn_map(
+def draw_map_of_sample(
     bandwidth: float | Auto, sample: FloatArray, n_frequencies: int, seed: int, precision: Precision
 ) -> FourierFeatures:
     """Return a map for inputs like the sample (rows, n_features), of the given bandwidth or the median distance.
@@ -102,7 +102,7 @@ def drawn_map(
     return draw_fourier_map(kernel, sample.shape[1], whole, seed, precision)
 
 
-def bandwidth_of(drawn: FourierFeatures) -> float:
+def bandwidth_of(features: FourierFeatures) -> float:
     """Return the bandwidth of a Gaussian kernel's map."""
-    assert isinstance(drawn.kernel, Gaussian)
-    return drawn.kernel.bandwidth
+    assert isinstance(features.kernel, Gaussian)
+    return features.kernel.bandwidth

@@ -276,7 +276,7 @@ def _nystrom_factory(
     if estimator.rank != "auto":
         rank = whole_number("rank", estimator.rank)
     # fewer rows than landmarks: as many as there are
-    held = budget if n_rows is None else min(budget, n_rows)
+    n_landmarks = budget if n_rows is None else min(budget, n_rows)
     kernel: dict[str, Any] = {
         "kernel": estimator.kernel,
         "bandwidth": number_or_auto("bandwidth", estimator.bandwidth),
@@ -284,11 +284,11 @@ def _nystrom_factory(
         "offset": estimator.offset,
     }
     step_size = number_or_auto("step_size", estimator.step_size)
-    rank = min(rank, held) if rank <= budget else rank
+    rank = min(rank, n_landmarks) if rank <= budget else rank
     if estimator.landmarks == "supports":
-        return NOGDFactory(loss, **kernel, budget=held, rank=rank, step_size=step_size,
+        return NOGDFactory(loss, **kernel, budget=n_landmarks, rank=rank, step_size=step_size,
                           class_weights=class_weights, average=bool(estimator.average))  # fmt: skip
-    maps = NystromChoice(**kernel, n_landmarks=held, rank=rank, landmarks=estimator.landmarks)
+    maps = NystromChoice(**kernel, n_landmarks=n_landmarks, rank=rank, landmarks=estimator.landmarks)
     return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average), name="nogd")
 
 
@@ -604,13 +604,13 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         return constraints
 
     def _columns(self, sensitive: Mapping[str, ArrayLike] | None) -> Columns:
-        found: dict[str, NDArray[Any]] = {}
+        columns: dict[str, NDArray[Any]] = {}
         for name in columns_of(self._parsed()):
             if sensitive is None or name not in sensitive:
-                there = ", ".join(map(str, sensitive or ())) or "nothing"
-                raise DataError(f"sensitive has no column {name!r}, which a constraint uses. It holds {there}.")
-            found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
-        return found
+                available = ", ".join(map(str, sensitive or ())) or "nothing"
+                raise DataError(f"sensitive has no column {name!r}, which a constraint uses. It holds {available}.")
+            columns[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
+        return columns
 
     def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> MemoryFactory:
         constraints, bound = parse_constraints(tuple(self.constraints))

@@ -91,20 +91,20 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         chosen: dict[str, Any]
         if sparse.issparse(inputs):
             basis, chosen = self._plain(inputs), {}
-            found = fit_sparse_rows(inputs, targets, outputs, taken, penalty, fit_intercept, jobs)
+            solution = fit_sparse_rows(inputs, targets, outputs, taken, penalty, fit_intercept, jobs)
         else:
             rows = Rows(inputs, targets)
             sample = Rows(np.ascontiguousarray(inputs[taken]), targets[taken])
             basis, chosen = self._basis(sample.inputs, inputs, seed)
-            found = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
-        if not found.solved:
+            solution = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
+        if not solution.solved:
             raise DivergedError(
                 f"{type(self).__name__}: the columns are so large that only rounding error is left. Put a "
                 "StandardScaler before it, or raise the penalty."
             )
-        self.predictor_, self.chosen_ = found.predictor(basis), chosen
+        self.predictor_, self.chosen_ = solution.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
-        self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
+        self.penalty_, self.errors_, self.certificate_ = solution.penalty, solution.tried, solution.proof
 
     def _check_kernel(self) -> None:
         """Check all parameters of the kernel; the linear one has none."""
@@ -122,8 +122,8 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         degree = whole_number("degree", self.degree)
         width = number_or_auto("bandwidth", self.bandwidth)
         kernel, chosen = suit_kernel(self.kernel, width, sample, degree, float(self.offset))
-        asked = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
-        n_landmarks = min(asked, len(inputs))
+        requested = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
+        n_landmarks = min(requested, len(inputs))
         landmarks = choose_landmarks(kernel, inputs, n_landmarks, self.landmarks, seed)
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
@@ -223,8 +223,10 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return labels (rows,)."""
         scores = self._scores(X)
-        found: NDArray[Any] = self.classes_[(scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-        return found
+        predictions: NDArray[Any] = self.classes_[
+            (scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        ]
+        return predictions
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

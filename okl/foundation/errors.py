@@ -17,7 +17,7 @@ class OklError(Exception):
 
     def __str__(self) -> str:
         """Return the message on one line: quoted names and values may contain line ends or control characters."""
-        return CONTROLS.sub(lambda found: repr(found[0])[1:-1], super().__str__())
+        return CONTROLS.sub(lambda match: repr(match[0])[1:-1], super().__str__())
 
 
 class ConfigError(OklError, ValueError):

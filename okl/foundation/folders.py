@@ -62,7 +62,7 @@ class RunFolder:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
 
-    def reopen(self, beside: Path) -> None:
+    def reopen(self, temporary_path: Path) -> None:
         """Resume the folder of another process; its name contains its final path.
 
         Raises
@@ -70,12 +70,14 @@ class RunFolder:
         CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
-            self._lock = _lock(beside)
+            self._lock = _lock(temporary_path)
         except BlockingIOError:
-            raise CheckpointError(f"{beside} is being written by another process. Wait until it ends.") from None
+            raise CheckpointError(
+                f"{temporary_path} is being written by another process. Wait until it ends."
+            ) from None
         except OSError as error:
-            raise CheckpointError(f"{beside} cannot be resumed: {error.strerror}.") from None
-        self.beside, self.folder = beside, beside.with_name(name_of(beside))
+            raise CheckpointError(f"{temporary_path} cannot be resumed: {error.strerror}.") from None
+        self.beside, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
         check_run_folder(self.folder)
 
     @property
@@ -117,16 +119,16 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
     Close the lock when the folder is renamed or removed: until then no other process removes it.
     """
     while True:
-        beside = _unfinished(folder)
-        beside.mkdir(parents=True)
+        temporary_path = _unfinished(folder)
+        temporary_path.mkdir(parents=True)
         try:
-            lock = _lock(beside)
+            lock = _lock(temporary_path)
         except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
             continue
         except OSError:  # no locks: no process removes unfinished folders
-            return beside, None
-        if beside.exists():  # names are unique, so the lock is of this folder
-            return beside, lock
+            return temporary_path, None
+        if temporary_path.exists():  # names are unique, so the lock is of this folder
+            return temporary_path, lock
         os.close(lock)
 
 
@@ -149,14 +151,16 @@ def remove_leftovers(parent: Path) -> None:
                 lock = _lock(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
-            if not any(time.time() - kept.stat().st_mtime < KEPT_SECONDS for kept in checkpoints_in(folder)):
+            if not any(
+                time.time() - checkpoint.stat().st_mtime < KEPT_SECONDS for checkpoint in checkpoints_in(folder)
+            ):
                 shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
 
 def resumable_in(parent: Path) -> list[Path]:
     """Return unfinished folders that can be resumed: with a checkpoint, and locked by no process."""
-    found = []
+    folders = []
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
             try:
@@ -165,8 +169,8 @@ def resumable_in(parent: Path) -> list[Path]:
                 continue
             except OSError:  # no locks to check
                 pass
-            found.append(folder)
-    return found
+            folders.append(folder)
+    return folders
 
 
 def resumable(folder: Path) -> bool:
@@ -188,10 +192,10 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def name_of(beside: Path) -> str:
+def name_of(temporary_path: Path) -> str:
     """Return the final name of an unfinished folder."""
-    match = UNFINISHED_RUN.fullmatch(beside.name)
-    return match[1] if match else beside.name
+    match = UNFINISHED_RUN.fullmatch(temporary_path.name)
+    return match[1] if match else temporary_path.name
 
 
 def _unfinished(folder: Path) -> Path:
@@ -268,10 +272,10 @@ class PublishedFolder:
             self._claim()
         self._local.open()
 
-    def reopen(self, beside: Path) -> None:
+    def reopen(self, temporary_path: Path) -> None:
         """Resume the local folder of another process; see `RunFolder.reopen`."""
         check_free(self.folder)
-        self._local.reopen(beside)
+        self._local.reopen(temporary_path)
         self._claim()
 
     def discard(self) -> None:
@@ -294,9 +298,9 @@ class PublishedFolder:
         (self.folder / UNFINISHED).unlink()
         self._complete = True
         if self._replaces:
-            kept = {str(self.folder / str(path)) for path in paths}
+            written = {str(self.folder / str(path)) for path in paths}
             for old, _ in self.folder.files(below=True):
-                if str(old) not in kept:
+                if str(old) not in written:
                     old.unlink()
 
     def close(self) -> None:
@@ -323,7 +327,7 @@ class PublishedFolder:
             raise PlaceTakenError(f"{self.folder} is being written by another process. Choose another folder.")
 
 
-def run_place(folder: Place) -> RunFolder | PublishedFolder:
+def output_folder(folder: Place) -> RunFolder | PublishedFolder:
     """Return the local or remote folder of a run, not yet opened."""
     return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
 
@@ -369,23 +373,25 @@ def clear(folder: RemotePath) -> None:
 
 
 @contextmanager
-def atomic_file(place: Place) -> Iterator[Path]:
+def atomic_file(location: Place) -> Iterator[Path]:
     """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed."""
-    if isinstance(place, Path):
+    if isinstance(location, Path):
         # processes of several hosts, with equal process ids, may write here
-        beside = place.with_name(f".{place.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        temporary_path = location.with_name(
+            f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        )
         try:
-            yield beside
-            os.replace(beside, place)
+            yield temporary_path
+            os.replace(temporary_path, location)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
         return
     with tempfile.TemporaryDirectory(prefix="okl-") as folder:
-        yield Path(folder) / place.name
-        place.put(Path(folder) / place.name)
+        yield Path(folder) / location.name
+        location.put(Path(folder) / location.name)
 
 
-def write_whole(place: Place, content: str | bytes) -> None:
+def write_whole(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 
     Raises
@@ -393,16 +399,16 @@ def write_whole(place: Place, content: str | bytes) -> None:
     PlaceError : it cannot be written; an existing file is unchanged
     """
     try:
-        if isinstance(place, Path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(place) as beside:
-            beside.write_bytes(content.encode() if isinstance(content, str) else content)
-            sync(beside)
+        if isinstance(location, Path):
+            location.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(location) as temporary_path:
+            temporary_path.write_bytes(content.encode() if isinstance(content, str) else content)
+            sync(temporary_path)
     except OSError as error:
-        raise unwritable(place, error) from None
+        raise unwritable(location, error) from None
 
 
-def unwritable(place: Place, error: OSError) -> PlaceError:
+def unwritable(location: Place, error: OSError) -> PlaceError:
     """Return the error for a failure of the local file system."""
     remedy = "Free disk space" if error.errno in FULL else "Check its permissions, or choose another location"
-    return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then try again.")
+    return PlaceError(f"{location} cannot be written: {error.strerror}. {remedy}, then try again.")

@@ -66,8 +66,8 @@ def close_to(name: str, others: Iterable[str] = ()) -> str:
     Runs are known by their whole names and by those that they were given, without the date.
     """
     runs = [folder.name for folder in _runs()]
-    known = dict.fromkeys([*others, *(DATED.sub("", run) for run in runs), *runs])
-    close = get_close_matches(name, known, 3) if name else []
+    candidates = dict.fromkeys([*others, *(DATED.sub("", run) for run in runs), *runs])
+    close = get_close_matches(name, candidates, 3) if name else []
     return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -105,7 +105,7 @@ PASSING_STATUS = (408, 425, 429)
 SECRETS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@(?!\w+\.dfs\.)|(?<=\w)\?[^\s'\"]*=[^\s'\"]*")
 
 
-def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
+def with_retries(request: Callable[[], Answer], failing: str) -> Answer:
     """Call a function, repeating it with growing waits while its failures may pass; return its result.
 
     Raises
@@ -114,7 +114,7 @@ def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
     """
     for attempt in range(ATTEMPTS):
         try:
-            return ask()
+            return request()
         except OklError:
             raise
         except Exception as error:  # of whatever kind: each store has a family of its own
@@ -129,29 +129,29 @@ def with_retries(ask: Callable[[], Answer], failing: str) -> Answer:
 
 def may_pass(error: BaseException) -> bool:
     """Return whether a retry may help, by the error's kind, its number, or the HTTP status of it or its cause."""
-    for one in _chain(error):
-        if isinstance(one, FINAL) or "Credential" in type(one).__name__:
+    for cause in _chain(error):
+        if isinstance(cause, FINAL) or "Credential" in type(cause).__name__:
             return False
-        status = _status(one)
+        status = _status(cause)
         if status is not None:
             return status >= 500 or status in PASSING_STATUS
-        if isinstance(one, TimeoutError | ConnectionError):
+        if isinstance(cause, TimeoutError | ConnectionError):
             return True
-        if isinstance(one, OSError) and one.errno in PASSING:
+        if isinstance(cause, OSError) and cause.errno in PASSING:
             return True
-        if any(PASSING_NAMES.search(kind.__name__) for kind in type(one).__mro__):
+        if any(PASSING_NAMES.search(kind.__name__) for kind in type(cause).__mro__):
             return True
     return False
 
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error or of its causes, if any."""
-    return next((status for one in _chain(error) if (status := _status(one)) is not None), None)
+    return next((status for cause in _chain(error) if (status := _status(cause)) is not None), None)
 
 
 def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceError:
     """Return the error for a permanent failure."""
-    names = " ".join(type(one).__name__ for one in _chain(error))
+    names = " ".join(type(cause).__name__ for cause in _chain(error))
     why = first_line(error)
     if "Credential" in names:
         why, advice = "no credentials were found", "Set them in the environment or in fsspec's configuration."
@@ -182,29 +182,29 @@ def without_secrets(text: str) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of a message, without a full stop; the kind of error if the message is empty."""
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return (said.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes."""
-    one: BaseException | None = error
-    while one is not None:
-        yield one
-        one = one.__cause__
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _status(error: BaseException) -> int | None:
     """Return the HTTP status of an error, by the conventions of each library."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
-        held = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return held if isinstance(held, int) else None
+        code = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return code if isinstance(code, int) else None
     for owner in (error, response):
         for name in ("status", "status_code", "code"):
-            held = getattr(owner, name, None)
-            if isinstance(held, int) and 100 <= held < 600:
-                return held
+            code = getattr(owner, name, None)
+            if isinstance(code, int) and 100 <= code < 600:
+                return code
     return None
 
 
@@ -326,10 +326,10 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def changed(place: object) -> DataError:
+def changed(location: object) -> DataError:
     """Return the message about a shard whose bytes have changed."""
     return DataError(
-        f"{place} is damaged or has changed since ingest: its SHA-256 differs from manifest.json. "
+        f"{location} is damaged or has changed since ingest: its SHA-256 differs from manifest.json. "
         "Ingest the source again."
     )
 
@@ -411,28 +411,28 @@ class RemotePath:
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
         """Return the files of a folder with their bytes, by name; below: also of its folders."""
 
-        def found(fs: Any, path: str) -> list[tuple[str, int]]:
+        def list_files(fs: Any, path: str) -> list[tuple[str, int]]:
             fs.invalidate_cache()
             try:
                 entries = fs.find(path, detail=True).values() if below else fs.ls(path, detail=True)
             except FileNotFoundError:
                 return []
-            kept = [entry for entry in entries if entry["type"] == "file"]
-            return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in kept)
+            files = [entry for entry in entries if entry["type"] == "file"]
+            return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in files)
 
-        return [(RemotePath(self.url + rest), size) for rest, size in self._call(found, "cannot be listed")]
+        return [(RemotePath(self.url + rest), size) for rest, size in self._call(list_files, "cannot be listed")]
 
     def matches(self) -> list[RemotePath]:
         """Return the files that match the URL as a glob, by name."""
         fixed = re.split(r"[*?\[]", self.url)[0]
 
-        def found(fs: Any, path: str) -> list[str]:
+        def list_files(fs: Any, path: str) -> list[str]:
             fs.invalidate_cache()
             entries = fs.glob(path, detail=True).values()
             before = re.split(r"[*?\[]", path)[0]
             return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 
-        return [RemotePath(fixed + rest) for rest in self._call(found, "cannot be listed")]
+        return [RemotePath(fixed + rest) for rest in self._call(list_files, "cannot be listed")]
 
     def read_bytes(self) -> bytes:
         """Return the content of a file."""
@@ -501,8 +501,8 @@ def place_of(location: str | os.PathLike[str]) -> Place:
 
 def absolute_location(location: str) -> str:
     """Return an absolute local path, or a URL as it is, for a process in another folder."""
-    place = place_of(location)
-    return os.path.abspath(place) if isinstance(place, Path) else str(place)
+    parsed = place_of(location)
+    return os.path.abspath(parsed) if isinstance(parsed, Path) else str(parsed)
 
 
 def local_location(option: str, location: str) -> str:
@@ -512,13 +512,13 @@ def local_location(option: str, location: str) -> str:
     return os.path.abspath(location)
 
 
-def size_of(place: Place) -> int:
+def size_of(location: Place) -> int:
     """Return the bytes of a file; raise OSError for a missing path, DataError for a missing URL."""
-    if isinstance(place, Path):
-        return place.stat().st_size
-    info = place.info()
+    if isinstance(location, Path):
+        return location.stat().st_size
+    info = location.info()
     if info is None:
-        raise explained(FileNotFoundError(), f"{place} cannot be read")
+        raise explained(FileNotFoundError(), f"{location} cannot be read")
     return int(info["size"] or 0)
 
 
@@ -555,11 +555,11 @@ class RemoteCopy:
     limit_bytes : of the disk; a larger file is held in part, and what was read of it first is forgotten
     """
 
-    def __init__(self, place: RemotePath, size: int, limit_bytes: int) -> None:
-        self.place, self.size = place, size
+    def __init__(self, location: RemotePath, size: int, limit_bytes: int) -> None:
+        self.place, self.size = location, size
         self._limit_blocks = max(LEAST_BLOCKS, limit_bytes // BLOCK_BYTES)
         self._lock = Lock()
-        with _on_disk(place), tempfile.TemporaryFile(prefix="okl-", dir=_folder()) as file:
+        with _on_disk(location), tempfile.TemporaryFile(prefix="okl-", dir=_folder()) as file:
             self.descriptor = os.dup(file.fileno())  # valid as long as this object lives
             os.ftruncate(self.descriptor, size)
         self._here = bytearray(-(-size // BLOCK_BYTES))
@@ -607,8 +607,8 @@ class RemoteCopy:
         ahead = REQUEST_BYTES // BLOCK_BYTES
         follows = block > 0 and self._here[block - 1]
         stop = min(len(self._here), block + ahead if follows else min(stop, block + ahead))
-        held = self._here.find(1, block, stop)
-        stop = held if held >= 0 else stop
+        first_held = self._here.find(1, block, stop)
+        stop = first_held if first_held >= 0 else stop
         if self._here.count(1) + stop - block > self._limit_blocks:
             os.ftruncate(self.descriptor, 0)
             os.ftruncate(self.descriptor, self.size)
@@ -672,12 +672,12 @@ class _Copies:
                 self._copies.move_to_end(key)
             return self._copies.get(key)
 
-    def hold(self, key: tuple[str, ...], copy: RemoteCopy) -> None:
+    def add(self, key: tuple[str, ...], copy: RemoteCopy) -> None:
         with self._lock:
             self._copies[key] = copy
-            held = sum(one.held_bytes for one in self._copies.values())
-            while len(self._copies) > 1 and (held > self.limit_bytes or len(self._copies) > MOST_COPIES):
-                held -= self._copies.popitem(last=False)[1].held_bytes
+            total = sum(copied.held_bytes for copied in self._copies.values())
+            while len(self._copies) > 1 and (total > self.limit_bytes or len(self._copies) > MOST_COPIES):
+                total -= self._copies.popitem(last=False)[1].held_bytes
 
 
 @cache
@@ -688,30 +688,30 @@ def _copies() -> _Copies:
     return _Copies(int(text))
 
 
-def copy_of(place: RemotePath) -> RemoteCopy:
+def copy_of(location: RemotePath) -> RemoteCopy:
     """Return the local copy of a remote file, with nothing fetched yet; raise DataError if there is no such file."""
-    info = place.info()
+    info = location.info()
     if info is None or info["type"] != "file":
-        raise explained(FileNotFoundError(), f"{place} cannot be read")
+        raise explained(FileNotFoundError(), f"{location} cannot be read")
     if info.get("size") is None:
-        raise DataError(f"{place} cannot be read: its server does not report the size. Copy it to a folder first.")
+        raise DataError(f"{location} cannot be read: its server does not report the size. Copy it to a folder first.")
     state = [str(info.get(name)) for name in ("size", "ETag", "etag", "LastModified", "mtime", "updated", "generation")]
-    key = (str(place), *state)
+    key = (str(location), *state)
     copies = _copies()
-    copy = copies.get(key) or RemoteCopy(place, int(info["size"]), copies.limit_bytes)
-    copies.hold(key, copy)
+    copy = copies.get(key) or RemoteCopy(location, int(info["size"]), copies.limit_bytes)
+    copies.add(key, copy)
     return copy
 
 
-def whole_copy_of(place: RemotePath, size: int, sha256: str) -> RemoteCopy:
+def whole_copy_of(location: RemotePath, size: int, sha256: str) -> RemoteCopy:
     """Return the whole local copy of a remote file, fetched unless cached; raise DataError if its digest differs."""
-    key, copies = (str(place), sha256), _copies()
+    key, copies = (str(location), sha256), _copies()
     copy = copies.get(key)
     if copy is None:
-        copy = RemoteCopy(place, size, copies.limit_bytes)
+        copy = RemoteCopy(location, size, copies.limit_bytes)
         if copy.fetch_all() != sha256:
-            raise changed(place)
-        copies.hold(key, copy)
+            raise changed(location)
+        copies.add(key, copy)
     return copy
 
 
@@ -721,13 +721,13 @@ def _folder() -> str:
 
 
 @contextmanager
-def _on_disk(place: RemotePath) -> Iterator[None]:
+def _on_disk(location: RemotePath) -> Iterator[None]:
     """Convert errors of the local disk to a DataError that names the disk, not the store."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"{place} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with free space, or "
+            f"{location} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with free space, or "
             f"{LIMIT_VARIABLE} to fewer bytes."
         ) from None
 
@@ -742,13 +742,13 @@ def _write(descriptor: int, content: bytes, start: int) -> None:
 # Opening of local and remote files.
 
 
-def open_binary(place: Place) -> io.RawIOBase:
+def open_binary(location: Place) -> io.RawIOBase:
     """Open a file for unbuffered reading; raise OSError for a path, DataError for a URL that cannot be read."""
-    return open(place, "rb", buffering=0) if isinstance(place, Path) else RemoteReader(copy_of(place))
+    return open(location, "rb", buffering=0) if isinstance(location, Path) else RemoteReader(copy_of(location))
 
 
 @contextmanager
-def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[str | RemoteReader]:
+def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[str | RemoteReader]:
     """Open a file for Arrow, as long as the context lasts.
 
     Parameters
@@ -759,15 +759,15 @@ def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[st
     ------
     DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
     """
-    if isinstance(place, Path):
+    if isinstance(location, Path):
         if sha256:
-            verify_file(place, sha256)
-        yield str(place)
+            verify_file(location, sha256)
+        yield str(location)
     elif sha256:
-        copy = whole_copy_of(place, size_bytes, sha256)
+        copy = whole_copy_of(location, size_bytes, sha256)
         yield f"/dev/fd/{copy.descriptor}"
     else:
-        with RemoteReader(copy_of(place)) as reader:
+        with RemoteReader(copy_of(location)) as reader:
             yield reader
 
 

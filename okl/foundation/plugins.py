@@ -149,21 +149,29 @@ def everything() -> dict[tuple[Kind, str, str], Registration]:
 
 def withdraw_since(before: dict[tuple[Kind, str, str], Registration], extension: str) -> None:
     """Take back what an extension has declared since, as it failed."""
-    for kind, name, origin in [key for key, one in _exact.items() if key not in before and one.extension == extension]:
+    for kind, name, origin in [
+        key for key, entry in _exact.items() if key not in before and entry.extension == extension
+    ]:
         del _exact[kind, name, origin], _latest[kind, name]
-        _latest.update({(of, known): one for (of, known, _), one in before.items() if (of, known) == (kind, name)})
+        _latest.update(
+            {
+                (of, registered): entry
+                for (of, registered, _), entry in before.items()
+                if (of, registered) == (kind, name)
+            }
+        )
 
 
 def origins(*wanted: str) -> dict[str, str]:
     """Return the origin of each of these names that extensions registered: it decides bits as okl's version does."""
     with lock:
-        return {name: one.origin for (_, name), one in sorted(_latest.items()) if name in wanted}
+        return {name: entry.origin for (_, name), entry in sorted(_latest.items()) if name in wanted}
 
 
 def elsewhere(*wanted: str) -> str:
     """Return the condition under which these names exist in processes started by others; empty if there is none."""
     with lock:
-        named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.extension in KNOWN]
+        named = [name for (_, name), entry in sorted(_latest.items()) if name in wanted and entry.extension in KNOWN]
     if not named:
         return ""
     return (
@@ -175,23 +183,23 @@ def elsewhere(*wanted: str) -> str:
 def classes() -> dict[str, type[Any]]:
     """Return all classes of the extensions of this process, by their full names, for checkpoints."""
     with lock:
-        pairs = [(one.extension, one.module) for one in _exact.values()]
+        pairs = [(entry.extension, entry.module) for entry in _exact.values()]
     # what an extension has imported from other packages is theirs
     modules = dict.fromkeys(name for pair in pairs for name in pair if _top(name) == _top(pair[0]))
     return {
-        f"{name}.{one.__qualname__}": one
+        f"{name}.{entry.__qualname__}": entry
         for name in modules
-        for one in vars(sys.modules[name]).values()
-        if isinstance(one, type) and one.__module__ == name
+        for entry in vars(sys.modules[name]).values()
+        if isinstance(entry, type) and entry.__module__ == name
     }
 
 
 def packages() -> tuple[str, ...]:
     """Return the distributions of the extensions of this process, other than files: workers need them, too."""
     with lock:
-        modules = {one.extension for one in _exact.values()}
-    found = {entry.dist.name for entry in entry_points(group=GROUP) if entry.dist and entry.module in modules}
-    return tuple(sorted(found))
+        modules = {entry.extension for entry in _exact.values()}
+    distributions = {entry.dist.name for entry in entry_points(group=GROUP) if entry.dist and entry.module in modules}
+    return tuple(sorted(distributions))
 
 
 def _extension_of(module: str) -> str:
@@ -216,8 +224,8 @@ def _name_in(origin: str) -> str:
     return origin.rpartition(" ")[0] or origin
 
 
-def _parts_shared(one: str, other: str) -> int:
-    pairs = zip(one.split("."), other.split("."), strict=False)
+def _parts_shared(first: str, second: str) -> int:
+    pairs = zip(first.split("."), second.split("."), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
@@ -276,11 +284,11 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
             _load_offered()
         declared = of_origin(kind, name, origin)
         if declared is None:
-            here = latest(kind, name)
-            found = f"here it comes from {here.origin}" if here else "this process has not loaded it"
+            current = latest(kind, name)
+            current_origin = f"here it comes from {current.origin}" if current else "this process has not loaded it"
             raise ConfigError(
-                f"The {kind} {name!r} of {origin} is required, but {found}. Put it into a file named by --extension or "
-                f"{VARIABLE}, or install the package with the same version wherever okl runs."
+                f"The {kind} {name!r} of {origin} is required, but {current_origin}. Put it into a file named "
+                f"by --extension or {VARIABLE}, or install the package with the same version wherever okl runs."
             )
         return declared.thing
 
@@ -332,15 +340,15 @@ def _run(file: SourceFile) -> None:
                 raise
 
 
-def _import(module: str, place: str) -> None:
+def _import(module: str, location: str) -> None:
     running.append(module)
     try:
         importlib.import_module(module)
     except OklError as error:
-        raise ConfigError(str(error) if place in str(error) else f"The extension {place}: {error}") from None
+        raise ConfigError(str(error) if location in str(error) else f"The extension {location}: {error}") from None
     except (Exception, SystemExit) as error:  # whatever a user's file does wrong
         raise ConfigError(
-            f"The extension {place} fails when it is imported: {type(error).__name__}: {error}."
+            f"The extension {location} fails when it is imported: {type(error).__name__}: {error}."
         ) from error
     finally:
         running.pop()

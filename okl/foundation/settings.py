@@ -106,7 +106,7 @@ def _expected_names(name: str, fault: ErrorDetails) -> str:
     names = re.findall(r"'([^']+)'", fault["msg"])
     if len(names) <= MOST_LISTED:
         return fault["msg"]
-    near = [known for known in names if name.strip() and name.lower() in known]
+    near = [candidate for candidate in names if name.strip() and name.lower() in candidate]
     near = near or get_close_matches(name, names, 4, 0.5) or names[:1] + names[-2:]
     return f"input should be a name listed by okl train --help, such as {', '.join(near)}"
 

@@ -221,14 +221,14 @@ class Timeline:
         if self.stages:
             self.stages[-1].ended = min(self.stages[-1].ended, perf_counter() if now is None else now)
 
-    def add(self, lane: str, phase: str, begun: float, ended: float, seconds: float) -> None:
-        """Count seconds of a phase, spread evenly from begun to ended (perf_counter), for the current stage."""
+    def add(self, lane: str, phase: str, started_at: float, ended: float, seconds: float) -> None:
+        """Count seconds of a phase, spread evenly from started_at to ended (perf_counter), for the current stage."""
         if not self.stages or seconds <= 0.0:
             return
-        begun = max(begun, self.stages[-1].begun)
+        started_at = max(started_at, self.stages[-1].begun)
         with self._lock:
-            self._first.setdefault(lane, begun)
-            start, stop = begun - self.begun, max(ended, begun) - self.begun
+            self._first.setdefault(lane, started_at)
+            start, stop = started_at - self.begun, max(ended, started_at) - self.begun
             while stop >= MOST_BUCKETS * self.width:
                 self._double()
             first, last = int(start / self.width), int(stop / self.width)
@@ -242,16 +242,16 @@ class Timeline:
         """Count a reply; see `record_work`."""
         if not self.stages:
             return
-        begun = max(now - taken, self._until.get(lane, 0.0))  # earlier requests were served first
+        started_at = max(now - taken, self._until.get(lane, 0.0))  # earlier requests were served first
         self._until[lane] = now
         self._lost.pop(lane, None)
-        seconds = min(seconds, now - begun)
-        away = (now - begun - seconds) / 2  # half of it before the work
-        self.add(lane, NETWORK, begun, begun + away, away)
+        seconds = min(seconds, now - started_at)
+        away = (now - started_at - seconds) / 2  # half of it before the work
+        self.add(lane, NETWORK, started_at, started_at + away, away)
         for phase, own in phases.items():
-            self.add(lane, phase, begun + away, now - away, own)
+            self.add(lane, phase, started_at + away, now - away, own)
         rest = LEARN if self.stages[-1].name == LEARNING else OTHER
-        self.add(lane, rest, begun + away, now - away, seconds - sum(phases.values()))
+        self.add(lane, rest, started_at + away, now - away, seconds - sum(phases.values()))
         self.add(lane, NETWORK, now - away, now, away)
 
     def mark_lost(self, lane: str) -> None:
@@ -266,10 +266,10 @@ class Timeline:
     def cells(self) -> list[TimelineCell]:
         """Return all cells in order; time outside spans is work of the driver, or waiting of a worker."""
         with self._lock:
-            counted, width, begun = dict(self._cells), self.width, self.begun
+            counted, width, started_at = dict(self._cells), self.width, self.begun
         cells = []
         for at, stage in enumerate(self.stages):
-            first, last = (int((time - begun) / width) for time in (stage.begun, min(stage.ended, perf_counter())))
+            first, last = (int((time - started_at) / width) for time in (stage.begun, min(stage.ended, perf_counter())))
             for bucket in range(first, last + 1):
                 for lane in self.lanes():
                     spent = {phase: counted.get((at, bucket, lane, phase), 0.0) for phase in PHASES}
@@ -286,9 +286,9 @@ class Timeline:
         """Return the seconds of a bucket of a stage in which a lane was present."""
         stage = self.stages[at]
         ended = min(stage.ended, perf_counter(), self._lost.get(lane, float("inf")))
-        begun = stage.begun if lane == DRIVER else max(stage.begun, self._first[lane])
+        started_at = stage.begun if lane == DRIVER else max(stage.begun, self._first[lane])
         low, high = self.begun + bucket * self.width, self.begun + (bucket + 1) * self.width
-        return max(0.0, min(high, ended) - max(low, begun))
+        return max(0.0, min(high, ended) - max(low, started_at))
 
     def _double(self) -> None:
         self.width *= 2
@@ -371,14 +371,14 @@ def record_work(lane: str, taken: float, seconds: float, phases: Mapping[str, fl
         recorder.add_work(lane, perf_counter(), taken, seconds, phases)
 
 
-def record_wait(begun: float, worked_seconds: float) -> None:
-    """Record that this process has waited since `begun` for workers; worked_seconds : of the slowest one."""
+def record_wait(started_at: float, worked_seconds: float) -> None:
+    """Record that this process has waited since `started_at` for workers; worked_seconds : of the slowest one."""
     if (recorder := _recorder) is not None and recorder.owner == threading.get_ident():
         now = perf_counter()
-        waiting = min(worked_seconds, now - begun)
-        recorder.add(DRIVER, WAIT, begun, now, waiting)
-        recorder.add(DRIVER, NETWORK, begun, now, now - begun - waiting)
-        _open_spans.inner += now - begun
+        waiting = min(worked_seconds, now - started_at)
+        recorder.add(DRIVER, WAIT, started_at, now, waiting)
+        recorder.add(DRIVER, NETWORK, started_at, now, now - started_at - waiting)
+        _open_spans.inner += now - started_at
 
 
 def record_loss(lane: str) -> None:

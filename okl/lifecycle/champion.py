@@ -50,11 +50,11 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
     ------
     OSError : it cannot be written
     """
-    kept = replace(state, windows=(), segments=())  # of the data that were learned: nothing of theirs is needed
+    slimmed = replace(state, windows=(), segments=())  # the data of earlier training is not needed
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as place:
-        write_checkpoint(Path(place), NAME, kept, about, {}, None)
-        (written,) = complete_ones(Path(place), NAME)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as scratch:
+        write_checkpoint(Path(scratch), NAME, slimmed, about, {}, None)
+        (written,) = complete_ones(Path(scratch), NAME)
         written.rename(folder)
 
 
@@ -67,46 +67,48 @@ def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
     """
     if isinstance(folder, Path):
         return _load(folder)
-    with tempfile.TemporaryDirectory(prefix="okl-") as place:
+    with tempfile.TemporaryDirectory(prefix="okl-") as scratch:
         for name in (HEAD, STATE, ARRAYS):
             try:
-                (Path(place) / name).write_bytes((folder / name).read_bytes())
+                (Path(scratch) / name).write_bytes((folder / name).read_bytes())
             except DataError as error:
                 raise CheckpointError(f"{folder} cannot be read: {error}") from None
-        return _load(Path(place))
+        return _load(Path(scratch))
 
 
 def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
     head = read_head(folder)
     state = read_value(head, {})
-    for one in _parts(state, set()):
-        required = [f.name for f in fields(one) if f.default is MISSING and f.default_factory is MISSING]
-        known = {field.name for field in fields(one)}
-        own = {name for name in vars(one) if not hasattr(type(one), name) or name in known}  # not what is computed once
-        if not own <= known or not set(required) <= own:
+    for part in _parts(state, set()):
+        required = [f.name for f in fields(part) if f.default is MISSING and f.default_factory is MISSING]
+        names = {field.name for field in fields(part)}
+        own = {
+            name for name in vars(part) if not hasattr(type(part), name) or name in names
+        }  # not what is computed once
+        if not own <= names or not set(required) <= own:
             raise CheckpointError(
-                f"{folder} was written by a version of okl with other fields in {type(one).__name__}."
+                f"{folder} was written by a version of okl with other fields in {type(part).__name__}."
             )
     if not isinstance(state, OnlineState):
         raise CheckpointError(f"{folder} has no state of an online solver.")
     return state, head.about
 
 
-def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
+def _parts(value: Any, visited: set[int]) -> Iterator[Any]:
     """Yield all instances of known dataclasses in a value."""
-    if id(value) in seen:
+    if id(value) in visited:
         return
     if isinstance(value, tuple | list):
         for item in value:
-            yield from _parts(item, seen)
+            yield from _parts(item, visited)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _parts(item, seen)
+            yield from _parts(item, visited)
     elif is_dataclass(value) and name_of(type(value)) is not None:
-        seen.add(id(value))
+        visited.add(id(value))
         yield value
         for item in list(vars(value).values()):
-            yield from _parts(item, seen)
+            yield from _parts(item, visited)
 
 
 # The champion and its history.
@@ -118,7 +120,7 @@ LEARNER_STATE = "state"
 class Champion:
     """The current champion, loaded.
 
-    learnt : SHA-256 of the shards in its lineage, in training order, repeated if trained on again
+    trained_on : SHA-256 of the shards in its lineage, in training order, repeated if trained on again
     ancestry : numbers of its ancestors and its own
     limit : regression: squared error above which a row counts as wrong, the mean squared error of the first ancestor
         on reserved rows
@@ -126,7 +128,7 @@ class Champion:
 
     version: Version
     model: Model
-    learnt: tuple[str, ...]
+    trained_on: tuple[str, ...]
     ancestry: frozenset[int] = frozenset()
     limit: float = 0.5
 
@@ -149,9 +151,9 @@ class ModelHistory:
     records: Mapping[str, ShardRecord] = field(default_factory=dict)
 
     @property
-    def learnt(self) -> frozenset[str]:
+    def trained_on(self) -> frozenset[str]:
         """Return shards of the champion's lineage."""
-        return frozenset(self.champion.learnt) if self.champion else frozenset()
+        return frozenset(self.champion.trained_on) if self.champion else frozenset()
 
     @property
     def parent(self) -> int | None:
@@ -160,21 +162,27 @@ class ModelHistory:
 
     def accepted(self) -> list[ShardRecord]:
         """Return the accepted shards in training order."""
-        return sorted((one for one in self.records.values() if one.status == "accepted"), key=lambda one: one.order)
+        return sorted(
+            (record for record in self.records.values() if record.status == "accepted"), key=lambda record: record.order
+        )
 
     @property
     def apart(self) -> int:
         """Return training rows of a champion that was published from a run, of which no shard is known; else 0."""
-        if self.champion is None or not self.learnt.isdisjoint(self.records):
+        if self.champion is None or not self.trained_on.isdisjoint(self.records):
             return 0
         return sum(int(shard.get("rows", 0)) for shard in self.champion.version.lineage.shards)
 
     @property
     def watermark(self) -> Time | None:
         """Return the latest time of the shards that were trained on."""
-        times = [one.last_time for sha, one in self.records.items() if sha in self.learnt and one.last_time is not None]
-        texts = [one for one in times if isinstance(one, str)]
-        numbers = [one for one in times if not isinstance(one, str)]
+        times = [
+            record.last_time
+            for sha, record in self.records.items()
+            if sha in self.trained_on and record.last_time is not None
+        ]
+        texts = [record for record in times if isinstance(record, str)]
+        numbers = [record for record in times if not isinstance(record, str)]
         return max(texts) if texts else max(numbers, default=None)
 
 
@@ -190,9 +198,9 @@ def open_champion(model: RegisteredModel) -> Champion | None:
         return None
     version = model.resolved(CHAMPION, head)
     line = [*model.ancestry(version)][::-1]
-    learnt = tuple(str(shard["sha256"]) for one in line for shard in one.lineage.shards)
+    digests = tuple(str(shard["sha256"]) for version in line for shard in version.lineage.shards)
     loaded = version.load()
-    return Champion(version, loaded, learnt, frozenset(one.number for one in line), _limit(loaded, line[0]))
+    return Champion(version, loaded, digests, frozenset(version.number for version in line), _limit(loaded, line[0]))
 
 
 def _limit(model: Model, first: Version) -> float:
@@ -212,7 +220,7 @@ def _limit(model: Model, first: Version) -> float:
 class Challenger:
     """Trained challenger.
 
-    data : shards that were read; learnt : of these, the shards that are new in this version
+    data : shards that were read; trained_on : of these, the shards that are new in this version
     how : description of the training; seconds : training time; bytes_read : bytes of the shards
     curve : online solver: for each shard its name, rows, progressive error and that of the majority class or mean
     """
@@ -220,7 +228,7 @@ class Challenger:
     solver: Solver[Any]
     state: Any
     data: Dataset
-    learnt: tuple[ShardRecord, ...]
+    trained_on: tuple[ShardRecord, ...]
     how: str
     seconds: float
     bytes_read: int
@@ -316,9 +324,9 @@ def solve_window(
     return Challenger(solver, done.state, data, tuple(new), how, done.seconds, _bytes(data))
 
 
-def same_place(settings: TrainSettings, place: str) -> TrainSettings:
+def same_location(settings: TrainSettings, location: str) -> TrainSettings:
     """Return the settings with the store as data."""
-    return settings.model_copy(update={"data": place, "out": None, "ingest": None})
+    return settings.model_copy(update={"data": location, "out": None, "ingest": None})
 
 
 def _bytes(data: Dataset) -> int:

@@ -99,20 +99,20 @@ def missing_findings(
     schema = baseline.schema
     before = _missing_so_far(baseline)
     text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"}
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     none = True
     for column, count in zip(schema.source_columns, missing.tolist(), strict=True):
         never = schema.missing == "error" and column not in text
         if count / rows > (0.0 if never else before[column] + contract.missing_share):
-            found[column], none = count / rows, none and never
-    if found:
-        so_far = {column: "" if not before[column] else f" ({before[column]:.1%} so far)" for column in found}
-        told = [f"{column} in {share:.1%} of rows{so_far[column]}" for column, share in found.items()]
+            shares[column], none = count / rows, none and never
+    if shares:
+        so_far = {column: "" if not before[column] else f" ({before[column]:.1%} so far)" for column in shares}
+        described = [f"{column} in {share:.1%} of rows{so_far[column]}" for column, share in shares.items()]
         expected = "none" if none else f"at most {contract.missing_share:.1%} more than so far"
         yield Finding(
             "missing-values",
-            f"{name} has missing values: {_shown(told)}; expected {expected}.",
-            {"shares": found, "so_far": before, "limit": 0.0 if none else contract.missing_share},
+            f"{name} has missing values: {_shown(described)}; expected {expected}.",
+            {"shares": shares, "so_far": before, "limit": 0.0 if none else contract.missing_share},
         )
 
 
@@ -125,40 +125,40 @@ def unseen_findings(
     columns : of the shard's inputs; missing : rows without a value in each source column
     """
     schema = baseline.schema
-    gone = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
-    found: dict[str, list[float]] = {}
+    missing_shares = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
+    shares: dict[str, list[float]] = {}
     for encoding in schema.encodings:
         if encoding.kind != "category":
             continue
         before = _unseen(encoding, schema, baseline.columns, 0.0)
         # a row without a value has zeros, or is left out, if none was missing in training
-        hidden = 0.0 if encoding.missing or schema.missing == "drop" else gone[encoding.column]
+        hidden = 0.0 if encoding.missing or schema.missing == "drop" else missing_shares[encoding.column]
         now = _unseen(encoding, schema, columns, hidden)
         if now - before > contract.unseen_share:
-            found[encoding.column] = [before, now]
-    if found:
-        told = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in found.items()]
+            shares[encoding.column] = [before, now]
+    if shares:
+        described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in shares.items()]
         yield Finding(
             "unseen-values",
-            f"{name} has values that were not in the training data: {_shown(told)}; expected at most "
+            f"{name} has values that were not in the training data: {_shown(described)}; expected at most "
             f"{contract.unseen_share:.1%} more than so far.",
-            {"shares": found, "limit": contract.unseen_share},
+            {"shares": shares, "limit": contract.unseen_share},
         )
 
 
 def _missing_so_far(baseline: Baseline) -> dict[str, float]:
     schema = baseline.schema
     kinds = {encoding.column: encoding for encoding in schema.encodings}
-    place = {name: index for index, name in enumerate(schema.features)}
+    position = {name: index for index, name in enumerate(schema.features)}
     shares = {}
     for column in schema.source_columns:
         encoding = kinds.get(column)
         if encoding is None:
-            count = baseline.columns[place[column]].count
+            count = baseline.columns[position[column]].count
             shares[column] = max(0.0, 1.0 - count / baseline.n_rows) if baseline.n_rows else 0.0
         else:  # if none was missing in training, there is no later count
-            known = encoding.missing and encoding.inputs[-1] in place
-            shares[column] = baseline.columns[place[encoding.inputs[-1]]].mean if known else 0.0
+            recorded = encoding.missing and encoding.inputs[-1] in position
+            shares[column] = baseline.columns[position[encoding.inputs[-1]]].mean if recorded else 0.0
     return shares
 
 
@@ -173,8 +173,8 @@ def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatisti
     return max(0.0, 1.0 - hidden - sum(means.get(name, 0.0) for name in encoding.inputs))
 
 
-def _shown(words: list[str]) -> str:
-    return ", ".join(words[:5]) + (f", and {len(words) - 5} more" if len(words) > 5 else "")
+def _shown(texts: list[str]) -> str:
+    return ", ".join(texts[:5]) + (f", and {len(texts) - 5} more" if len(texts) > 5 else "")
 
 
 # Distribution checks.
@@ -198,19 +198,19 @@ def distribution_findings(
         pairs[schema.target] = (baseline.target, profile.target)
     shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
     if moved := {column: shift for column, shift in shifts.items() if abs(shift) > contract.mean_shift}:
-        told = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
+        described = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
         yield Finding(
             "mean-shift",
-            f"{name}: means have moved, in standard deviations: {', '.join(told[:5])}; expected at most "
+            f"{name}: means have moved, in standard deviations: {', '.join(described[:5])}; expected at most "
             f"{contract.mean_shift:g}.",
             {"shifts": dict(list(moved.items())[:SHOWN]), "limit": contract.mean_shift},
         )
     constant = [column for column, pair in pairs.items() if stopped_changing(*pair, contract.level)]
     if constant and not contract.constant_columns:
         values = {column: pairs[column][1].mean for column in constant[:SHOWN]}
-        told = [f"{column} is always {value:g}" for column, value in values.items()]
+        described = [f"{column} is always {value:g}" for column, value in values.items()]
         yield Finding(
-            "constant-column", f"{name}: columns are constant now: {', '.join(told[:5])}.", {"values": values}
+            "constant-column", f"{name}: columns are constant now: {', '.join(described[:5])}.", {"values": values}
         )
 
 
@@ -290,10 +290,10 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         counts[schema.target] = profile.target_beyond
     shares = {column: count / profile.rows for column, count in counts.items()}
     if beyond := {column: share for column, share in shares.items() if share > contract.range_share}:
-        told = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
+        described = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
         yield Finding(
             "out-of-range",
-            f"{name}: values are far outside the range so far: {', '.join(told[:5])}; expected at most "
+            f"{name}: values are far outside the range so far: {', '.join(described[:5])}; expected at most "
             f"{contract.range_share:.1%}.",
             {"shares": dict(list(beyond.items())[:SHOWN]), "limit": contract.range_share},
         )
@@ -326,21 +326,21 @@ class ContractResult:
     of: str = ""
 
 
-def hold(
-    place: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
+def check_contract(
+    location: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
 ) -> ContractResult:
     """Check a file against the contract in one read; violations are findings, not errors.
 
-    place, name : the file, and what to call it
+    location, name : the file, and what to call it
 
     Raises
     ------
     PlaceError : a store that does not answer
     """
     try:
-        if size_of(place) == 0:
+        if size_of(location) == 0:
             return ContractResult((Finding("empty", f"{name} is empty (0 bytes).", {"bytes": 0}),), None)
-        source = open_shard(place, baseline.schema)
+        source = open_shard(location, baseline.schema)
         columns = tuple(_column_findings(source, name, baseline.schema, contract, time_column))
         if any(finding.kind != "extra-column" for finding in columns):
             return ContractResult(columns, None)
@@ -406,8 +406,8 @@ def _column_findings(
     if (kind := types.get(schema.target)) is not None and not _fits_target(schema, kind):
         wrong[schema.target] = str(kind)
     if wrong:
-        told = [f"{column} is {kind}" for column, kind in wrong.items()]
-        yield Finding("other-type", f"{name} has columns of other types: {_shown(told)}.", {"types": wrong})
+        described = [f"{column} is {kind}" for column, kind in wrong.items()]
+        yield Finding("other-type", f"{name} has columns of other types: {_shown(described)}.", {"types": wrong})
 
 
 def _fits_target(schema: Schema, kind: pa.DataType) -> bool:
@@ -429,10 +429,10 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
     if unknown := {
         str(label): n for label, n in profile.labels.items() if schema.labels and label not in schema.labels
     }:
-        told = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
+        described = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
         yield Finding(
             "unknown-label",
-            f"{name}: target {schema.target!r} has labels that are not in the reference: {_shown(told)}.",
+            f"{name}: target {schema.target!r} has labels that are not in the reference: {_shown(described)}.",
             {"rows": dict(list(unknown.items())[:20])},
         )
     if rows >= contract.min_rows:
@@ -446,8 +446,8 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
         schema.target: profile.target_infinite
     }
     if infinite := {column: count for column, count in counts.items() if count}:
-        told = [f"{column} in {count} rows" for column, count in infinite.items()]
-        yield Finding("infinite-values", f"{name} has infinite values: {_shown(told)}.", {"rows": infinite})
+        described = [f"{column} in {count} rows" for column, count in infinite.items()]
+        yield Finding("infinite-values", f"{name} has infinite values: {_shown(described)}.", {"rows": infinite})
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
     if profile.target_missing and schema.missing != "drop":
         yield Finding(

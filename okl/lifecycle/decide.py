@@ -99,23 +99,23 @@ class PairWork:
         """Return the sums of a shard by slice, ALL for all rows."""
         schema = self.data.schema
         names = {column: self._values(shard, column) for column in self.slices}
-        found: dict[str, PairedSums] = {}
+        sums: dict[str, PairedSums] = {}
         done = 0
         for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
             rows = load_window(self.data, window, self.precision)
             targets = np.asarray(in_target_unit(schema, rows.targets), dtype=np.float64)
-            scores = [in_target_unit(schema, one.scores(rows.inputs)) for one in (self.first, self.second)]
+            scores = [in_target_unit(schema, predictor.scores(rows.inputs)) for predictor in (self.first, self.second)]
             lost = [_losses(schema, score, targets) for score in scores]
-            here = slice(done, done + len(targets))
-            done = here.stop
+            block = slice(done, done + len(targets))
+            done = block.stop
             masks = {ALL: np.ones(len(targets), dtype=bool)}
             for column, values in names.items():
-                part = values[here]
+                part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
             for name, mask in masks.items():
                 pairs = _pairs(schema, scores[0][mask], targets[mask], lost[0][mask], lost[1][mask], self.limit)
-                found[name] = found[name].plus(pairs) if name in found else pairs
-        return found
+                sums[name] = sums[name].plus(pairs) if name in sums else pairs
+        return sums
 
     def _values(self, shard: Shard, column: str) -> NDArray[Any]:
         """Return the name of each row's slice, (rows,), in the shard's order."""
@@ -147,9 +147,9 @@ def compare(
     return total
 
 
-def merged(one: Mapping[str, PairedSums], other: Mapping[str, PairedSums]) -> dict[str, PairedSums]:
+def merged(first: Mapping[str, PairedSums], second: Mapping[str, PairedSums]) -> dict[str, PairedSums]:
     """Return sums of both, by slice."""
-    return dict(one) | {name: one[name].plus(pairs) if name in one else pairs for name, pairs in other.items()}
+    return dict(first) | {name: first[name].plus(pairs) if name in first else pairs for name, pairs in second.items()}
 
 
 def check_slices(schema: Schema, slices: Sequence[str]) -> None:
@@ -190,15 +190,15 @@ def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
 
 def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
     if not is_number(values.type):
-        words = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
-        _check_few(column, len(words.dictionary))
-        return np.array([_group_name(word) for word in words.dictionary.to_pylist()], dtype=str)[codes_of(words)]
+        texts = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
+        _check_few(column, len(texts.dictionary))
+        return np.array([_group_name(word) for word in texts.dictionary.to_pylist()], dtype=str)[codes_of(texts)]
     raw = numbers(values).astype(np.float64)
     if column in schema.features:
-        told = schema.feature_statistics[schema.features.index(column)]
-        whole = told.maximum - told.minimum < MOST_VALUES and bool((raw == np.rint(raw)).all())
+        statistics = schema.feature_statistics[schema.features.index(column)]
+        whole = statistics.maximum - statistics.minimum < MOST_VALUES and bool((raw == np.rint(raw)).all())
         if not whole:
-            edges = told.mean + told.standard_deviation * np.array([-1.0, 0.0, 1.0])
+            edges = statistics.mean + statistics.standard_deviation * np.array([-1.0, 0.0, 1.0])
             names = [
                 f"below {edges[0]:.4g}",
                 *(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)),
@@ -309,7 +309,7 @@ class Decision:
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision for lineage and report."""
-        return asdict(self) | {"slices": {name: asdict(one) for name, one in self.slices.items()}}
+        return asdict(self) | {"slices": {name: asdict(test) for name, test in self.slices.items()}}
 
 
 def verdict_of(task: Task, pairs: PairedSums) -> PairedTest:
@@ -349,17 +349,17 @@ def decide(
     before = verdict_of(task, pairs[BEFORE]) if BEFORE in pairs else None
     level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
     named = {
-        name: verdict_of(task, one)
-        for name, one in sorted(pairs.items())
-        if name not in (ALL, NEWEST, BEFORE) and one.rows >= FEWEST_ROWS
+        name: verdict_of(task, pair)
+        for name, pair in sorted(pairs.items())
+        if name not in (ALL, NEWEST, BEFORE) and pair.rows >= FEWEST_ROWS
     }
-    bound = {name: one for name, one in named.items() if rule.shards or not name.startswith(SHARD)}
+    bound = {name: pair for name, pair in named.items() if rule.shards or not name.startswith(SHARD)}
     worse = _worse_slices(task, bound, rule, level, overall.champion)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
     figures = _figures(task, overall, newest, before, other) + lacking
     if worse:
-        told = "; ".join(f"{name}: {_rates(task, named[name])}" for name in worse[:3])
-        publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({told})"
+        described = "; ".join(f"{name}: {_rates(task, named[name])}" for name in worse[:3])
+        publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({described})"
     else:
         publish, why = _by_rule(task, overall, newest, before, rule, level, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
@@ -372,7 +372,7 @@ def _worse_slices(
     """Return the slices that are significantly worse by more than the margin (Bonferroni)."""
     least = rule.slice_margin * (champion if task == "regression" else 1.0)
     share = level / max(1, len(bound))
-    return tuple(name for name, one in bound.items() if -one.gain > least and one.p_worse <= share)
+    return tuple(name for name, test in bound.items() if -test.gain > least and test.p_worse <= share)
 
 
 def _by_rule(
@@ -438,10 +438,10 @@ def _figures(task: Task, overall: PairedTest, newest: PairedTest, before: Paired
     )
 
 
-def _rates(task: Task, one: PairedTest, other: str = "the champion") -> str:
+def _rates(task: Task, test: PairedTest, other: str = "the champion") -> str:
     if task == "regression":
-        return f"squared error {one.challenger:.6g}, {other} {one.champion:.6g}"
-    return f"{one.challenger:.2%} wrong, {other} {one.champion:.2%}"
+        return f"squared error {test.challenger:.6g}, {other} {test.champion:.6g}"
+    return f"{test.challenger:.2%} wrong, {other} {test.champion:.2%}"
 
 
 # Judging on the reserved rows of the latest shards.
@@ -467,7 +467,7 @@ class ChallengerResult:
 def judge_challenger(
     settings: RetrainSettings,
     store: ShardStore,
-    known: ModelHistory,
+    history: ModelHistory,
     accepted: Sequence[ShardRecord],
     challenger: Challenger,
     execution: Execution,
@@ -477,10 +477,10 @@ def judge_challenger(
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     """
-    schema, champion = challenger.data.schema, known.champion
-    learnt = {*known.learnt, *(record.sha256 for record in challenger.learnt)}
-    some = [record for record in accepted if record.sha256 in learnt]
-    chosen = judged_on(some, settings.holdout_shards, schema, known.learnt)
+    schema, champion = challenger.data.schema, history.champion
+    trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
+    some = [record for record in accepted if record.sha256 in trained_on]
+    chosen = judged_on(some, settings.holdout_shards, schema, history.trained_on)
     if not chosen:
         nothing = Decision("keep", "Kept: there are no reserved rows to compare on.", TESTS[schema.task], None, {})
         return ChallengerResult(nothing, (), {}, 0)
@@ -491,7 +491,7 @@ def judge_challenger(
     )
     return judge(
         store, chosen, first, challenger.predictor, rule, execution, settings.slices,
-        "the champion" if champion else constant, known.learnt, looks,
+        "the champion" if champion else constant, history.trained_on, looks,
     )  # fmt: skip
 
 
@@ -504,7 +504,7 @@ def judge(
     execution: Execution,
     slices: tuple[str, ...] = (),
     other: str = "the champion",
-    known: Collection[str] = (),
+    excluded: Collection[str] = (),
     looks: int = 0,
 ) -> ChallengerResult:
     """Compare two predictors, the champion first.
@@ -512,7 +512,7 @@ def judge(
     Parameters
     ----------
     records : accepted shards whose reserved rows are used; each is a slice of its own
-    other : what the first is, for people; known : SHA-256 of shards that the first has learned
+    other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     """
     pairs: dict[str, PairedSums] = {}
@@ -523,9 +523,9 @@ def judge(
         parts.append(data)
         if not data.split("test"):
             continue
-        found = compare(data, data.split("test"), first, second, precision, execution, slices)
-        age = {BEFORE if record.sha256 in known else NEWEST: found[ALL]} if known else {}
-        pairs = merged(pairs, found | age | {f"{SHARD}{record.name}": found[ALL]})
+        pair_sums = compare(data, data.split("test"), first, second, precision, execution, slices)
+        age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
+        pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
     whole = store.union(list(records))
     missing = () if ALL not in pairs else _missing(whole.schema, pairs[ALL])
     decision = decide(whole.schema.task, pairs, rule, other, missing, looks)
@@ -541,23 +541,23 @@ def judge(
 
 
 def judged_on(
-    accepted: Sequence[ShardRecord], shards: int, schema: Schema, known: Collection[str] = ()
+    accepted: Sequence[ShardRecord], shards: int, schema: Schema, excluded: Collection[str] = ()
 ) -> list[ShardRecord]:
     """Return the latest shards that have reserved rows.
 
     Parameters
     ----------
-    accepted : in the order of learning; known : SHA-256 of those that the champion has learned
+    accepted : in the order of learning; excluded : SHA-256 of those that the champion has learned
     shards : so many that are new to it at most, and so many before; more of the latter until every label is there
     """
-    reserved = [one for one in accepted if one.test_rows]
-    chosen = [one for one in reserved if one.sha256 not in known][-shards:]
-    for earlier, record in enumerate(reversed([one for one in reserved if one not in chosen])):
-        seen = [any(one.class_counts[i] for one in chosen) for i in range(len(schema.labels))]
-        if (earlier >= shards or not known) and all(seen):
+    reserved = [record for record in accepted if record.test_rows]
+    chosen = [record for record in reserved if record.sha256 not in excluded][-shards:]
+    for earlier, record in enumerate(reversed([record for record in reserved if record not in chosen])):
+        present = [any(record.class_counts[i] for record in chosen) for i in range(len(schema.labels))]
+        if (earlier >= shards or not excluded) and all(present):
             break
         chosen.append(record)
-    return sorted(chosen, key=lambda one: one.order)
+    return sorted(chosen, key=lambda record: record.order)
 
 
 def _missing(schema: Schema, pairs: PairedSums) -> tuple[str, ...]:

@@ -60,11 +60,11 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
     }
     return {"name": str(before), "what": what, "same_rows": False} | {
         part: {
-            name: [one.get(name), other.get(name)]
-            for name in dict.fromkeys([*one, *other])
-            if one.get(name) != other.get(name)
+            name: [first.get(name), other.get(name)]
+            for name in dict.fromkeys([*first, *other])
+            if first.get(name) != other.get(name)
         }
-        for part, (one, other) in pairs.items()
+        for part, (first, other) in pairs.items()
     }
 
 
@@ -87,11 +87,11 @@ def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
 
 def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Return texts of settings by name; of a run and a retraining only the settings that both have."""
-    one, other = (dict(flatten(_of_learning(settings))) for settings in (before, now))
+    first, second = (dict(flatten(_of_learning(settings))) for settings in (before, now))
     alike = ("train" in before) == ("train" in now)
-    names = one.keys() | other.keys() if alike else one.keys() & other.keys()
-    kept = [{name: text for name, text in texts.items() if name in names} for texts in (one, other)]
-    return kept[0], kept[1]
+    names = first.keys() | second.keys() if alike else first.keys() & second.keys()
+    selected = [{name: text for name, text in texts.items() if name in names} for texts in (first, second)]
+    return selected[0], selected[1]
 
 
 def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ SHOWN = 20  # versions of a model
 PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
 
 
-def registry_text(found: Mapping[str, Any]) -> str:
+def registry_text(listing: Mapping[str, Any]) -> str:
     """Render `describe_registry` as text."""
     names = (CHAMPION, PREVIOUS, CANDIDATE)
     rows = [["model", *names, "versions", "last change"]]
@@ -122,12 +122,12 @@ def registry_text(found: Mapping[str, Any]) -> str:
             number(model["versions"]),
             f"{model['last']['kind']} {model['last']['at']}",
         ]
-        for model in found["models"]
+        for model in listing["models"]
     ]
-    return "\n".join([found["registry"], *(aligned(rows) if found["models"] else ["no model has a version yet"])])
+    return "\n".join([listing["registry"], *(aligned(rows) if listing["models"] else ["no model has a version yet"])])
 
 
-def model_text(found: Mapping[str, Any]) -> str:
+def model_text(description: Mapping[str, Any]) -> str:
     """Render `describe_model` as text."""
     rows = [["version", "aliases", "parent", "new shards", "new rows", "trained on", "size", "published", "figures"]]
     rows += [
@@ -142,33 +142,36 @@ def model_text(found: Mapping[str, Any]) -> str:
             version["at"],
             _metric_lines(version["metrics"], judged_rows(version)) or "-",
         ]
-        for version in found["versions"][:SHOWN]
+        for version in description["versions"][:SHOWN]
     ]
-    more = len(found["versions"]) - SHOWN
+    more = len(description["versions"]) - SHOWN
     log = [["entry", "what", "aliases after it", "at", "by", "why"]]
-    for entry in found["log"]:
+    for entry in description["log"]:
         what = entry["kind"] + (f" {entry['version']}" if entry["version"] else "")
         log.append([str(entry["entry"]), what, _aliases(entry["aliases"]), entry["at"], entry["by"], entry["why"]])
     return "\n".join(
         [
-            f"{found['model']}: {_aliases(found['aliases'])}  ({found['folder']})",
+            f"{description['model']}: {_aliases(description['aliases'])}  ({description['folder']})",
             *aligned(rows),
             *([f"... and {more} more versions (--json shows all)"] if more > 0 else []),
-            *([BEFORE] if any(judged_rows(version) for version in found["versions"][:SHOWN]) else []),
+            *([BEFORE] if any(judged_rows(version) for version in description["versions"][:SHOWN]) else []),
             "",
             *aligned(log),
         ]
     )
 
 
-def difference_text(found: Mapping[str, Any]) -> str:
+def difference_text(difference: Mapping[str, Any]) -> str:
     """Render `describe_difference` as text."""
-    first, second = (f"{found['model']}@{one}" for one in found["versions"])
+    first, second = (f"{difference['model']}@{version}" for version in difference["versions"])
     rows = [["", first, second]]
     for part, title in PARTS.items():
-        rows += [[f"{title}.{_owner(name)}", number(one), number(other)] for name, (one, other) in found[part].items()]
+        rows += [
+            [f"{title}.{_owner(name)}", number(version), number(other)]
+            for name, (version, other) in difference[part].items()
+        ]
     for name, text in (("shards_of_first_only", first), ("shards_of_second_only", second)):
-        shards = found[name]
+        shards = difference[name]
         total = sum(int(shard.get("rows", 0)) for shard in shards)
         cells = [f"{len(shards):,} ({total:,} rows)" if text == which else "" for which in (first, second)]
         rows += [["shards learnt only by", *cells]] if shards else []
@@ -180,9 +183,9 @@ def pruned_text(pruned: Pruned, dry_run: bool) -> str:
     if not pruned.versions and not pruned.leftovers:
         return "nothing to prune"
     listed = ", ".join(map(str, pruned.versions)) or "none"
-    left = f", and files of {len(pruned.leftovers)} interrupted writers" if pruned.leftovers else ""
+    suffix = f", and files of {len(pruned.leftovers)} interrupted writers" if pruned.leftovers else ""
     return (
-        f"{'would remove' if dry_run else 'removed'} the files of versions {listed} ({size(pruned.size_bytes)}){left}"
+        f"{'would remove' if dry_run else 'removed'} the files of versions {listed} ({size(pruned.size_bytes)}){suffix}"
     )
 
 
@@ -200,16 +203,16 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"
 
 
-def moved_text(found: Mapping[str, Any]) -> str:
+def moved_text(moves: Mapping[str, Any]) -> str:
     """Render an entry that moved the champion, with `champion_before`, as text.
 
     >>> moved_text({"model": "churn", "champion_before": 2, "aliases": {"champion": 1}})
     'churn: champion 1 (before: 2)'
     """
-    before, now = found["champion_before"], found["aliases"].get(CHAMPION)
+    before, now = moves["champion_before"], moves["aliases"].get(CHAMPION)
     was = " (it was already)" if before == now else f" (before: {before or 'none'})"
-    others = {name: version for name, version in found["aliases"].items() if name != CHAMPION}
-    return f"{found['model']}: champion {now}{was}" + (f", {_aliases(others)}" if others else "")
+    others = {name: version for name, version in moves["aliases"].items() if name != CHAMPION}
+    return f"{moves['model']}: champion {now}{was}" + (f", {_aliases(others)}" if others else "")
 
 
 def _metric_lines(metrics: Mapping[str, Any], rows: int) -> str:
@@ -258,66 +261,73 @@ PAGE = "report.html"
 HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
 
 
-def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
+def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     """Render `describe_one` as text: metrics, training rows, settings and location.
 
     whole : with every setting, what it was made with, and all shards
     """
-    shards = found["shards"]
-    decided = (found["decision"] or {}).get("reason")
-    rows = [["aliases", ", ".join(found["aliases"]) or "-"], ["published", f"{found['at']} by {found['by']}"]]
-    rows += [["why", str(decided or found["why"])]] if decided or found["why"] else []
-    if judged := judged_rows(found):
+    shards = description["shards"]
+    decided = (description["decision"] or {}).get("reason")
+    rows = [
+        ["aliases", ", ".join(description["aliases"]) or "-"],
+        ["published", f"{description['at']} by {description['by']}"],
+    ]
+    rows += [["why", str(decided or description["why"])]] if decided or description["why"] else []
+    if judged := judged_rows(description):
         # an online learner that began anew has no parent, and was held against the champion all the same
-        before = "majority class or mean" if found["version"] == 1 else "the champion then"
+        before = "majority class or mean" if description["version"] == 1 else "the champion then"
         rows.append(["measured on", f"{judged:,} reserved rows of the latest shards then; before: {before}"])
-    rows += [[f"metrics.{name}", text] for name, text in own_figures(found["metrics"])]
-    given = _given(found)
-    rows += [[f"settings.{name}", text] for name, text in flatten(found["settings"]) if whole or name in given]
-    in_all = f"; with all ancestors {_learnt(found['shards_in_all'], found['rows_in_all'])}" if found["parent"] else ""
-    learnt_from = _learnt_from(found)
+    rows += [[f"metrics.{name}", text] for name, text in own_figures(description["metrics"])]
+    given = _given(description)
+    rows += [[f"settings.{name}", text] for name, text in flatten(description["settings"]) if whole or name in given]
+    in_all = (
+        f"; with all ancestors {_trained(description['shards_in_all'], description['rows_in_all'])}"
+        if description["parent"]
+        else ""
+    )
+    origin = _training_rows(description)
     rows += _rows({
-        "new" if learnt_from else "learnt": _learnt(len(shards), found["rows"]) + in_all,
-        **({"trained on": learnt_from} if learnt_from else {}),
-        "parent": found["parent"],
-        "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
+        "new" if origin else "learnt": _trained(len(shards), description["rows"]) + in_all,
+        **({"trained on": origin} if origin else {}),
+        "parent": description["parent"],
+        "files": "pruned" if description["pruned"] else f"{description['folder']} ({size(description['size_bytes'])})",
     })  # fmt: skip
-    if PAGE in found["files"] and not found["pruned"]:
-        rows.append(["report", f"{found['folder']}/{PAGE}"])
-    head = f"{found['model']}@{found['version']}"
+    if PAGE in description["files"] and not description["pruned"]:
+        rows.append(["report", f"{description['folder']}/{PAGE}"])
+    head = f"{description['model']}@{description['version']}"
     if not whole:
         more = f"all settings, the environment and the shards: okl models show {head} --all"
         return "\n".join([head, *aligned(rows), "", more])
-    rows += _rows({"identity": found["identity"], "ancestors": found["ancestors"]})
+    rows += _rows({"identity": description["identity"], "ancestors": description["ancestors"]})
     for part in ("decision", "environment"):
-        rows += [[f"{part}.{name}", text] for name, text in flatten(found[part])]
-    learnt = [["shard", "rows", "sha256"]]
-    learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
-    return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
+        rows += [[f"{part}.{name}", text] for name, text in flatten(description[part])]
+    table = [["shard", "rows", "sha256"]]
+    table += [[str(shard.get("name", "-")), number(shard.get("rows")), shard["sha256"][:16]] for shard in shards]
+    return "\n".join([head, *aligned(rows), "", *aligned(table)])
 
 
-def _learnt(shards: int, rows: int) -> str:
+def _trained(shards: int, rows: int) -> str:
     return f"{shards:,} {'shard' if shards == 1 else 'shards'}, {rows:,} rows"
 
 
-def _learnt_from(found: Mapping[str, Any]) -> str:
+def _training_rows(description: Mapping[str, Any]) -> str:
     """Return the number of training rows and the way of training, if they add information; otherwise ""."""
-    how, rows = str(found["environment"].get("how") or ""), found["learnt_rows"]
-    told = [f"{rows:,} rows"] if rows is not None and (how or rows != found["rows"]) else []
-    return ": ".join([*told, *([how] if how else [])])
+    how, rows = str(description["environment"].get("how") or ""), description["learnt_rows"]
+    parts = [f"{rows:,} rows"] if rows is not None and (how or rows != description["rows"]) else []
+    return ": ".join([*parts, *([how] if how else [])])
 
 
-def _given(found: Mapping[str, Any]) -> set[str]:
+def _given(description: Mapping[str, Any]) -> set[str]:
     """Return names of data, solver and all settings that differ from their defaults."""
     train = TrainSettings.model_construct(data="").model_dump(mode="json")
     usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
-    told = set()
-    for name, value in flattened(found["settings"]).items():
+    names = set()
+    for name, value in flattened(description["settings"]).items():
         setting = name.removeprefix("train.")
         odd = setting not in HIDDEN and not setting.startswith("judging.") and usual.get(setting, value) != value
         if odd or setting in ("data", "solver"):
-            told.add(name)
-    return told
+            names.add(name)
+    return names
 
 
 def _rows(facts: Mapping[str, Any]) -> list[list[str]]:
@@ -345,12 +355,12 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
     """
     is_run = not _has(trained / DESCRIPTION) and _has(trained / MODEL / DESCRIPTION)
     folder = trained / MODEL if is_run else trained
-    found = load_model(folder)
+    predictor = load_model(folder)
     result = (
         json.loads((trained / IMPORTED_FILES[0]).read_text()) if is_run and _has(trained / IMPORTED_FILES[0]) else {}
     )
 
-    lineage = _lineage(found, weights_digest(folder), result)
+    lineage = _lineage(predictor, weights_digest(folder), result)
     champion = {CHAMPION: model.state().champion}
     # a comparison, or the version of another registry, has a report of its own
     trains = bool(result) and "winner" not in result and not is_of_retraining(result)
@@ -371,14 +381,16 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
 
 
 def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Lineage:
-    known = model.provenance
+    provenance = model.provenance
     settings = {name: value for name, value in model.configuration.items() if name not in WHERE_IT_RUNS}
     shard = {
-        "sha256": known.get("data_sha256", ""),
+        "sha256": provenance.get("data_sha256", ""),
         "name": str(model.configuration.get("data", "")),
-        "rows": known.get("train_rows", 0),
+        "rows": provenance.get("train_rows", 0),
     }
-    environment: dict[str, Any] = {name: known[name] for name in ("versions", "processor", "created") if name in known}
+    environment: dict[str, Any] = {
+        name: provenance[name] for name in ("versions", "processor", "created") if name in provenance
+    }
     splits = {part: result.get(part) for part in ("test", "progressive")}
     measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
     metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}
@@ -389,5 +401,5 @@ def _scalars(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
-def _has(place: Place) -> bool:
-    return place.is_file() if isinstance(place, RemotePath) else place.exists()
+def _has(location: Place) -> bool:
+    return location.is_file() if isinstance(location, RemotePath) else location.exists()

@@ -66,13 +66,16 @@ def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL
     before, wrong, rows = _since_signal(past), now.wrong, now.rows
     if len(before) < FEWEST_PAST or rows == 0:
         return now
-    wrongs, counts = np.array([float(one.wrong) for one in before]), np.array([float(one.rows) for one in before])
+    wrongs, counts = (
+        np.array([float(window.wrong) for window in before]),
+        np.array([float(window.rows) for window in before]),
+    )
     verdict = fishers(int(wrongs.sum()), int(counts.sum()), wrong, rows)
     p_value = verdict.p_value
     if 0.0 < p_value < 1.0 and 0.0 < verdict.past_rate < 1.0:
         degrees = 2.0 * (len(before) - 1) / 3.0
-        seen, taken = excess_spread(wrongs, counts), _taken_spread(verdict.past_rate, counts, rows)
-        excess = (degrees * seen + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
+        observed, taken = excess_spread(wrongs, counts), _taken_spread(verdict.past_rate, counts, rows)
+        excess = (degrees * observed + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
         deviation = float(stats.norm.isf(p_value)) / math.sqrt(excess)
         p_value = float(stats.t.sf(deviation, degrees + TAKEN_DEGREES))
     fired = p_value <= level and verdict.rate > LARGER * verdict.past_rate
@@ -90,23 +93,23 @@ def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[st
 
     scored : by the name of the shard
     """
-    fired = {name: one for name, one in scored.items() if one.fired}
-    told = sum(one.p_value is not None for one in scored.values())
+    fired = {name: scores for name, scores in scored.items() if scores.fired}
+    n_tests = sum(scores.p_value is not None for scores in scored.values())
     return {
         "found": bool(fired),
-        "why": _sentence(fired, told, len(scored)),
+        "why": _sentence(fired, n_tests, len(scored)),
         "level": level,
-        "shards": {name: asdict(one) | {"rate": one.rate} for name, one in scored.items()},
+        "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
 
 
 def _since_signal(past: Sequence[ShardScores]) -> list[ShardScores]:
     """Return the latest shards, the last that fired the first of them."""
-    last = max((index for index, one in enumerate(past) if one.fired), default=0)
-    return [one for one in past[last:] if one.rows][-MOST_PAST:]
+    last = max((index for index, scores in enumerate(past) if scores.fired), default=0)
+    return [scores for scores in past[last:] if scores.rows][-MOST_PAST:]
 
 
-def _sentence(fired: Mapping[str, ShardScores], told: int, shards: int) -> str:
+def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int) -> str:
     if fired:
         name, worst = min(fired.items(), key=lambda item: item[1].p_value or 0.0)
         more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
@@ -116,6 +119,6 @@ def _sentence(fired: Mapping[str, ShardScores], told: int, shards: int) -> str:
         )
     if not shards:
         return "No new rows were scored by a champion."
-    if not told:
+    if not n_tests:
         return "There are too few earlier shards to test for drift."
     return "No drift: the champion's error on the new rows is within the variation of the earlier shards."

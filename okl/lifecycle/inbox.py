@@ -37,7 +37,7 @@ class Arrival:
     """
 
     name: str
-    place: Place
+    location: Place
     size_bytes: int
     stamp: str
     age_seconds: float | None = None
@@ -54,12 +54,14 @@ def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], l
     ------
     ConfigError : a folder of this machine that is not there; DataError : a store that does not answer
     """
-    place = place_of(source)
-    found = _remote(place) if isinstance(place, RemotePath) else _local(place.absolute())
-    kept = sorted((one for one in found if _is_data(one)), key=lambda one: one.name)
-    fresh = [one for one in kept if one.age_seconds is not None and abs(one.age_seconds) < settle_seconds]
-    names = {one.name for one in fresh}
-    return [one for one in kept if one.name not in names], fresh
+    location = place_of(source)
+    files = _remote(location) if isinstance(location, RemotePath) else _local(location.absolute())
+    selected = sorted((arrival for arrival in files if _is_data(arrival)), key=lambda arrival: arrival.name)
+    fresh = [
+        arrival for arrival in selected if arrival.age_seconds is not None and abs(arrival.age_seconds) < settle_seconds
+    ]
+    names = {arrival.name for arrival in fresh}
+    return [arrival for arrival in selected if arrival.name not in names], fresh
 
 
 def _is_data(arrival: Arrival) -> bool:
@@ -69,7 +71,7 @@ def _is_data(arrival: Arrival) -> bool:
 
 def _local(path: Path) -> Iterable[Arrival]:
     if path.is_dir():
-        root, files = path, [one for one in path.rglob("*") if one.is_file()]
+        root, files = path, [file for file in path.rglob("*") if file.is_file()]
     elif path.is_file():
         root, files = path.parent, [path]
     elif has_magic(str(path)):
@@ -89,21 +91,21 @@ def _local(path: Path) -> Iterable[Arrival]:
         yield Arrival(name, file, status.st_size, stamp, (now - status.st_mtime_ns) / 1e9)
 
 
-def _remote(place: RemotePath) -> Iterable[Arrival]:
-    if has_magic(str(place)):
-        root = re.split(r"[*?\[]", str(place))[0].rpartition("/")[0]
-        files = [(file, int((file.info() or {}).get("size") or 0)) for file in place.matches()]
-    elif place.is_file():
-        root, files = str(place.parent), [(place, int((place.info() or {}).get("size") or 0))]
+def _remote(location: RemotePath) -> Iterable[Arrival]:
+    if has_magic(str(location)):
+        root = re.split(r"[*?\[]", str(location))[0].rpartition("/")[0]
+        files = [(file, int((file.info() or {}).get("size") or 0)) for file in location.matches()]
+    elif location.is_file():
+        root, files = str(location.parent), [(location, int((location.info() or {}).get("size") or 0))]
     else:
-        root, files = str(place), place.files(below=True)
+        root, files = str(location), location.files(below=True)
     for file, size in files:
-        told: dict[str, Any] = file.info() or {}
-        stamp = next((str(told[key]) for key in STAMPS if told.get(key)), "")
+        details: dict[str, Any] = file.info() or {}
+        stamp = next((str(details[key]) for key in STAMPS if details.get(key)), "")
         yield Arrival(str(file).removeprefix(root).lstrip("/"), file, size, stamp)
 
 
-def content_sha256(place: Place) -> str:
+def content_sha256(location: Place) -> str:
     """Return the SHA-256 of a file's bytes, hexadecimal.
 
     Raises
@@ -111,10 +113,10 @@ def content_sha256(place: Place) -> str:
     DataError : it cannot be read
     """
     try:
-        return file_digest(place)
+        return file_digest(location)
     except OSError as error:
         raise DataError(
-            f"{place} cannot be read: {error.strerror}. Grant permission or remove the file; if it was removed, run "
+            f"{location} cannot be read: {error.strerror}. Grant permission or remove the file; if it was removed, run "
             f"again."
         ) from None
 
@@ -144,7 +146,7 @@ class FileState:
         entry = self.entries.get(arrival.name)
         if arrival.stamp and entry is not None and entry[:2] == [arrival.size_bytes, arrival.stamp]:
             return str(entry[2])
-        digest = content_sha256(arrival.place)
+        digest = content_sha256(arrival.location)
         if arrival.stamp:
             self.entries[arrival.name] = [arrival.size_bytes, arrival.stamp, digest]
         return digest
@@ -158,12 +160,12 @@ class FileState:
 # The union of data sets.
 
 
-def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
+def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
     """Return one data set of all shards, in the order of the parts; train shards stay train shards.
 
     Parameters
     ----------
-    place : folder that contains the folders of all parts
+    location : folder that contains the folders of all parts
     parts : of one schema but for the counts of classes, which are added up
 
     Raises
@@ -171,20 +173,20 @@ def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
     DataError : no part, parts of different schemas, or a part in another folder
     """
     if not parts:
-        raise DataError(f"{place}: expected at least one shard, got none.")
+        raise DataError(f"{location}: expected at least one shard, got none.")
     schema = parts[0].schema
     shards: list[Shard] = []
     for part in parts:
         if replace(part.schema, class_counts=()) != replace(schema, class_counts=()):
             raise DataError(f"{part.folder} and {parts[0].folder} have different references.")
-        if str(part.folder) != str(place / part.folder.name):
-            raise DataError(f"{part.folder} is not in {place}, but all parts of a union must be.")
+        if str(part.folder) != str(location / part.folder.name):
+            raise DataError(f"{part.folder} is not in {location}, but all parts of a union must be.")
         shards += [replace(shard, path=f"{part.folder.name}/{shard.path}") for shard in part.shards]
     shards = [replace(shard, index=index) for index, shard in enumerate(shards)]
     counts = tuple(map(sum, zip(*(part.schema.class_counts for part in parts), strict=True)))
     digest = hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest()
     source = hashlib.sha256("".join(part.source_sha256 for part in parts).encode()).hexdigest()
-    return Dataset(place, replace(schema, class_counts=counts), tuple(shards), digest, source)
+    return Dataset(location, replace(schema, class_counts=counts), tuple(shards), digest, source)
 
 
 # The shard store: accepted data sets and quarantined files.
@@ -208,8 +210,8 @@ class ShardStore:
     place : of the store; made at the first write
     """
 
-    def __init__(self, place: str | Place) -> None:
-        self.place = place_of(place).absolute()
+    def __init__(self, location: str | Place) -> None:
+        self.location = place_of(location).absolute()
 
     def records(self) -> dict[str, ShardRecord]:
         """Return all records by SHA-256.
@@ -218,21 +220,24 @@ class ShardStore:
         ------
         DataError : one that is damaged
         """
-        folder = self.place / RECORDS
+        folder = self.location / RECORDS
         if isinstance(folder, Path):
             files: list[Place] = [*sorted(folder.glob("[0-9a-f]*.json"))]
         else:
             files = [file for file, _ in folder.files() if file.suffix == ".json"]
-        found = [record_from(file.read_text(encoding="utf-8"), str(file)) for file in files]
-        return {record.sha256: record for record in found}
+        records = [record_from(file.read_text(encoding="utf-8"), str(file)) for file in files]
+        return {record.sha256: record for record in records}
 
     def accepted(self) -> list[ShardRecord]:
         """Return records of accepted shards in training order."""
-        return sorted((one for one in self.records().values() if one.status == "accepted"), key=lambda one: one.order)
+        return sorted(
+            (record for record in self.records().values() if record.status == "accepted"),
+            key=lambda record: record.order,
+        )
 
     def put(self, record: ShardRecord) -> ShardRecord:
         """Write a record, whole or not at all; one of the same shard is replaced."""
-        write_whole(self.place / RECORDS / f"{record.key}.json", record_text(record))
+        write_whole(self.location / RECORDS / f"{record.key}.json", record_text(record))
         return record
 
     def reference(self) -> Schema | None:
@@ -242,7 +247,7 @@ class ShardStore:
         ------
         DataError : it is damaged
         """
-        file = self.place / REFERENCE
+        file = self.location / REFERENCE
         if not file.is_file():
             return None
         try:
@@ -254,25 +259,25 @@ class ShardStore:
         """Set the reference schema unless there is one; return the valid one."""
         reference = self.reference()
         if reference is None:
-            write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
+            write_whole(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
 
-    def seen(self) -> FileState:
+    def file_state(self) -> FileState:
         """Return the cached digests of files."""
-        file = self.place / SEEN
+        file = self.location / SEEN
         return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
 
-    def keep_seen(self, seen: FileState) -> None:
+    def write_file_state(self, state: FileState) -> None:
         """Store them."""
-        write_whole(self.place / SEEN, seen.text())
+        write_whole(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
         """Return the data set of an accepted shard."""
-        return open_dataset(self.place / record.key)
+        return open_dataset(self.location / record.key)
 
     def union(self, records: list[ShardRecord]) -> Dataset:
         """Return the data sets of accepted shards as one, in the order given."""
-        return union(self.place, [self.dataset(record) for record in records])
+        return union(self.location, [self.dataset(record) for record in records])
 
     def know_under(self, record: ShardRecord, name: str) -> ShardRecord:
         """Record another name of the same file."""
@@ -284,7 +289,7 @@ class ShardStore:
 
     def has_data(self, record: ShardRecord) -> bool:
         """Return whether the data set of a shard exists: it was accepted once."""
-        return (self.place / record.key).exists()
+        return (self.location / record.key).exists()
 
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard with findings, whose data set exists."""
@@ -298,16 +303,18 @@ def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
     ------
     DataError : no or several such records, or a shard that was never quarantined
     """
-    found = [record for digest, record in records.items() if key and digest.startswith(key)]
-    if len(found) == 1 and (found[0].status == "quarantined" or found[0].released):
-        return found[0]
-    what = "no shard" if not found else f"{len(found)} shards"
-    if len(found) == 1:
-        what = f"{found[0].name}, which is {'a duplicate' if found[0].status == 'duplicate' else found[0].status}"
-    held = sorted((one.name, one.key) for one in records.values() if one.status == "quarantined")
-    more = f" and {len(held) - MOST_NAMED:,} more" if len(held) > MOST_NAMED else ""
-    told = f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in held[:MOST_NAMED])}{more}."
+    matches = [record for digest, record in records.items() if key and digest.startswith(key)]
+    if len(matches) == 1 and (matches[0].status == "quarantined" or matches[0].released):
+        return matches[0]
+    what = "no shard" if not matches else f"{len(matches)} shards"
+    if len(matches) == 1:
+        what = f"{matches[0].name}, which is {'a duplicate' if matches[0].status == 'duplicate' else matches[0].status}"
+    quarantined = sorted((record.name, record.key) for record in records.values() if record.status == "quarantined")
+    more = f" and {len(quarantined) - MOST_NAMED:,} more" if len(quarantined) > MOST_NAMED else ""
+    listing = (
+        f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in quarantined[:MOST_NAMED])}{more}."
+    )
     raise DataError(
         f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
-        f"{told if held else 'No shard is quarantined.'}"
+        f"{listing if quarantined else 'No shard is quarantined.'}"
     )

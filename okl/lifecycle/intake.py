@@ -14,7 +14,15 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceEr
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.contract import FOUND_LATER, Baseline, ContractResult, baseline_of, contract_digest, hold, learnable
+from okl.lifecycle.contract import (
+    FOUND_LATER,
+    Baseline,
+    ContractResult,
+    baseline_of,
+    check_contract,
+    contract_digest,
+    learnable,
+)
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
@@ -56,15 +64,15 @@ def validate_file(
     ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
-    held = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
-    waived = released and learnable(held.findings)
-    status: Status = "duplicate" if held.of else "accepted" if waived or not held.findings else "quarantined"
-    record = _record(arrival, sha256, held, status, baseline.schema)
+    result = check_contract(arrival.location, arrival.name, replace(baseline, rows=others), contract, time_column)
+    waived = released and learnable(result.findings)
+    status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
+    record = _record(arrival, sha256, result, status, baseline.schema)
     record = replace(record, contract=contract_digest(contract, time_column), released=waived)
     if status == "accepted":
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
         try:
-            data = _taken_in(arrival, store.place / record.key, settings, baseline.schema, progress)
+            data = _taken_in(arrival, store.location / record.key, settings, baseline.schema, progress)
         except PlaceError:
             raise  # a full disk, a store that does not answer: the shard may be well, and is held again
         except DataError as error:  # such as too few rows to leave one to learn
@@ -84,7 +92,7 @@ def _taken_in(
     """Return the data set of a file; what a killed process left there under other settings is replaced."""
 
     def taken_in(overwrite: bool) -> Dataset:
-        return ingest(arrival.place, folder, settings, overwrite, progress=progress, reference=reference).dataset
+        return ingest(arrival.location, folder, settings, overwrite, progress=progress, reference=reference).dataset
 
     try:
         try:
@@ -111,17 +119,17 @@ def reserved_seed(seed: int, sha256: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
 
 
-def _record(arrival: Arrival, sha256: str, held: ContractResult, status: Status, schema: Schema) -> ShardRecord:
-    profile: Profile | None = held.profile
-    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, held.findings, of=held.of)
+def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Status, schema: Schema) -> ShardRecord:
+    profile: Profile | None = result.profile
+    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, result.findings, of=result.of)
     if profile is None:
         return record
     return replace(
         record,
         rows_sha256=profile.rows_sha256,
         rows=profile.rows,
-        first_time=held.first_time,
-        last_time=held.last_time,
+        first_time=result.first_time,
+        last_time=result.last_time,
         class_counts=tuple(profile.labels.get(label, 0) for label in schema.labels),
         columns=profile.columns,
         target=profile.target if schema.task == "regression" else None,
@@ -135,19 +143,19 @@ def _record(arrival: Arrival, sha256: str, held: ContractResult, status: Status,
 class Intake:
     """Arrived files of a run and their treatment.
 
-    known : records and champion at the start
+    history : records and champion at the start
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
     accepted, bad : records of this run
     same : names under which bytes of before have come for the first time, the name of before, the digest
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
-    gone : quarantined and released, with files that are no longer there, but data sets that are
+    restorable : quarantined and released; the file is gone, but the data set is stored
     places : of the first files that are there, new or not
     """
 
     settings: RetrainSettings
     store: ShardStore
-    known: ModelHistory
+    history: ModelHistory
     new: list[tuple[Arrival, str]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     accepted: list[ShardRecord] = field(default_factory=list)
@@ -155,7 +163,7 @@ class Intake:
     same: list[tuple[str, str, str]] = field(default_factory=list)
     vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
-    gone: list[ShardRecord] = field(default_factory=list)
+    restorable: list[ShardRecord] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     files: int = 0
 
@@ -167,29 +175,29 @@ class Intake:
         ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost, or
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
-        found, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files, self.places = len(found), [arrival.place for arrival in found[:MOST_FIRST]]
-        seen, self._records = self.store.seen(), dict(self.known.records)
-        before, young = dict(seen.entries), {arrival.name for arrival in fresh}
+        settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
+        self.files, self.places = len(settled), [arrival.location for arrival in settled[:MOST_FIRST]]
+        state, self._records = self.store.file_state(), dict(self.history.records)
+        before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
         sizes = {record.size_bytes for record in self._records.values()}
         met: dict[str, str] = {}
-        for arrival in sorted([*found, *fresh], key=lambda one: one.name):
+        for arrival in sorted([*settled, *fresh], key=lambda arrival: arrival.name):
             if arrival.name in young and arrival.size_bytes not in sizes:  # half a file need not be read
                 self.fresh.append(arrival.name)
                 continue
-            digest = seen.sha256(arrival)
-            if arrival.name in young and self._is_to_hold(digest):
+            digest = state.sha256(arrival)
+            if arrival.name in young and self._is_to_validate(digest):
                 self.fresh.append(arrival.name)
             else:  # of the young ones those whose bytes are known: they were touched, or copied again
                 self._meet(arrival, digest, met)
-        seen.keep_only(arrival.name for arrival in (*found, *fresh))
-        if seen.entries != before:
-            self.store.keep_seen(seen)
-        self._look_for([self._records[digest] for digest in self._released - met.keys()])
+        state.keep_only(arrival.name for arrival in (*settled, *fresh))
+        if state.entries != before:
+            self.store.write_file_state(state)
+        self._find_released([self._records[digest] for digest in self._released - met.keys()])
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
-    def hold(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
+    def validate(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
         """Check the new files in the order of their names, each against those accepted before.
 
         Then take in again what is released and was accepted once, though its file is gone.
@@ -204,8 +212,10 @@ class Intake:
             if before is not None and digest in self._released and self.store.has_data(before):
                 record = self.store.release(before)  # it was accepted once, and then contradicted the champion
             else:
-                accepted = [one for one in records.values() if one.status == "accepted" and one.sha256 != digest]
-                baseline = baseline_of(reference, accepted, self.known.watermark)
+                accepted = [
+                    record for record in records.values() if record.status == "accepted" and record.sha256 != digest
+                ]
+                baseline = baseline_of(reference, accepted, self.history.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
                 record = validate_file(self.store, arrival, digest, *parts)
@@ -215,9 +225,9 @@ class Intake:
             if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
                 self.vain.append(record)
             (self.accepted if record.status == "accepted" else self.bad).append(record)
-        self.accepted += [self.store.release(record) for record in self.gone]
+        self.accepted += [self.store.release(record) for record in self.restorable]
 
-    def pending(self, known: ModelHistory) -> list[ShardRecord]:
+    def pending(self, history: ModelHistory) -> list[ShardRecord]:
         """Return accepted shards within the window that are new for the champion, in training order.
 
         Raises
@@ -225,61 +235,65 @@ class Intake:
         ConfigError : a window was given, but the shards have no times
         """
         settings = self.settings
-        waiting = [one for one in known.accepted() if one.sha256 not in known.learnt]
+        waiting = [record for record in history.accepted() if record.sha256 not in history.trained_on]
         first, last = settings.window_from, settings.window_to
-        if (first or last) and waiting and all(one.first_time is None for one in waiting):
+        if (first or last) and waiting and all(record.first_time is None for record in waiting):
             raise ConfigError(
                 "window_from and window_to need the time of a shard. Set time_column, or put the date into file "
                 "names, such "
                 "as 2026-11-22.parquet."
             )
-        return [one for one in waiting if in_window(one, first, last)][: settings.max_shards]
+        return [record for record in waiting if in_window(record, first, last)][: settings.max_shards]
 
     def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
         """Return the facts for the report."""
         return {
             "files": self.files,
             "still_written": self.fresh,
-            "under_another_name": self._told_same(),
-            "accepted": [_told(record) for record in self.accepted],
-            "rejected": [_told(record) for record in self.bad],
-            "standing": [_told(record) for record in self.standing],
-            "released_in_vain": [_told(record) | {"there": record in self.bad} for record in self.vain],
-            "learnt": [_told(record) for record in pending],
+            "under_another_name": self._describe_duplicates(),
+            "accepted": [_describe(record) for record in self.accepted],
+            "rejected": [_describe(record) for record in self.bad],
+            "standing": [_describe(record) for record in self.standing],
+            "released_in_vain": [_describe(record) | {"there": record in self.bad} for record in self.vain],
+            "learnt": [_describe(record) for record in pending],
         }
 
     def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
         """Validate a file; met : the first name of each digest so far."""
         record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
-        held = first == arrival.name and self._is_to_hold(digest)
-        if held:
+        pending = first == arrival.name and self._is_to_validate(digest)
+        if pending:
             self.new.append((arrival, digest))
         elif record is None or arrival.name not in record.names:
             self.same.append((arrival.name, record.name if record else first, digest))
         if record is not None:
             self._records[digest] = self.store.know_under(record, arrival.name)
-            if not held and first == arrival.name and record.status == "quarantined":
+            if not pending and first == arrival.name and record.status == "quarantined":
                 self.standing.append(record)
 
-    def _told_same(self) -> list[dict[str, str]]:
+    def _describe_duplicates(self) -> list[dict[str, str]]:
         out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
         kinds = {True: "quarantined", False: "already trained on"}
         return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
 
-    def _look_for(self, away: list[ShardRecord]) -> None:
+    def _find_released(self, away: list[ShardRecord]) -> None:
         """Find what is released in the store, as its file is no longer where files arrive."""
-        held = sorted((one for one in away if one.status == "quarantined"), key=lambda one: one.order)
-        self.gone = [one for one in held if self.store.has_data(one)]
-        absent = [one for one in held if one not in self.gone and not {*one.names} & {*self.fresh}]
-        self.vain = [one for one in absent if not learnable(one.findings)]
-        lost = [one for one in absent if one not in self.vain]
+        quarantined = sorted(
+            (record for record in away if record.status == "quarantined"), key=lambda record: record.order
+        )
+        self.restorable = [record for record in quarantined if self.store.has_data(record)]
+        absent = [
+            record for record in quarantined if record not in self.restorable and not {*record.names} & {*self.fresh}
+        ]
+        self.vain = [record for record in absent if not learnable(record.findings)]
+        lost = [record for record in absent if record not in self.vain]
         if lost:
             raise DataError(
                 f"{lost[0].name} is quarantined and no longer in {self.settings.source}; it was never accepted, so its "
                 f"rows are not stored. Restore the file, or remove {lost[0].key} from release."
             )
 
-    def _is_to_hold(self, digest: str) -> bool:
+    def _is_to_validate(self, digest: str) -> bool:
         """Return whether a file is new, or checked again: it was released, or broke a contract with other limits."""
         record = self._records.get(digest)
         if record is None or record.status != "quarantined":
@@ -291,7 +305,13 @@ class Intake:
         return not contradicted and record.contract != now
 
 
-def _told(record: ShardRecord) -> dict[str, Any]:
+def _describe(record: ShardRecord) -> dict[str, Any]:
     kinds = [finding.kind for finding in record.findings] or (["duplicate"] if record.status == "duplicate" else [])
-    told = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
-    return told | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})
+    described = {
+        "sha256": record.sha256,
+        "name": record.name,
+        "rows": record.rows,
+        "status": record.status,
+        "kinds": kinds,
+    }
+    return described | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

@@ -39,27 +39,27 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
     ------
     DataError : no file can be read with these settings
     """
-    kept = settings.model_copy(update={"holdout": None})
+    ingest_settings = settings.model_copy(update={"holdout": None})
     first: Schema | None = None
     parts: list[Schema] = []
     refused: list[str] = []
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                found = ingest(arrival.place, Path(scratch) / str(number), kept).dataset.schema
+                schema = ingest(arrival.location, Path(scratch) / str(number), ingest_settings).dataset.schema
             except DataError as error:
                 refused.append(str(error))
                 continue
-            if unmade := [column for column in kept.categories if column not in found.source_columns]:
+            if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
                 # a later request could not be distinguished from columns that this model never uses
                 refused.append(
                     f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the training "
                     "rows. Remove it from the categories, or start with a file that has values."
                 )
                 continue
-            first = first or found
-            if found.features == first.features and found.labels == first.labels and found.task == first.task:
-                parts.append(found)
+            first = first or schema
+            if schema.features == first.features and schema.labels == first.labels and schema.task == first.task:
+                parts.append(schema)
     if first is None:
         raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
     return _joined(parts)
@@ -93,7 +93,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
     ConfigError : see `okl.solvers.options.check_constraints`
     """
     check_constraints(settings.train)
-    keys = dict.fromkeys((*settings.ingest.keys, *_looked_at(settings.train)))
+    keys = dict.fromkeys((*settings.ingest.keys, *_constrained_columns(settings.train)))
     if settings.train.learn_sensitive or len(keys) == len(settings.ingest.keys):
         return settings.ingest
     return settings.ingest.model_copy(update={"keys": tuple(keys)})
@@ -140,7 +140,7 @@ def without_constraints(train: TrainSettings) -> TrainSettings:
     return train.model_copy(update={"constraints": norms, **usual})
 
 
-def _looked_at(train: TrainSettings) -> tuple[str, ...]:
+def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:
     return columns_of(parse_constraints(train.constraints)[0])
 
 
@@ -152,7 +152,7 @@ KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
-def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
+def check_lineage_start(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
     """Check settings against the inputs and the target of a model; defaults are always accepted.
 
     Parameters
@@ -170,9 +170,9 @@ def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[P
     for field in SETTLED:
         _check_same(settings, field, getattr(reference, field))
     for field, use in NOT_INPUTS.items():
-        if learnt := [column for column in getattr(ingest, field) if column in reference.source_columns]:
+        if features := [column for column in getattr(ingest, field) if column in reference.source_columns]:
             raise ConfigError(
-                f"The column {learnt[0]!r} is given as {use}, but the model {name} was created with it as an "
+                f"The column {features[0]!r} is given as {use}, but the model {name} was created with it as an "
                 f"input. {ANOTHER}"
             )
     _check_categories(settings, reference)
@@ -184,15 +184,15 @@ def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[P
     check_constrained(settings, reference)
 
 
-def _check_same(settings: RetrainSettings, field: str, held: object) -> None:
-    asked = getattr(settings.ingest, field)
-    if asked not in (held, IngestSettings.model_fields[field].default):
-        raise _otherwise(settings, field, repr(held))
+def _check_same(settings: RetrainSettings, field: str, recorded: object) -> None:
+    requested = getattr(settings.ingest, field)
+    if requested not in (recorded, IngestSettings.model_fields[field].default):
+        raise _otherwise(settings, field, repr(recorded))
 
 
-def _otherwise(settings: RetrainSettings, field: str, held: str) -> ConfigError:
+def _otherwise(settings: RetrainSettings, field: str, recorded: str) -> ConfigError:
     return ConfigError(
-        f"{field} = {getattr(settings.ingest, field)!r} conflicts with {held}, the value with which the model "
+        f"{field} = {getattr(settings.ingest, field)!r} conflicts with {recorded}, the value with which the model "
         f"{settings.name} was created. {ANOTHER}"
     )
 
@@ -207,38 +207,41 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
     for column in settings.ingest.categories:
         if (kind := kinds.get(column, "number")) == "category":
             continue
-        held = f"with it as {KINDS[kind]}"
+        recorded = f"with it as {KINDS[kind]}"
         if column not in reference.source_columns:
             as_key = "with it as a key" if column in reference.keys else "without it"
-            held = f"{as_key}, and does not train on it"
+            recorded = f"{as_key}, and does not train on it"
         raise ConfigError(
-            f"The column {column!r} is given as a category, but the model {settings.name} was created {held}. {ANOTHER}"
+            f"The column {column!r} is given as a category, but the model {settings.name} was created "
+            f"{recorded}. {ANOTHER}"
         )
-    asked = settings.ingest.max_categories
-    if asked == IngestSettings.model_fields["max_categories"].default:
+    requested = settings.ingest.max_categories
+    if requested == IngestSettings.model_fields["max_categories"].default:
         return
-    made = [(len(one.categories), one.other) for one in reference.encodings if one.kind == "category"]
-    if full := [number for number, other in made if other and number != asked]:
+    made = [
+        (len(encoding.categories), encoding.other) for encoding in reference.encodings if encoding.kind == "category"
+    ]
+    if full := [number for number, other in made if other and number != requested]:
         raise _otherwise(settings, "max_categories", str(full[0]))
-    if (least := max((number for number, _ in made), default=0)) > asked:
+    if (least := max((number for number, _ in made), default=0)) > requested:
         raise _otherwise(settings, "max_categories", f"{least} or more")
 
 
 def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[Place]) -> None:
     """Refuse to drop dates that are inputs, and to add other date columns."""
-    asked, name = settings.ingest.dates, settings.name
+    requested, name = settings.ingest.dates, settings.name
     split = any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings)
-    if asked == "drop" and split:
+    if requested == "drop" and split:
         raise _otherwise(settings, "dates", repr("parts"))
-    if asked != "parts" or split:
+    if requested != "parts" or split:
         return
     apart = {*reference.source_columns, *reference.keys, reference.target, *settings.ingest.keys, *settings.ingest.drop}
-    left = next((column for column in _dates(reference, places) if column not in apart), None)
-    if left is not None:
+    unset = next((column for column in _dates(reference, places) if column not in apart), None)
+    if unset is not None:
         raise ConfigError(
-            f"dates = 'parts' conflicts with the model {name}, which was created without the date column {left!r} "
+            f"dates = 'parts' conflicts with the model {name}, which was created without the date column {unset!r} "
             f"and does not "
-            f"train on it. Remove dates, or add --drop {quote(left)}, or create a model with another name."
+            f"train on it. Remove dates, or add --drop {quote(unset)}, or create a model with another name."
         )
 
 
@@ -247,9 +250,9 @@ def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
 
     The contract reports problems of the other files.
     """
-    for place in places:
+    for location in places:
         try:
-            schema = open_by(reference, place).schema
+            schema = open_by(reference, location).schema
         except PlaceError:
             raise
         except (DataError, OSError):
@@ -275,28 +278,28 @@ def check_arrivals(settings: RetrainSettings) -> None:
     DataError : storage that does not answer; files of which none can be read by the settings, or like those before;
         a shard to release that is not quarantined or cannot be trained on
     """
-    found, _ = arrivals(settings.source)
+    arrived, _ = arrivals(settings.source)
     model = Registry(settings.registry).model(settings.name)
     _check_released(settings, model)
     reference = _reference(model)
     if reference is not None:
-        check_begun(settings, reference, (arrival.place for arrival in found[:MOST_LOOKED]))
+        check_lineage_start(settings, reference, (arrival.location for arrival in arrived[:MOST_LOOKED]))
     ingesting = first_ingest(settings)
     refused: DataError | None = None
-    for arrival in found[:MOST_LOOKED]:
+    for arrival in arrived[:MOST_LOOKED]:
         try:
-            check_source(arrival.place, ingesting, reference)
+            check_source(arrival.location, ingesting, reference)
         except DataError as error:
             refused = refused or error
         else:
             return
     if refused is not None:
-        first = f"the first {MOST_LOOKED} of " if len(found) > MOST_LOOKED else ""
-        others = f" None of {first}the {len(found):,} files there can be read." if len(found) > 1 else ""
+        first = f"the first {MOST_LOOKED} of " if len(arrived) > MOST_LOOKED else ""
+        others = f" None of {first}the {len(arrived):,} files there can be read." if len(arrived) > 1 else ""
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
 
-def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
+def start_lineage(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
     """Return the reference schema of a new model from the first files; see `first_reference`.
 
     Raises
@@ -311,8 +314,8 @@ def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tu
 
 def _misspelt(model: RegisteredModel, settings: RetrainSettings) -> str:
     """Return a hint where files do not fit a new model: perhaps another model was meant."""
-    told_how = settings.ingest.target != IngestSettings.model_fields["target"].default
-    if told_how or model.state().latest or not (close := model.close_names()):
+    explicit = settings.ingest.target != IngestSettings.model_fields["target"].default
+    if explicit or model.state().latest or not (close := model.close_names()):
         return ""
     return f" No model {model.name!r} is registered (similar names: {close}). For a new model, add --target COLUMN."
 
@@ -334,7 +337,7 @@ def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
 def _reference(model: RegisteredModel) -> Schema | None:
     """Return the schema that files are checked against: of earlier shards or of the champion; None without either."""
     head = model.head()
-    known = ShardStore(model.folder / "data").reference()
-    if known is not None or head.state.champion is None:
-        return known
+    reference = ShardStore(model.folder / "data").reference()
+    if reference is not None or head.state.champion is None:
+        return reference
     return model.resolved(CHAMPION, head).load().schema

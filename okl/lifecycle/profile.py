@@ -77,14 +77,14 @@ class ColumnTally:
 
     def digest(self) -> bytes:
         """Return the digest of all values, column by column, independent of how they are cut into blocks."""
-        return hashlib.sha256(b"".join(one.digest() for one in self._digests)).digest()
+        return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).digest()
 
     def _merge(self, values: Vector, finite: NDArray[np.bool_]) -> None:
         """Merge two moments. Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1."""
         count = finite.sum(axis=1).astype(np.float64)
-        kept = np.where(finite, values, 0.0)
-        mean = kept.sum(axis=1) / np.maximum(1.0, count)
-        squares = np.where(finite, np.square(kept - mean[:, None]), 0.0).sum(axis=1)
+        filled = np.where(finite, values, 0.0)
+        mean = filled.sum(axis=1) / np.maximum(1.0, count)
+        squares = np.where(finite, np.square(filled - mean[:, None]), 0.0).sum(axis=1)
         total = self._count + count
         delta, share = mean - self._mean, count / np.maximum(1.0, total)
         self._squares = self._squares + squares + np.square(delta) * self._count * share
@@ -96,7 +96,7 @@ class ColumnTally:
 
 def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[ColumnStatistics, ...]:
     """Return statistics of columns over the rows of several parts, which each have one record a column."""
-    found = []
+    statistics = []
     for columns in zip(*parts, strict=True):
         counted = [column for column in columns if column.count] or [columns[0]]
         total = sum(column.count for column in counted)
@@ -104,8 +104,8 @@ def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[Co
         squares = sum(column.count * (column.standard_deviation**2 + (column.mean - mean) ** 2) for column in counted)
         lowest, highest = min(c.minimum for c in counted), max(c.maximum for c in counted)
         spread = 0.0 if lowest == highest else float(np.sqrt(squares / max(1, total)))
-        found.append(ColumnStatistics(total, mean, spread, lowest, highest))
-    return tuple(found)
+        statistics.append(ColumnStatistics(total, mean, spread, lowest, highest))
+    return tuple(statistics)
 
 
 # The profile of a raw file.
@@ -151,14 +151,14 @@ class Profile:
     rows_sha256: str
 
 
-def open_shard(place: Place, reference: Schema) -> Source:
+def open_shard(location: Place, reference: Schema) -> Source:
     """Open a file as a source with at least as many columns as the reference has inputs (svmlight).
 
     Raises
     ------
     DataError : it is empty, damaged, or of no known kind
     """
-    return scan_source(open_by(reference, place), None, csv_types(reference))
+    return scan_source(open_by(reference, location), None, csv_types(reference))
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
@@ -200,13 +200,13 @@ class _Reading:
             self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
         column = rows.batch.column(schema.target)
         if text_labels(schema):
-            self._add_words(column)
+            self._add_texts(column)
         else:
             target = numbers(column).astype(np.float64)
             self._target.add(target[np.newaxis])
             if schema.labels and len(self._labels) <= MOST_LABELS:
-                found, counts = np.unique(target[np.isfinite(target)], return_counts=True)
-                labels = [plain_label(float(value), column.type) for value in found]
+                different, counts = np.unique(target[np.isfinite(target)], return_counts=True)
+                labels = [plain_label(float(value), column.type) for value in different]
                 self._labels.update(dict(zip(labels, counts.tolist(), strict=True)))
         if self._time_column is not None and n:
             self._times = times_of([*self._times], rows.batch.column(self._time_column))
@@ -235,13 +235,13 @@ class _Reading:
         counts = {**plain, **self._absent}
         return np.array([counts[name] for name in self._reference.source_columns], dtype=np.int64)
 
-    def _add_words(self, column: pa.Array) -> None:
-        words = pc.fill_null(column.cast(pa.string()), "")
-        if not len(words):
+    def _add_texts(self, column: pa.Array) -> None:
+        texts = pc.fill_null(column.cast(pa.string()), "")
+        if not len(texts):
             return
-        one_list = pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)
-        self._words.update(f"{pc.binary_join(one_list, chr(0))[0]}\0".encode())  # each word, and what ends it
-        for counted in pc.value_counts(words).to_pylist():
+        texts_list = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        self._words.update(f"{pc.binary_join(texts_list, chr(0))[0]}\0".encode())  # each word, and what ends it
+        for counted in pc.value_counts(texts).to_pylist():
             if counted["values"]:
                 self._labels[counted["values"]] += counted["counts"]
             else:
@@ -267,8 +267,8 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
     if pa.types.is_floating(column.type):  # NaN and infinity are no times
         column = column.filter(pc.is_finite(column))
     ends = pc.min_max(column).as_py()
-    found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
-    both = sorted([*before, *found], key=lambda value: (isinstance(value, str), value))
+    times = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
+    both = sorted([*before, *times], key=lambda value: (isinstance(value, str), value))
     return both[:: max(1, len(both) - 1)] if both else []
 
 

@@ -17,7 +17,7 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
 from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
@@ -68,14 +68,14 @@ class PlannedLineage:
 
 
 def lineage_of(
-    settings: RetrainSettings, known: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
+    settings: RetrainSettings, history: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
 ) -> PlannedLineage:
     """Return the lineage of the version that will be trained.
 
     An online solver continues from the champion; after a new start it has no parent and lists all shards. A batch
     solver is a child of the champion with the shards that are new.
     """
-    parent = None if online and fresh else known.parent
+    parent = None if online and fresh else history.parent
     decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
         name: getattr(settings, name) for name in LEARNING
     }
@@ -84,10 +84,10 @@ def lineage_of(
 
 
 def next_model(
-    challenger: Challenger, known: ModelHistory, settings: RetrainSettings, processors: tuple[str, ...]
+    challenger: Challenger, history: ModelHistory, settings: RetrainSettings, processors: tuple[str, ...]
 ) -> Model:
     """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards."""
-    schema, champion = challenger.data.schema, known.champion
+    schema, champion = challenger.data.schema, history.champion
     grown = challenger.online and champion is not None and challenger.how.startswith("continued")
     if grown and champion is not None:
         counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
@@ -97,9 +97,9 @@ def next_model(
     return Model(schema, challenger.predictor, settings.train.model_dump(mode="json"), origin)
 
 
-def warm_for(settings: RetrainSettings, known: ModelHistory) -> Predictor | None:
+def warm_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | None:
     """Return the champion's solution, if it solves the same problem as is about to be solved for other shards."""
-    champion = known.champion
+    champion = history.champion
     if champion is None:
         return None
     before = champion.version.lineage.settings.get("train", {})
@@ -108,19 +108,19 @@ def warm_for(settings: RetrainSettings, known: ModelHistory) -> Predictor | None
     return champion.model.predictor
 
 
-def learnt_otherwise(settings: RetrainSettings, known: ModelHistory) -> str:
+def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -> str:
     """Return the first setting that differs from the champion's and affects training; "" for none.
 
     A continued online solver keeps its map, steps, limits and passes, so changed settings would have no effect.
     """
-    if known.champion is None:
+    if history.champion is None:
         return ""
     usual = {name: field.default for name, field in TrainSettings.model_fields.items()}
-    before = usual | dict(known.champion.model.configuration)  # an older okl had fewer settings
+    before = usual | dict(history.champion.model.configuration)  # an older okl had fewer settings
     now = _train(settings) | {"mode": mode_of(settings.train)}
     before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
     other = next((name for name in _decisive(now) if _plainly(before[name]) != _plainly(now[name])), None)
-    return f"{other} changed from {before[other]!r} ({known.champion.version}) to {now[other]!r}" if other else ""
+    return f"{other} changed from {before[other]!r} ({history.champion.version}) to {now[other]!r}" if other else ""
 
 
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
@@ -161,8 +161,8 @@ class Attempts:
     place : of the shard store; champion : number of its version, None before the first
     """
 
-    def __init__(self, place: Place, champion: int | None) -> None:
-        self._folder, self._champion = place / ATTEMPTS, f"{champion or 0:08}-"
+    def __init__(self, location: Place, champion: int | None) -> None:
+        self._folder, self._champion = location / ATTEMPTS, f"{champion or 0:08}-"
 
     def looks(self) -> int:
         """Return how many challengers of this champion were rejected."""
@@ -202,12 +202,12 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
 
     None if it does not exist or is the champion.
     """
-    found = model.find(planned.lineage)
-    if found is None or found.number == model.state().champion:
+    version = model.find(planned.lineage)
+    if version is None or version.number == model.state().champion:
         return None
     return (
-        f"The same shards were trained on before, in {found}, and another version was promoted since then. "
-        f"Promote {found} again (okl models promote {model.name} {found.number}), or wait for new shards."
+        f"The same shards were trained on before, in {version}, and another version was promoted since then. "
+        f"Promote {version} again (okl models promote {model.name} {version.number}), or wait for new shards."
     )
 
 
@@ -218,14 +218,14 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
 class LearningPlan:
     """Plan of a training run.
 
-    settings, known : settings and history; train : settings of training; online : whether the solver is online
+    settings, history : settings and history; train : settings of training; online : whether the solver is online
     records : new shards of the version; accepted : these and the shards of its parent
     begin : state to continue from, None for a new start; why : reason of a new start despite a champion
     lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
     """
 
     settings: RetrainSettings
-    known: ModelHistory
+    history: ModelHistory
     train: TrainSettings
     online: bool
     records: tuple[ShardRecord, ...]
@@ -238,33 +238,33 @@ class LearningPlan:
     def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
         """Train the challenger; raise DivergedError if it diverges."""
         if self.online:
-            learnt = learn_shards(self.train, store, self.begin, self.records, execution, observer)
-            return replace(learnt, how=f"{learnt.how}, because {self.otherwise}") if self.otherwise else learnt
+            result = learn_shards(self.train, store, self.begin, self.records, execution, observer)
+            return replace(result, how=f"{result.how}, because {self.otherwise}") if self.otherwise else result
         window = self.accepted[-self.settings.window_shards :]
-        warm = warm_for(self.settings, self.known)
+        warm = warm_for(self.settings, self.history)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
 
 
 def plan_learning(
-    settings: RetrainSettings, store: ShardStore, known: ModelHistory, pending: Sequence[ShardRecord]
+    settings: RetrainSettings, store: ShardStore, history: ModelHistory, pending: Sequence[ShardRecord]
 ) -> LearningPlan:
     """Return the plan for the waiting shards, at least one.
 
     An online solver starts anew on all shards if the champion has no state or other settings of training.
     """
-    train = same_place(settings.train, str(store.place))
+    train = same_location(settings.train, str(store.location))
     online = is_online(train, store.dataset(pending[0]))
-    accepted = accepted_of(known, pending)
-    begin, why = known.champion.state() if online and known.champion is not None else (None, "")
-    otherwise = "" if begin is None else learnt_otherwise(settings, known)
+    accepted = accepted_of(history, pending)
+    begin, why = history.champion.state() if online and history.champion is not None else (None, "")
+    otherwise = "" if begin is None else changed_training_setting(settings, history)
     if otherwise:
         begin, why = None, otherwise
     records = accepted if why else tuple(pending)
-    lineage = lineage_of(settings, known, records, online, fresh=begin is None)
-    return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage, otherwise)
+    lineage = lineage_of(settings, history, records, online, fresh=begin is None)
+    return LearningPlan(settings, history, train, online, records, accepted, begin, why, lineage, otherwise)
 
 
-def accepted_of(known: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
+def accepted_of(history: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
     """Return the shards of the champion and the waiting shards in training order."""
-    wanted = known.learnt | {record.sha256 for record in pending}
-    return tuple(one for one in known.accepted() if one.sha256 in wanted)
+    wanted = history.trained_on | {record.sha256 for record in pending}
+    return tuple(record for record in history.accepted() if record.sha256 in wanted)

@@ -111,8 +111,8 @@ def record_from(text: str, where: str) -> ShardRecord:
         raise DataError(
             f"{where} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. Upgrade okl."
         )
-    known = {one.name for one in fields(ShardRecord)}
-    if not known >= content.keys() or not {"sha256", "names", "size_bytes", "status"} <= content.keys():
+    names = {field.name for field in fields(ShardRecord)}
+    if not names >= content.keys() or not {"sha256", "names", "size_bytes", "status"} <= content.keys():
         raise DataError(f"{where} is damaged: its entries are not those of a record. Remove it.")
     return ShardRecord(
         **content

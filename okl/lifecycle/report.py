@@ -57,16 +57,16 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     if reason.lower().startswith(f"{outcome}: "):
         reason = reason[len(outcome) + 2 :]
         reason = reason[:1].upper() + reason[1:]
-    told = "kept the champion" if outcome == "kept" else outcome
-    return f"{result['model']}: {told}{version}. {reason}{drift}"
+    decision = "kept the champion" if outcome == "kept" else outcome
+    return f"{result['model']}: {decision}{version}. {reason}{drift}"
 
 
 def apart_sentence(apart: int, rows: int, published: bool) -> str:
     """Return the sentence about training rows of a champion from a run that the challenger did not have; or ""."""
     if not apart:
         return ""
-    told = f" The champion was trained in a run on {apart:,} rows, the challenger on {rows:,} rows of the source."
-    return told if published else f"{told} Add the rows of that run to the source to train challengers on them."
+    sentence = f" The champion was trained in a run on {apart:,} rows, the challenger on {rows:,} rows of the source."
+    return sentence if published else f"{sentence} Add the rows of that run to the source to train challengers on them."
 
 
 def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
@@ -90,19 +90,19 @@ def summary_text(result: Mapping[str, Any]) -> str:
     """Return the summary with the shards, rejected files and their reasons, and the location of the report."""
     shards = result["shards"]
     lines = [summary_sentence(result)]
-    if learnt := shards["learnt"]:
-        rows = sum(one["rows"] for one in learnt)
-        lines.append(f"shards: {_named([one['name'] for one in learnt])} ({rows:,} rows)")
+    if trained := shards["learnt"]:
+        rows = sum(shard["rows"] for shard in trained)
+        lines.append(f"shards: {_named([shard['name'] for shard in trained])} ({rows:,} rows)")
     if result.get("report"):
         lines.append(f"report: {result['report']}")
     lines += [f"Warning: {line}" for line in in_vain(shards)]
-    vain = {one["sha256"] for one in shards["released_in_vain"]}
-    for one in shards["rejected"][:MOST_NAMED]:
-        if one["sha256"] not in vain:
-            why = one.get("reason") or f"{', '.join(one['kinds'])}."
-            lines.append(f"Warning: {one['name']} is {one['status']}: {why}{_remedy(one)}")
-    if left := [one["name"] for one in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
-        lines.append(f"Warning: already quarantined in an earlier run: {_named(left)}.")
+    vain = {shard["sha256"] for shard in shards["released_in_vain"]}
+    for shard in shards["rejected"][:MOST_NAMED]:
+        if shard["sha256"] not in vain:
+            why = shard.get("reason") or f"{', '.join(shard['kinds'])}."
+            lines.append(f"Warning: {shard['name']} is {shard['status']}: {why}{_remedy(shard)}")
+    if names := [shard["name"] for shard in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
+        lines.append(f"Warning: already quarantined in an earlier run: {_named(names)}.")
     lines += [line for line in passed_over(shards) if line not in str(result["reason"])]
     return "\n".join(lines)
 
@@ -120,11 +120,11 @@ def passed_over(shards: Mapping[str, Any]) -> list[str]:
     were = "it has" if len(fresh) == 1 else "they have"
     lines = [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
     for status in ("already trained on", "quarantined"):
-        same = [one for one in shards["under_another_name"] if one["status"] == status]
+        same = [shard for shard in shards["under_another_name"] if shard["status"] == status]
         if len(same) == 1:
             lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
         elif same:
-            pairs = [f"{one['name']} (the same as {one['same_as']})" for one in same]
+            pairs = [f"{shard['name']} (the same as {shard['same_as']})" for shard in same]
             lines.append(f"{status.capitalize()}: {_named(pairs)}.")
     return lines
 
@@ -132,12 +132,12 @@ def passed_over(shards: Mapping[str, Any]) -> list[str]:
 def in_vain(shards: Mapping[str, Any]) -> list[str]:
     """Return sentences about releases without effect."""
     lines = []
-    for one in shards["released_in_vain"][:MOST_NAMED]:
-        asked = f"--release {one['sha256'][:16]} has no effect"
-        if one["there"]:
-            lines.append(f"{asked}: the rows cannot be trained on. {one['reason']}{_remedy(one)}")
+    for shard in shards["released_in_vain"][:MOST_NAMED]:
+        released = f"--release {shard['sha256'][:16]} has no effect"
+        if shard["there"]:
+            lines.append(f"{released}: the rows cannot be trained on. {shard['reason']}{_remedy(shard)}")
         else:
-            lines.append(f"{asked}: {one['name']} was changed or removed, so its rows could not be trained on.")
+            lines.append(f"{released}: {shard['name']} was changed or removed, so its rows could not be trained on.")
     return lines
 
 
@@ -180,64 +180,68 @@ def errors_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
     points = points_of(result)
     if len(points) < 2:
         return []
-    told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, constant predictor {number(points[-1]['constant'])}."
+    caption = (
+        f"{points[-1]['shard']}: {number(points[-1]['error'])}, constant predictor {number(points[-1]['constant'])}."
+    )
     draw = partial(draw_errors, result)
-    return [FigureBlock("Error on new shards before training on them", draw, f"{told} Vertical lines: a new version.")]
+    return [
+        FigureBlock("Error on new shards before training on them", draw, f"{caption} Vertical lines: a new version.")
+    ]
 
 
 def verdicts_picture(result: Mapping[str, Any]) -> list[FigureBlock]:
     """Draw the errors of both models on the reserved rows of each compared shard."""
     if not shards_judged(result):
         return []
-    known = (
+    compared = (
         "the challenger was not trained on (the champion came from a run and may have been)"
         if result.get("apart")
         else ""
     )
-    which = known or "neither model was trained on"
-    told = f"The error on reserved rows of each shard, which {which}: further left is better."
-    return [FigureBlock("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
+    which = compared or "neither model was trained on"
+    caption = f"The error on reserved rows of each shard, which {which}: further left is better."
+    return [FigureBlock("Champion and challenger on reserved rows", partial(draw_verdicts, result), caption)]
 
 
 def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a point a shard in the order of learning: shard, version, error, constant, fired, rejected."""
     drift = result["drift"]["shards"]
     now = [
-        {"shard": one["shard"], "version": result["parent"], "error": one["error"], "constant": one["constant"],
-         "fired": bool(drift.get(one["shard"], {}).get("fired")), "rejected": one["shard"] not in drift}
-        for one in result["progressive"]
+        {"shard": shard["shard"], "version": result["parent"], "error": shard["error"], "constant": shard["constant"],
+         "fired": bool(drift.get(shard["shard"], {}).get("fired")), "rejected": shard["shard"] not in drift}
+        for shard in result["progressive"]
     ]  # fmt: skip
-    return [*({**one, "rejected": False} for one in result["history"]), *now]
+    return [*({**shard, "rejected": False} for shard in result["history"]), *now]
 
 
 def shards_judged(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the tests by name of the shard."""
     slices = (result["decision"] or {}).get("slices") or {}
-    return {name.removeprefix(SHARD): one for name, one in slices.items() if name.startswith(SHARD)}
+    return {name.removeprefix(SHARD): test for name, test in slices.items() if name.startswith(SHARD)}
 
 
 def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
     """Draw the errors of the champions and of a constant predictor, signals, rejected shards and new versions."""
     points = points_of(result)
-    kept = [(place, one) for place, one in enumerate(points) if not one["rejected"]]
+    accepted = [(index, point) for index, point in enumerate(points) if not point["rejected"]]
     figure, axes = figure_with_axes(theme, height=3.2)
-    places = [place for place, _ in kept]
-    constant = [one["constant"] for _, one in kept]
+    places = [index for index, _ in accepted]
+    constant = [point["constant"] for _, point in accepted]
     axes.plot(places, constant, color=theme.other, linewidth=1.2, linestyle="--", label="constant")
-    errors = [one["error"] for _, one in kept]
+    errors = [point["error"] for _, point in accepted]
     axes.plot(places, errors, color=theme.line, linewidth=1.6, marker="o", markersize=3.5, label="champion")
-    fired = [(place, one["error"]) for place, one in kept if one["fired"]]
-    rejected = [(place, one["error"]) for place, one in enumerate(points) if one["rejected"]]
+    fired = [(index, point["error"]) for index, point in accepted if point["fired"]]
+    rejected = [(index, point["error"]) for index, point in enumerate(points) if point["rejected"]]
     for marks, marker, label in ((fired, "v", "drift signal"), (rejected, "X", "rejected")):
         if marks:
             style: dict[str, Any] = {"linestyle": "", "color": theme.ink, "markersize": 7}
             axes.plot([x for x, _ in marks], [y for _, y in marks], marker=marker, label=label, **style)
-    for place in range(1, len(points)):
-        if points[place]["version"] != points[place - 1]["version"]:
-            axes.axvline(place - 0.5, color=theme.faint, linewidth=0.8)
+    for index in range(1, len(points)):
+        if points[index]["version"] != points[index - 1]["version"]:
+            axes.axvline(index - 0.5, color=theme.faint, linewidth=0.8)
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low), high + 0.34 * (high - low))  # room for the legend above the lines
-    _name_shards(axes, [one["shard"] for one in points])
+    _name_shards(axes, [point["shard"] for point in points])
     axes.set_ylabel("error")
     lines_across(axes, theme)
     legend(axes, theme, "upper left", 2)
@@ -250,8 +254,8 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
     names = [name for name in result["judged_on"] if name in judged]
     figure, axes = figure_with_axes(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
     for height, name in enumerate(names):
-        one = judged[name]
-        axes.plot([one["champion"], one["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
+        test = judged[name]
+        axes.plot([test["champion"], test["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
     for key, marker, colour in (("champion", "s", theme.other), ("challenger", "o", theme.line)):
         errors = [judged[name][key] for name in names]
         axes.plot(errors, range(len(names)), marker=marker, linestyle="", color=colour, markersize=6, label=key)
@@ -266,7 +270,7 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
 def _name_shards(axes: Axes, names: Sequence[str]) -> None:
     step = -(-len(names) // MOST_SLICES_DRAWN)
     places = range(0, len(names), step)
-    axes.set_xticks(places, [_short(names[place]) for place in places], rotation=30, ha="right", parse_math=False)
+    axes.set_xticks(places, [_short(names[index]) for index in places], rotation=30, ha="right", parse_math=False)
     axes.set_xlim(-0.5, len(names) - 0.5)
 
 
@@ -320,8 +324,8 @@ def _sections(result: Mapping[str, Any]) -> list[Section]:
     )
     facts = {name: result[name] for name in FACTS if result[name] is not None}
     settings = RetrainSettings.model_validate(result["settings"]).model_dump(mode="json", exclude_defaults=True)
-    told = [list(pair) for pair in flatten(facts | {"settings": settings})]
-    found = [
+    table = [list(pair) for pair in flatten(facts | {"settings": settings})]
+    sections = [
         Section(
             "good", "Is the new one better?", [*verdicts_picture(result), *_shown(_metrics(result), _slices(result))]
         ),
@@ -329,9 +333,9 @@ def _sections(result: Mapping[str, Any]) -> list[Section]:
         Section("trust", "Can I trust it?", [*trust, *errors_picture(result), *reliable]),
         Section("mistakes", "Mistakes of the challenger", mistakes),
         Section("new", "New shards", _shown(*_shards(result))),
-        Section("facts", "Settings and the run", [TableBlock("Settings and the run", (), told)]),
+        Section("facts", "Settings and the run", [TableBlock("Settings and the run", (), table)]),
     ]
-    return [section for section in found if section.blocks]
+    return [section for section in sections if section.blocks]
 
 
 def _metrics(result: Mapping[str, Any]) -> TableBlock:
@@ -348,32 +352,32 @@ def _metrics(result: Mapping[str, Any]) -> TableBlock:
 def _slices(result: Mapping[str, Any]) -> TableBlock:
     decision = result["decision"] or {}
     ages = {age: decision.get(age) for age in ("newest", "before")}
-    slices = {f"{age} reserved rows": one for age, one in ages.items() if one} if ages["before"] else {}
+    slices = {f"{age} reserved rows": tests for age, tests in ages.items() if tests} if ages["before"] else {}
     slices |= decision.get("slices") or {}
     rows = [
         [
             name.removeprefix(SHARD),
-            number(one["rows"]),
-            number(one["champion"]),
-            number(one["challenger"]),
-            f"{one['p_worse']:.2g}",
+            number(tests["rows"]),
+            number(tests["champion"]),
+            number(tests["challenger"]),
+            f"{tests['p_worse']:.2g}",
         ]
-        for name, one in slices.items()
+        for name, tests in slices.items()
     ]
     return TableBlock("Errors by slice", ("slice", "rows", "champion", "challenger", "p-value (worse by chance)"), rows)
 
 
 def _shards(result: Mapping[str, Any]) -> list[TableBlock]:
     shards = result["shards"]
-    new = [[one["name"], number(one["rows"])] for one in shards["accepted"]]
-    rejected = [[one["name"], ", ".join(one["kinds"]), one.get("reason", "")] for one in shards["rejected"]]
+    new = [[shard["name"], number(shard["rows"])] for shard in shards["accepted"]]
+    rejected = [[shard["name"], ", ".join(shard["kinds"]), shard.get("reason", "")] for shard in shards["rejected"]]
     scored = [
-        [one["shard"], *(number(one[name]) for name in ("rows", "error", "constant", "agreement"))]
-        for one in result["progressive"]
+        [shard["shard"], *(number(shard[name]) for name in ("rows", "error", "constant", "agreement"))]
+        for shard in result["progressive"]
     ]
-    learnt = [
-        [one["shard"], *(number(one[name]) for name in ("rows", "error", "baseline_error"))]
-        for one in result["learning"]
+    trained = [
+        [shard["shard"], *(number(shard[name]) for name in ("rows", "error", "baseline_error"))]
+        for shard in result["learning"]
     ]
     return [
         TableBlock("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
@@ -384,7 +388,7 @@ def _shards(result: Mapping[str, Any]) -> list[TableBlock]:
             scored,
         ),
         TableBlock(
-            "Training: error of each shard before its rows were used", ("shard", "rows", "error", "baseline's"), learnt
+            "Training: error of each shard before its rows were used", ("shard", "rows", "error", "baseline's"), trained
         ),
     ]
 
@@ -428,7 +432,7 @@ class RetrainResult:
     changed: dict[str, Any] | None = None
     report: str | None = None
     mlflow: str | None = None
-    begun: float = field(default_factory=time.perf_counter)
+    started_at: float = field(default_factory=time.perf_counter)
 
     def as_json(self) -> dict[str, Any]:
         """Return the result so far."""
@@ -450,7 +454,7 @@ class RetrainResult:
             "learning": list(challenger.curve) if challenger else [],
             "decision": judgement.decision.as_json() if judgement else None,
             "judged_on": list(judgement.shards) if judgement else [],
-            "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
+            "metrics": {name: dict(values) for name, values in judgement.metrics.items()} if judgement else {},
             "counted": dict(judgement.counted) if judgement else {},
             "previous": self._previous(),
             "certificate": self.certificate,
@@ -458,7 +462,7 @@ class RetrainResult:
             "report": self.report,
             "mlflow": self.mlflow,
             "seconds": challenger.seconds if challenger else 0.0,
-            "total_seconds": time.perf_counter() - self.begun,
+            "total_seconds": time.perf_counter() - self.started_at,
             "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
             "settings": self.settings.model_dump(mode="json"),
         }
@@ -474,13 +478,15 @@ class RetrainResult:
         return self.changed | {"metrics": figures, "same_rows": True}
 
 
-def history_of(known: ModelHistory) -> list[dict[str, Any]]:
+def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
-    learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
+    trained = [
+        record for record in history.accepted() if record.sha256 in history.trained_on and record.scored is not None
+    ]
     return [
-        {"shard": one.name, "version": one.scored.version, "rows": one.scored.rows, "error": one.scored.error,
-         "constant": one.scored.constant, "fired": one.scored.fired}
-        for one in learnt[-MOST_HISTORY:] if one.scored is not None
+        {"shard": record.name, "version": record.scored.version, "rows": record.scored.rows,
+         "error": record.scored.error, "constant": record.scored.constant, "fired": record.scored.fired}
+        for record in trained[-MOST_HISTORY:] if record.scored is not None
     ]  # fmt: skip
 
 
@@ -514,9 +520,11 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
          "reason": entry.why, "page": str(model.folder / "versions" / made.folder / PAGE)}
         for entry in model.entries() if (made := entry.published) is not None and made.lineage.decision
     ]  # fmt: skip
-    found = published + _kept(model.folder / DATA / ATTEMPTS)
+    attempts = published + _stored_attempts(model.folder / DATA / ATTEMPTS)
     # of one second: by the champion of then, who stays after what was kept
-    order = sorted(found, key=lambda one: (one["at"], one["champion"] or 0, one["outcome"] == "published"))
+    order = sorted(
+        attempts, key=lambda attempt: (attempt["at"], attempt["champion"] or 0, attempt["outcome"] == "published")
+    )
     return order[: -most - 1 : -1]
 
 
@@ -529,39 +537,41 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
     DataError : the registry does not answer, or a record is damaged
     """
     records = ShardStore(model.folder / DATA).records().values()
-    found = sorted((one for one in records if one.status == "quarantined"), key=lambda one: one.name)
+    quarantined_records = sorted(
+        (record for record in records if record.status == "quarantined"), key=lambda record: record.name
+    )
     return [
-        {"name": one.name, "sha256": one.sha256, "rows": one.rows, "reason": one.reason,
-         "releasable": learnable(one.findings)} for one in found[:most]
+        {"name": record.name, "sha256": record.sha256, "rows": record.rows, "reason": record.reason,
+         "releasable": learnable(record.findings)} for record in quarantined_records[:most]
     ]  # fmt: skip
 
 
-def quarantined_text(found: list[dict[str, Any]]) -> str:
+def quarantined_text(records: list[dict[str, Any]]) -> str:
     """Render `quarantined` as text."""
     rows = [["quarantined", "learnt by", "why"]]
-    for one in found:
-        remedy = f"--release {one['sha256'][:16]}" if one["releasable"] else "mending the file"
-        rows.append([one["name"], remedy, one["reason"]])
+    for record in records:
+        remedy = f"--release {record['sha256'][:16]}" if record["releasable"] else "mending the file"
+        rows.append([record["name"], remedy, record["reason"]])
     return "\n".join(aligned(rows))
 
 
-def _kept(folder: Place) -> list[dict[str, Any]]:
+def _stored_attempts(folder: Place) -> list[dict[str, Any]]:
     if isinstance(folder, Path):
         files: list[Place] = [*folder.glob("*.json")]
     else:
         files = [file for file, _ in folder.files() if file.suffix == ".json"]
-    kept = []
+    attempts = []
     for file in files:
         try:
-            told = json.loads(file.read_text(encoding="utf-8"))
-            champion, reason, at = int(file.name[:8]), str(told["reason"]), str(told.get("at") or _changed(file))
+            attempt = json.loads(file.read_text(encoding="utf-8"))
+            champion, reason, at = int(file.name[:8]), str(attempt["reason"]), str(attempt.get("at") or _changed(file))
         except (ValueError, KeyError, TypeError, AttributeError):  # as in `Attempts.find`: it is compared again
             continue
-        kept.append(
+        attempts.append(
             {"at": at, "outcome": "kept", "version": None, "champion": champion or None, "reason": reason,
              "page": str(folder / file.name.replace(".json", ".html"))}
         )  # fmt: skip
-    return kept
+    return attempts
 
 
 def _changed(file: Place) -> str:
@@ -570,12 +580,14 @@ def _changed(file: Place) -> str:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
-def attempts_text(found: list[dict[str, Any]]) -> str:
+def attempts_text(attempts: list[dict[str, Any]]) -> str:
     """Render `latest_attempts` as text: each decision, its reason, and the location of its report."""
     rows = [["attempt", "outcome", "why"]]
-    for one in found:
-        outcome = f"published {one['version']}" if one["version"] else "kept"
-        rows.append([one["at"] or "-", outcome, one["reason"]])
+    for attempt in attempts:
+        outcome = f"published {attempt['version']}" if attempt["version"] else "kept"
+        rows.append([attempt["at"] or "-", outcome, attempt["reason"]])
     head, *lines = aligned(rows)
-    told = [text for line, one in zip(lines, found, strict=True) for text in (line, f"  report: {one['page']}")]
-    return "\n".join([head, *told])
+    texts = [
+        text for line, attempt in zip(lines, attempts, strict=True) for text in (line, f"  report: {attempt['page']}")
+    ]
+    return "\n".join([head, *texts])

@@ -21,7 +21,7 @@ from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import begun_by, check_begun
+from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import (
@@ -96,12 +96,12 @@ def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None
 
 def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> str:
     client: Any = import_module("mlflow").MlflowClient(tracking_uri=where)
-    found = client.get_experiment_by_name(result["model"])
-    experiment = found.experiment_id if found is not None else client.create_experiment(result["model"])
+    existing = client.get_experiment_by_name(result["model"])
+    experiment = existing.experiment_id if existing is not None else client.create_experiment(result["model"])
     run = str(client.create_run(experiment, run_name=f"{result['model']} {result['outcome']}").info.run_id)
     for name, value in flattened(result["settings"]).items():
         client.log_param(run, name, str(value)[:LONGEST])
-    figures = {f"{who}.{name}": value for who, told in result["metrics"].items() for name, value in told.items()}
+    figures = {f"{who}.{name}": value for who, metrics in result["metrics"].items() for name, value in metrics.items()}
     figures |= {name: result[name] for name in ("seconds", "total_seconds", "bytes_read")}
     for name, value in figures.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -111,8 +111,8 @@ def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> s
     client.log_dict(run, dict(result), "result.json")
     if version is not None:
         client.log_dict(run, version.lineage.as_json(), "lineage.json")
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place) / MODEL
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / MODEL
             folder.mkdir()
             for path in version.published.files:
                 if path.startswith(f"{MODEL}/"):
@@ -165,11 +165,11 @@ class RetrainingRun:
         """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
-        self.known = ModelHistory(open_champion(self._model), self.store.records())
-        self.account.parent = self.known.parent
-        self._attempts = Attempts(self.store.place, self.known.parent)
-        self.intake = Intake(self.settings, self.store, self.known)
-        return {"champion": self.known.parent} | self.intake.discover()
+        self.history = ModelHistory(open_champion(self._model), self.store.records())
+        self.account.parent = self.history.parent
+        self._attempts = Attempts(self.store.location, self.history.parent)
+        self.intake = Intake(self.settings, self.store, self.history)
+        return {"champion": self.history.parent} | self.intake.discover()
 
     def hold(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.
@@ -177,45 +177,45 @@ class RetrainingRun:
         Raises
         ------
         DataError : a shard violates the contract and on_bad is "stop"
-        ConfigError : settings that conflict with the model, see `check_begun`
+        ConfigError : settings that conflict with the model, see `check_lineage_start`
         """
-        champion, new = self.known.champion, self.intake.new
+        champion, new = self.history.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
-            reference = begun_by(self._model, self.settings, new)
+            reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
-            check_begun(self.settings, reference, self.intake.places)
-            if new or self.intake.gone:
-                self.intake.hold(self.store.set_reference(reference), self._advance)
-        self.known = ModelHistory(self.known.champion, self.store.records())
-        self._pending = self.intake.pending(self.known)
+            check_lineage_start(self.settings, reference, self.intake.places)
+            if new or self.intake.restorable:
+                self.intake.validate(self.store.set_reference(reference), self._advance)
+        self.history = ModelHistory(self.history.champion, self.store.records())
+        self._pending = self.intake.pending(self.history)
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
-        champion, account = self.known.champion, self.account
-        account.history = history_of(self.known)
+        champion, account = self.history.champion, self.account
+        account.history = history_of(self.history)
         if champion is None or not self._pending:
             return {"shards": 0}
-        scoring = Scoring(self.settings, self.store, champion, self.known, self._running())
+        scoring = Scoring(self.settings, self.store, champion, self.history, self._running())
         scoring.score(self._pending)
-        account.progressive, account.drift, self._pending = scoring.told, scoring.drift(), scoring.kept
+        account.progressive, account.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
-        return {"shards": len(scoring.told), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
+        return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
         """Train a challenger, unless there are no new shards or the same challenger was compared before."""
         account = self.account
         if not self._pending:
-            told = "There are no new shards to train on." if self.intake.bad else account.reason
-            account.reason = " ".join([told, *passed_over(self.intake.as_json([]))])
+            reason = "There are no new shards to train on." if self.intake.bad else account.reason
+            account.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
             return {"skipped": account.reason}
-        self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
-        if self.known.champion is not None:
+        self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
+        if self.history.champion is not None:
             now = self._plan.lineage.lineage
-            account.changed = changes_since(self.known.champion.version, now, "the champion so far")
+            account.changed = changes_since(self.history.champion.version, now, "the champion so far")
         planned = self._plan.lineage
         if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
             account.outcome, account.reason = "judged before", before
@@ -237,14 +237,14 @@ class RetrainingRun:
             return {"skipped": self.account.reason}
         looks = self._attempts.looks()
         judgement = judge_challenger(
-            self.settings, self.store, self.known, self._plan.accepted, challenger, self._running(), looks
+            self.settings, self.store, self.history, self._plan.accepted, challenger, self._running(), looks
         )
-        self.account.apart = self.known.apart
+        self.account.apart = self.history.apart
         rows = challenger.data.rows("train")
-        told = apart_sentence(self.known.apart, rows, judgement.decision.publish)
-        if self.known.champion is not None:
-            told += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
-        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + told
+        sentence = apart_sentence(self.history.apart, rows, judgement.decision.publish)
+        if self.history.champion is not None:
+            sentence += solvers_sentence(self.history.champion.model.configuration, self.settings.train.solver)
+        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
@@ -272,15 +272,15 @@ class RetrainingRun:
             account.outcome = "dry run" if self.settings.dry_run else "kept"
             return {"outcome": account.outcome}
         account.outcome = "published"
-        model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
+        model = next_model(challenger, self.history, self.settings, tuple(self._running().processors))
         planned = self._plan.lineage
         lineage = planned.measured(judgement, account.certificate, challenger)
-        self._result = self._told()
+        self._result = self._describe()
 
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
 
-        expected = {CHAMPION: self.known.parent}  # another process has published first
+        expected = {CHAMPION: self.history.parent}  # another process has published first
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
         # by another run, and rolled back since
         if not published.new and (why := taken_back(self._model, planned)) is not None:
@@ -296,13 +296,13 @@ class RetrainingRun:
             account.report = str(self._attempts.page(self._model, self._plan.lineage))
         elif account.folder is not None:
             account.report = f"{account.folder}/{PAGE}"
-        self._result = self._told()
+        self._result = self._describe()
         if account.outcome == "kept":
             self._attempts.keep(self._model, self._plan.lineage, account.reason, report_html(self._result))
         if self.settings.mlflow is not None and account.judgement is not None:
             version = None if account.version is None else self._model.version(account.version)
             account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
-            self._result = self._told()
+            self._result = self._describe()
         return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class RetrainingRun:
         """Return one flat row a figure: predictor, metric, value."""
         return metrics_rows(self._result)
 
-    def _told(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         self.account.shards = self.intake.as_json(self._pending)
         return self.account.as_json()
 

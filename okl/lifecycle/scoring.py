@@ -16,7 +16,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.decide import ALL, Doubles, compare
 from okl.lifecycle.drift import ShardScores, compared, drift_of
 from okl.lifecycle.inbox import ShardStore
@@ -53,39 +53,39 @@ class ProgressiveErrors:
 
 
 def progressive(
-    data: Dataset, known: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
+    data: Dataset, schema: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
 ) -> ProgressiveErrors:
     """Score the training rows of a shard with a predictor that was not trained on them.
 
-    known : schema with the counts of classes so far, for the constant
+    schema : schema with the counts of classes so far, for the constant
     limit : of regression, the squared error above which a row counts as missed, in squared units of the target
     """
-    constant = ConstantPredictor(known)
+    constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5
     pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, (), above)[ALL]
     n = max(1, pairs.rows)
-    found, deviations = agreement_of(data.schema.task, pairs.agreement)
-    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, found, deviations, pairs.beyond)
+    agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
+    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, pairs.beyond)
 
 
-def contradiction(name: str, kind: Task, found: ProgressiveErrors, level: float) -> Finding | None:
+def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float) -> Finding | None:
     """Return the finding of labels that contradict the champion: it is right less often than by chance.
 
     A model that no longer fits agrees as often as chance, so drift is not a contradiction.
     """
-    p_value = float(stats.norm.cdf(found.deviations))
-    if not (found.agreement < -LEAST_AGAINST and p_value < level):
+    p_value = float(stats.norm.cdf(errors.deviations))
+    if not (errors.agreement < -LEAST_AGAINST and p_value < level):
         return None
-    told = (
-        f"the champion's predictions agree with them less than random ones ({found.agreement:+.2f}; random: 0)"
+    message = (
+        f"the champion's predictions agree with them less than random ones ({errors.agreement:+.2f}; random: 0)"
         if kind != "regression"
-        else f"their correlation with the champion's predictions is {found.agreement:+.2f}"
+        else f"their correlation with the champion's predictions is {errors.agreement:+.2f}"
     )
-    sentence = f"{name}: the labels contradict the champion: {told}."
-    return Finding("contradiction", sentence, found.as_json() | {"p_value": p_value})
+    sentence = f"{name}: the labels contradict the champion: {message}."
+    return Finding("contradiction", sentence, errors.as_json() | {"p_value": p_value})
 
 
-def unrelated(name: str, found: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
+def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
     """Return labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
 
     Rows that follow a new rule are not unrelated, because a model trained on them alone predicts them;
@@ -98,9 +98,9 @@ def unrelated(name: str, found: ProgressiveErrors, usual: float, probe: float, d
     """
     sentence = (
         f"{name}: the labels are unrelated to the inputs: the champion's agreement is that of random predictions "
-        f"({found.agreement:+.2f}, before {usual:+.2f}), and so is that of a model of this shard alone ({probe:+.2f})."
+        f"({errors.agreement:+.2f}, before {usual:+.2f}), and so is that of a model of this shard alone ({probe:+.2f})."
     )
-    figures = found.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
+    figures = errors.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
     return Finding("unrelated", sentence, figures)
 
 
@@ -126,8 +126,8 @@ def _kappa(counts: Doubles) -> tuple[float, float]:
     spread = chance + chance**2 - float((rows * columns) @ (rows + columns))
     if chance >= 1.0 or spread <= 1e-15:  # one class only, or always the same prediction
         return 0.0, 0.0
-    found = (float(np.trace(counts)) / n - chance) / (1.0 - chance)
-    return found, found * (1.0 - chance) * math.sqrt(n / spread)
+    kappa = (float(np.trace(counts)) / n - chance) / (1.0 - chance)
+    return kappa, kappa * (1.0 - chance) * math.sqrt(n / spread)
 
 
 def _correlation(sums: Doubles) -> tuple[float, float]:
@@ -137,8 +137,8 @@ def _correlation(sums: Doubles) -> tuple[float, float]:
     spread = (xx - x * x / n) * (tt - t * t / n)
     if spread <= 0.0:
         return 0.0, 0.0
-    found = min(max((xt - x * t / n) / math.sqrt(spread), -1.0 + 1e-15), 1.0 - 1e-15)
-    return float(found), math.atanh(found) * math.sqrt(n - 3.0)
+    correlation = min(max((xt - x * t / n) / math.sqrt(spread), -1.0 + 1e-15), 1.0 - 1e-15)
+    return float(correlation), math.atanh(correlation) * math.sqrt(n - 3.0)
 
 
 # Scoring of new shards: contradictions, noise and drift.
@@ -151,71 +151,81 @@ LATEST = 3  # shards that the champion's usual agreement is measured on
 class Scoring:
     """The champion's errors on new shards.
 
-    champion, known : current ones; told : a row a shard, for the report; scored : by name, for the signal of drift
-    kept, rejected : records, brought up to date
+    champion, history : the current ones; rows : one for each shard, for the report
+    scored : by name, for the drift test; accepted, rejected : updated records
     """
 
     settings: RetrainSettings
     store: ShardStore
     champion: Champion
-    known: ModelHistory
+    history: ModelHistory
     execution: Execution
-    told: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     scored: dict[str, ShardScores] = field(default_factory=dict)
-    kept: list[ShardRecord] = field(default_factory=list)
+    accepted: list[ShardRecord] = field(default_factory=list)
     rejected: list[ShardRecord] = field(default_factory=list)
 
     def score(self, pending: Sequence[ShardRecord]) -> None:
         """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
-        learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt]
-        past = [one.scored for one in learnt if one.scored is not None and one.scored.version in self.champion.ancestry]
+        trained = [record for record in self.history.accepted() if record.sha256 in self.history.trained_on]
+        past = [
+            record.scored
+            for record in trained
+            if record.scored is not None and record.scored.version in self.champion.ancestry
+        ]
         for record in pending:
             data, schema = self.store.dataset(record), self.champion.model.schema
-            found = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
-            against = self._against(record, found)
-            self.told.append({"shard": record.name, **found.as_json(), "contradicts": against is not None})
+            errors = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
+            against = self._against(record, errors)
+            self.rows.append({"shard": record.name, **errors.as_json(), "contradicts": against is not None})
             if against is not None and not record.released and self.settings.contradiction:
                 self.rejected.append(self.store.quarantine(record, against))
                 continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
-                now = ShardScores(self.champion.version.number, found.rows, found.wrong, found.error, found.constant)
+                now = ShardScores(
+                    self.champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant
+                )
                 record = self.store.put(
                     replace(record, scored=compared(past, now))
                 )  # scored again, it is not tested twice
             assert record.scored is not None, "the shard has scores"
             past.append(record.scored)
             self.scored[record.name] = record.scored
-            self.kept.append(record)
+            self.accepted.append(record)
 
     def drift(self) -> dict[str, Any]:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.drift."""
         return drift_of(self.scored)
 
-    def _against(self, record: ShardRecord, found: ProgressiveErrors) -> Finding | None:
+    def _against(self, record: ShardRecord, errors: ProgressiveErrors) -> Finding | None:
         task, level = self.champion.model.schema.task, self.settings.contract.level
-        against = contradiction(record.name, task, found, level)
-        if against is not None or found.deviations >= BY_CHANCE or not self.settings.contradiction:
+        against = contradiction(record.name, task, errors, level)
+        if against is not None or errors.deviations >= BY_CHANCE or not self.settings.contradiction:
             return against
         rows, usual = self._usual(record)
-        if not rows or usual[1] * math.sqrt(found.rows / rows) < CLEAR:
+        if not rows or usual[1] * math.sqrt(errors.rows / rows) < CLEAR:
             return None  # chance may explain it
         probe = self._probe(record)
         if probe is None or probe[0] == 0.0 or not probe[1] < BY_CHANCE:
             return None  # such as rows that are all of one class
         highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
-        return unrelated(record.name, found, usual[0], *probe) if highest < 0.5 * usual[0] else None
+        return unrelated(record.name, errors, usual[0], *probe) if highest < 0.5 * usual[0] else None
 
     def _usual(self, record: ShardRecord) -> tuple[int, tuple[float, float]]:
         """Return the champion's agreement on reserved rows of the latest shards of its lineage.
 
         Rows, and as agreement_of.
         """
-        learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt and one.test_rows]
-        return self._agreement(learnt[-LATEST:], self.champion.model.predictor)
+        trained = [
+            record
+            for record in self.history.accepted()
+            if record.sha256 in self.history.trained_on and record.test_rows
+        ]
+        return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
         """Return the agreement of a model trained on this shard alone with its reserved rows; None if unknown."""
-        train = without_constraints(same_place(self.settings.train, str(self.store.place)))
+        train = without_constraints(same_location(self.settings.train, str(self.store.location)))
         parts = (self.execution, NullObserver())
         try:
             if is_online(train, self.store.dataset(record)):
@@ -224,8 +234,8 @@ class Scoring:
                 predictor = solve_window(train, self.store, [record], [record], *parts).predictor
         except DivergedError:
             return None
-        rows, found = self._agreement([record], predictor)
-        return found if rows else None
+        rows, agreement = self._agreement([record], predictor)
+        return agreement if rows else None
 
     def _agreement(self, records: Sequence[ShardRecord], predictor: Predictor) -> tuple[int, tuple[float, float]]:
         if not records or not any(record.test_rows for record in records):

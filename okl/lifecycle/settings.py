@@ -121,7 +121,7 @@ class RetrainSettings(BaseModel):
 
     @field_validator("train")
     @classmethod
-    def _learnt_on(cls, train: TrainSettings) -> TrainSettings:
+    def _select_solver(cls, train: TrainSettings) -> TrainSettings:
         """Select fogd without a solver: it continues with each new shard."""
         for name, why in NOT_OF_TRAIN.items():
             if (value := getattr(train, name)) != TrainSettings.model_fields[name].default:

@@ -33,7 +33,7 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.folders import run_place
+from okl.foundation.folders import output_folder
 from okl.foundation.locations import Place, name_after, okl_home, place_of
 from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer
@@ -1198,7 +1198,7 @@ class RecordedRun(ABC):
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._place = run_place(folder_of(self.settings))
+        self._place = output_folder(folder_of(self.settings))
         self._started = time.perf_counter()
         self._running = RunExecution(lambda: open_for(self.settings))
         self._result: dict[str, Any] = {}
@@ -1384,6 +1384,6 @@ def _train_online(
     state = solver.start(data, execution)
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
-        progress = solver.standing(state)
+        progress = solver.progress(state)
         report(progress.done_rows, progress.total_rows, {"mistake_rate": progress.error})
     return Winner(solver.predictor(state), data.rows("train"), chosen=solver.chosen(state))

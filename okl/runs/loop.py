@@ -15,7 +15,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
 from okl.runs.checkpoint import LoopCheckpoints, NoCheckpoints, Position
 from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
-from okl.solvers.online.solver import OnlineSolver, OnlineState, with_model_kept
+from okl.solvers.online.solver import OnlineSolver, OnlineState, with_current_snapshot
 
 
 @dataclass(eq=False)
@@ -37,9 +37,9 @@ class TrainedSolver:
         return self.solver.predictor(self.state)
 
     @property
-    def standing(self) -> SolverProgress | Convergence:
+    def progress(self) -> SolverProgress | Convergence:
         """Return the final progress."""
-        return self.solver.standing(self.state)
+        return self.solver.progress(self.state)
 
 
 @one_blas_thread()  # bits depend on the number of threads
@@ -67,7 +67,7 @@ def run_loop(
     begun = time.perf_counter() - at.seconds
     while (outcome := solver.finished(at.state)) is None:
         at.state = solver.advance(at.state, data, execution)
-        _note(at, solver.standing(at.state), data.schema.task, observer)
+        _note(at, solver.progress(at.state), data.schema.task, observer)
         at.seconds = time.perf_counter() - begun
         keeper.offer(at, execution)
     if outcome.kind == "diverged":
@@ -88,7 +88,7 @@ def _note(at: Position, standing: SolverProgress | Convergence, task: Task, obse
         return
     at.learning.add(standing)
     if at.watch is not None and at.watch.add(standing):
-        at.state = with_model_kept(at.state)
+        at.state = with_current_snapshot(at.state)
     metrics = {progressive_metric(task): standing.error}
     if standing.violation is not None:
         metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)

@@ -20,7 +20,7 @@ from okl.data.ingest.sources import altered_columns
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.folders import RunFolder, check_published, run_place
+from okl.foundation.folders import RunFolder, check_published, output_folder
 from okl.foundation.locations import place_of
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
@@ -51,7 +51,7 @@ class ScoringRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._place = run_place(place_of(self.settings.out).absolute())
+        self._place = output_folder(place_of(self.settings.out).absolute())
         self._result: dict[str, Any] = {}
 
     def check(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def predictor_metrics(
 
     of_baseline : return those of the constant baseline during training, which `learnt` also counts
     """
-    standing, progressive = learnt.standing, None
+    standing, progressive = learnt.progress, None
     if isinstance(standing, SolverProgress):
         error = standing.baseline_error if of_baseline else standing.error
         progressive = {progressive_metric(schema.task): error}
@@ -241,7 +241,7 @@ class RunRecord:
             "check refuses to certify other solvers, which certify themselves"
         )
         assert isinstance(learnt.curve, LearningCurve)
-        standings = learnt.curve.known()
+        standings = learnt.curve.recorded()
         if settings.solver == "pegasos":
             self.proof = excess_proof(learnt.solver, learnt.state, data, settings.confidence, execution)
         elif settings.track:

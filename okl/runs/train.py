@@ -25,8 +25,8 @@ from okl.foundation.folders import (
     RunFolder,
     local_folder,
     name_of,
+    output_folder,
     resumable_in,
-    run_place,
 )
 from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings, TrainSettings
@@ -140,7 +140,7 @@ class TrainingRun:
     key: str = ""
 
     def __post_init__(self) -> None:
-        self._place = run_place(run_folder(self.settings))
+        self._place = output_folder(run_folder(self.settings))
         self._begun = time.perf_counter()
         self._timeline, self._notes = Timeline(), ExitStack()
         self._result: dict[str, Any] = {}

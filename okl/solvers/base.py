@@ -81,7 +81,7 @@ class Solver(Protocol[State]):
 
     def finished(self, state: State) -> Outcome | None: ...
 
-    def standing(self, state: State) -> SolverProgress | Convergence: ...
+    def progress(self, state: State) -> SolverProgress | Convergence: ...
 
     def predictor(self, state: State) -> Predictor: ...
 
@@ -106,17 +106,17 @@ class LearningCurve:
     _stride: int = 1
     _seen: int = 0
 
-    def add(self, standing: SolverProgress) -> None:
+    def add(self, progress: SolverProgress) -> None:
         """Note where the solver stands."""
         self._seen += 1
         if self._seen % self._stride == 0:
-            self.standings.append(standing)
+            self.standings.append(progress)
         if len(self.standings) > MOST_POINTS:
             self.standings = self.standings[1::2]
             self._stride *= 2
-        self._last = standing
+        self._last = progress
 
-    def known(self) -> list[SolverProgress]:
+    def recorded(self) -> list[SolverProgress]:
         """Return the previous and the current progress, as far as they are kept."""
         if self._seen and self.standings[-1:] != [self._last]:
             return [*self.standings, self._last]
@@ -124,15 +124,15 @@ class LearningCurve:
 
     def points(self) -> list[list[float]]:
         """Return a list of [rows seen, error so far, error since the point before, baseline's error so far]."""
-        standings = self.known()
+        standings = self.recorded()
         points: list[list[float]] = []
         rows, total = 0, 0.0
-        for standing in standings:
-            grown = standing.done_rows - rows
-            error_sum = standing.error * standing.done_rows
-            recent = (error_sum - total) / grown if grown else standing.error
-            points.append([standing.done_rows, standing.error, recent, standing.baseline_error])
-            rows, total = standing.done_rows, error_sum
+        for progress in standings:
+            grown = progress.done_rows - rows
+            error_sum = progress.error * progress.done_rows
+            recent = (error_sum - total) / grown if grown else progress.error
+            points.append([progress.done_rows, progress.error, recent, progress.baseline_error])
+            rows, total = progress.done_rows, error_sum
         return points
 
     def violations(self) -> list[list[float]]:
@@ -142,11 +142,11 @@ class LearningCurve:
         """
         points: list[list[float]] = []
         rows, total = 0, 0.0
-        for standing in self.known():
-            if standing.violation is not None and standing.done_rows > rows:
-                recent = (standing.violation - total) / (standing.done_rows - rows)
-                points.append([standing.done_rows, standing.violation / standing.done_rows, recent])
-                rows, total = standing.done_rows, standing.violation
+        for progress in self.recorded():
+            if progress.violation is not None and progress.done_rows > rows:
+                recent = (progress.violation - total) / (progress.done_rows - rows)
+                points.append([progress.done_rows, progress.violation / progress.done_rows, recent])
+                rows, total = progress.done_rows, progress.violation
         return points
 
 
@@ -157,17 +157,17 @@ class ConvergenceCurve:
 
     standings: list[Convergence] = field(default_factory=list)
 
-    def add(self, standing: Convergence) -> None:
+    def add(self, progress: Convergence) -> None:
         """Note where the solver stands."""
-        if standing.iterations or not self.standings:
-            self.standings.append(standing)
+        if progress.iterations or not self.standings:
+            self.standings.append(progress)
 
     def points(self) -> list[list[float]]:
         """Return a list of [iterations, relative gap, objective, dual objective], the last one always among them."""
         stride = -(-len(self.standings) // MOST_POINTS)
         return [
-            [standing.iterations, standing.relative_gap, standing.objective, standing.dual_objective]
-            for standing in self.standings[::-1][:: max(1, stride)][::-1]
+            [progress.iterations, progress.relative_gap, progress.objective, progress.dual_objective]
+            for progress in self.standings[::-1][:: max(1, stride)][::-1]
         ]
 
 
@@ -262,37 +262,40 @@ class DriftWatch:
     _baseline: float = 0.0
     _since: int = 0
 
-    def add(self, standing: SolverProgress) -> bool:
+    def add(self, progress: SolverProgress) -> bool:
         """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
-        grown = standing.done_rows - self._done
-        last = standing.done_rows == standing.total_rows
+        grown = progress.done_rows - self._done
+        last = progress.done_rows == progress.total_rows
         if grown < (self.window_rows / 2 if last else self.window_rows):
             return False
-        total, baseline = standing.error * standing.done_rows, standing.baseline_error * standing.done_rows
-        window = DriftWindow(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
+        total, baseline = progress.error * progress.done_rows, progress.baseline_error * progress.done_rows
+        window = DriftWindow(self._done, grown, total - self._total, baseline - self._baseline, progress.kept_wrong)
         self._judge(window)
-        self._done, self._total, self._baseline = standing.done_rows, total, baseline
+        self._done, self._total, self._baseline = progress.done_rows, total, baseline
         return True
 
     def as_json(self) -> dict[str, Any]:
         """Return the entries "windows" and, if they are tested, "drift" of a run's result."""
-        points = [[one.first_row, one.rows, one.error, one.baseline_total / one.rows] for one in self.windows]
+        points = [
+            [window.first_row, window.rows, window.error, window.baseline_total / window.rows]
+            for window in self.windows
+        ]
         signals = [
             {
-                "first_row": one.first_row,
-                "last_row": one.first_row + one.rows - 1,
-                "rate": one.verdict.rate,
-                "past_rate": one.verdict.past_rate,
-                "p_value": one.verdict.p_value,
+                "first_row": window.first_row,
+                "last_row": window.first_row + window.rows - 1,
+                "rate": window.verdict.rate,
+                "past_rate": window.verdict.past_rate,
+                "p_value": window.verdict.p_value,
             }
-            for one in self.windows
-            if one.verdict is not None and one.verdict.fired
+            for window in self.windows
+            if window.verdict is not None and window.verdict.fired
         ]
         windows = {"rows": self.window_rows, "points": points}
-        of_kept = any(one.kept_wrong for one in self.windows)
-        if self.task == "regression" and not of_kept:
+        of_snapshots = any(window.kept_wrong for window in self.windows)
+        if self.task == "regression" and not of_snapshots:
             return {"windows": windows}
-        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}
+        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_snapshots}
         return {"windows": windows, "drift": drift}
 
     def _judge(self, window: DriftWindow) -> None:
@@ -311,26 +314,31 @@ def judge(task: Task, past: list[DriftWindow], window: DriftWindow) -> DriftTest
     past : the windows since the last signal, the one that fired the first
     """
     if window.kept_wrong:
-        return _of_kept(past, window)
+        return _of_snapshots(past, window)
     return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None
 
 
-def _of_kept(past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
+def _of_snapshots(past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
     """Return the drift seen by the kept model that differs most, among those kept since the first window ended."""
     verdicts = []
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
         unseen = past[1 - age :]
-        wrong = sum(one.kept_wrong[-younger] for younger, one in enumerate(unseen, 1))
-        verdicts.append(fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
+        wrong = sum(late_window.kept_wrong[-younger] for younger, late_window in enumerate(unseen, 1))
+        verdicts.append(
+            fishers(wrong, sum(late_window.rows for late_window in unseen), window.kept_wrong[-age], window.rows)
+        )
     if not verdicts:
         return None
-    clearest = min(verdicts, key=lambda one: one.p_value)
+    clearest = min(verdicts, key=lambda late_window: late_window.p_value)
     return replace(clearest, p_value=min(1.0, len(verdicts) * clearest.p_value))  # Bonferroni
 
 
 def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
     """Return the drift seen by the learner itself over late windows."""
-    totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
+    totals, rows = (
+        np.array([late_window.total for late_window in late]),
+        np.array([float(late_window.rows) for late_window in late]),
+    )
     verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:

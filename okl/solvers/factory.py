@@ -67,10 +67,10 @@ def map_of(settings: TrainSettings) -> SolverMap:
     """Return the map that the settings mean: of a linear kernel the inputs themselves."""
     if settings.kernel == "linear":
         return InputsChoice()
-    return drawn_map(settings)
+    return solver_map(settings)
 
 
-def drawn_map(settings: TrainSettings) -> SolverMap:
+def solver_map(settings: TrainSettings) -> SolverMap:
     """Return the map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
     shape = settings.kernel, number_of(settings.bandwidth), settings.frequencies
     if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
@@ -162,7 +162,7 @@ def linear_baseline(settings: TrainSettings, schema: Schema) -> LearnerFactory:
 
 
 def _fogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    maps = drawn_map(settings)
+    maps = solver_map(settings)
     learning = _linear(settings, schema)
     if settings.track:
         _check_own(settings, learning["loss"])
@@ -179,12 +179,12 @@ def _fogd(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     constraints, _ = parse_constraints(settings.constraints)
     if constraints:
         del learning["adaptive"]
-        kept: dict[str, Any] = {
+        options: dict[str, Any] = {
             "constraints": constraints,
             "margin": settings.constraint_margin,
             "gain": number_of(settings.constraint_gain),
         }
-        return ConstrainedFactory(maps, step_size=number_of(settings.step_size), **kept, **ball, **learning)
+        return ConstrainedFactory(maps, step_size=number_of(settings.step_size), **options, **ball, **learning)
     return LinearFactory(maps, step_size=number_of(settings.step_size), **ball, **learning)
 
 
@@ -239,11 +239,11 @@ def _budget(settings: TrainSettings, schema: Schema) -> BudgetFactory:
 
 
 def _check_landmarks(maps: NystromChoice, rows: int) -> None:
-    looked_at = min(rows, MOST_ROWS.get(maps.landmarks, rows))
-    if maps.n_landmarks > looked_at:
+    n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
+    if maps.n_landmarks > n_sampled:
         raise ConfigError(
-            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {looked_at:,} sampled "
-            f"rows. Set a budget of at most {looked_at:,}, or landmarks = 'supports'."
+            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
+            f"rows. Set a budget of at most {n_sampled:,}, or landmarks = 'supports'."
         )
 
 

@@ -94,15 +94,15 @@ def check_options(settings: TrainSettings) -> None:
     for name, why in OF_A_RACE.items():
         if solver != "auto" and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} {why}. Remove it, or remove the solver and its "
+                f"{_describe(settings, name)}, but the solver {solver} {why}. Remove it, or remove the solver and its "
                 "options."
             )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the solver {solver} has no {name}: it belongs to {_list(others)}. "
-                "Remove it, or choose another solver."
+                f"{_describe(settings, name)}, but the solver {solver} has no {name}: it belongs to "
+                f"{_list(others)}. Remove it, or choose another solver."
             )
     _check_kernel(settings)
     _check_exact(settings)
@@ -139,13 +139,14 @@ def _check_track(settings: TrainSettings) -> None:
     for name in NOT_TRACKED:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but track chooses step sizes and averages itself. Remove {name} or track."
+                f"{_describe(settings, name)}, but track chooses step sizes and averages itself. "
+                f"Remove {name} or track."
             )
     if (settings.radius is None) == settings.certify:
         given, missing = ("certify", "radius") if settings.certify else ("radius", "certify")
         raise ConfigError(
-            f"{_told(settings, given)} with track, but the certificate of tracking requires radius and step_rule "
-            f"together. Set {missing} too, or remove {given}."
+            f"{_describe(settings, given)} with track, but the certificate of tracking requires both certify and "
+            f"radius. Set {missing} too, or remove {given}."
         )
 
 
@@ -162,7 +163,7 @@ def check_constraints(settings: TrainSettings) -> float | None:
         raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
     for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
         if _changed(settings, name) and not constraints:
-            raise ConfigError(f"{_told(settings, name)}, but no constraint uses a column. Remove it.")
+            raise ConfigError(f"{_describe(settings, name)}, but no constraint uses a column. Remove it.")
     return min(radii, default=None)
 
 
@@ -192,7 +193,7 @@ def _check_cuts(settings: TrainSettings) -> None:
 def _check_pegasos(settings: TrainSettings) -> None:
     if settings.confidence != TrainSettings.model_fields["confidence"].default and not settings.certify:
         raise ConfigError(
-            f"{_told(settings, 'confidence')}, but the run has no certificate. Remove it, or set --certify."
+            f"{_describe(settings, 'confidence')}, but the run has no certificate. Remove it, or set --certify."
         )
     _check_no_map(settings)
 
@@ -216,14 +217,15 @@ def _refuse(settings: TrainSettings, names: tuple[str, ...]) -> None:
     for name in names:
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but {settings.solver} is not an online solver and has no {name}. Remove it."
+                f"{_describe(settings, name)}, but {settings.solver} is not an online solver and "
+                f"has no {name}. Remove it."
             )
 
 
 def _check_no_map(settings: TrainSettings) -> None:
     for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
         if _changed(settings, name):
-            raise ConfigError(f"{_told(settings, name)}, but kernel = 'linear' uses no feature map. Remove it.")
+            raise ConfigError(f"{_describe(settings, name)}, but kernel = 'linear' uses no feature map. Remove it.")
 
 
 def _check_exact(settings: TrainSettings) -> None:
@@ -243,20 +245,20 @@ def _check_exact(settings: TrainSettings) -> None:
             "Remove one of them."
         )
     if _changed(settings, "frequencies"):
-        raise ConfigError(f"{_told(settings, 'frequencies')}, but map = 'exact' has no frequencies. Remove it.")
+        raise ConfigError(f"{_describe(settings, 'frequencies')}, but map = 'exact' has no frequencies. Remove it.")
 
 
 def _check_kernel(settings: TrainSettings) -> None:
-    known = set(kernel_parameters(settings.kernel))
-    for name in sorted(OF_KERNELS - known):
+    parameters = set(kernel_parameters(settings.kernel))
+    for name in sorted(OF_KERNELS - parameters):
         if _changed(settings, name):
             raise ConfigError(
-                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Remove it, or set "
+                f"{_describe(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Remove it, or set "
                 "kernel = 'polynomial'."
             )
-    if settings.bandwidth != "auto" and not known & {"bandwidth", "scale"}:
+    if settings.bandwidth != "auto" and not parameters & {"bandwidth", "scale"}:
         raise ConfigError(
-            f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has no bandwidth. Remove it."
+            f"{_describe(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has no bandwidth. Remove it."
         )
 
 
@@ -264,7 +266,7 @@ def _changed(settings: TrainSettings, name: str) -> bool:
     return bool(getattr(settings, name) != TrainSettings.model_fields[name].default)
 
 
-def _told(settings: TrainSettings, name: str) -> str:
+def _describe(settings: TrainSettings, name: str) -> str:
     return f"{name} = {getattr(settings, name)!r} is set"
 
 

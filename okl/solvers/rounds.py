@@ -132,11 +132,11 @@ class WorkerState:
 
     def __call__(self, shard: Shard, message: Message) -> ShardReply:
         """Return the shard's reply, or report that its vectors are lost."""
-        held = _of_run(self.run).get(shard.index)
-        if held is not None and held.serial == message.serial:  # the message was sent again because its answer was lost
-            return held.reply
-        if held is not None and held.serial == message.serial - 1:
-            vectors = held.vectors
+        states = _of_run(self.run).get(shard.index)
+        if states is not None and states.serial == message.serial:  # sent again: its answer was lost
+            return states.reply
+        if states is not None and states.serial == message.serial - 1:
+            vectors = states.vectors
             if message.verdict is not None:
                 vectors.finish_step(message.verdict)
         elif message.recovery is not None:
@@ -163,21 +163,21 @@ class WorkerState:
             step.redo(vectors)
         return vectors
 
-    def _write(self, shard: Shard, vectors: Vectors, steps: int, kept: int) -> bool:
+    def _write(self, shard: Shard, vectors: Vectors, steps: int, n_kept: int) -> bool:
         """Write a checkpoint to a temporary file and rename it; return False if this process cannot write there."""
         if self.folder is None:
             return False
         path = self._path(shard, steps)
         # a straggler and the worker that took over its work, perhaps on another host, may write the same one at once
-        beside = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        temporary_path = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
-            with open(beside, "wb") as stream:
+            with open(temporary_path, "wb") as stream:
                 np.save(stream, vectors.saved(), allow_pickle=False)
-            beside.replace(path)
+            temporary_path.replace(path)
         except OSError:
             return False
         for old in self.folder.glob(f"{self.run}-{shard.index:05d}-*.npy"):
-            if int(old.stem.rpartition("-")[2]) < kept:
+            if int(old.stem.rpartition("-")[2]) < n_kept:
                 with suppress(OSError):
                     old.unlink()
         return True
@@ -190,11 +190,11 @@ class WorkerState:
 def _of_run(run: str) -> dict[int, _Held]:
     """Return the entries of a run in this process; entries of abandoned runs are dropped."""
     with _lock:
-        held = _runs.setdefault(run, {})
+        states = _runs.setdefault(run, {})
         _runs.move_to_end(run)
         while len(_runs) > _MOST_RUNS:
             _runs.popitem(last=False)
-    return held
+    return states
 
 
 def forget(run: str) -> None:
@@ -244,7 +244,7 @@ class Rounds:
         self._work = work
         self.log = log
 
-    def ask(self, command: Command) -> list[Any]:
+    def request(self, command: Command) -> list[Any]:
         """Send a command to all shards; return their parts in order.
 
         Raises
@@ -266,10 +266,12 @@ class Rounds:
                 f"Workers lost their shards {_MOST_RECOVERIES} times in one round. Start fewer workers, or give "
                 "each more memory."
             )
-        kept = log.recovery
+        stored_recovery = log.recovery
         if checkpoint is not None and all(reply.written for reply in replies):
-            kept = Recovery(checkpoint)
-        self.log = CommandLog(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
+            stored_recovery = Recovery(checkpoint)
+        self.log = CommandLog(
+            message.serial, None, log.steps, replace(stored_recovery, pending=(*stored_recovery.pending, command))
+        )
         return [reply.part for reply in replies]
 
     def finish_step(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
@@ -278,12 +280,12 @@ class Rounds:
         last_only : whether the step leads to the same vectors from anywhere: earlier steps are not needed then
         """
         recovery = self.log.recovery
-        settled = (step,) if last_only else (*recovery.settled, step)
+        steps = (step,) if last_only else (*recovery.settled, step)
         self.log = replace(
             self.log,
             verdict=verdict,
             steps=self.log.steps + 1,
-            recovery=replace(recovery, settled=settled, pending=()),
+            recovery=replace(recovery, settled=steps, pending=()),
         )
 
     def forget_pending(self) -> None:

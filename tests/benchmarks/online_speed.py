@@ -10,7 +10,7 @@ from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
-from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, kept_from
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, support_arrays
 from okl.solvers.online.strategies import STRATEGIES, Norma, Strategy
 from tests.benchmarks.fogd_data import in_precision
 from tests.benchmarks.fogd_peers import Run, tuned_step_size
@@ -70,7 +70,7 @@ def against_kernel_row(rows: Rows, bandwidth: float, repeats: int, patience: flo
     """Learners that should cost little more than the kernel row they need, against a full budget."""
     kernel = Gaussian(bandwidth)
     learners = {name: learner_of(name, STRATEGIES[name](), rows, bandwidth) for name in LINEAR_COST}
-    full = kept_from(learners["rbp"].learn(learners["rbp"].start(), Rows(rows.inputs[:4096], rows.targets[:4096])))
+    full = support_arrays(learners["rbp"].learn(learners["rbp"].start(), Rows(rows.inputs[:4096], rows.targets[:4096])))
     assert full.integers[COUNT] == BUDGET
     group = [Contestant("kernel row", partial(rows_alone, full, rows.inputs, kernel.rule), N_ROWS)]
     group += [Contestant(name, partial(one.learn, one.start(), rows), N_ROWS) for name, one in learners.items()]

@@ -19,7 +19,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder
 from okl.papers.ito2017.experiments import ItoDataset, ito_datasets
-from okl.solvers.accelerated.fitting import fit_one, with_parameter
+from okl.solvers.accelerated.fitting import fit_binary, with_parameter
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import valid_range
 from okl.solvers.accelerated.operators import DenseRows, KernelMatrix
@@ -99,7 +99,7 @@ def line(name: str, model: str, parameter: float, rows: DenseRows, theirs: Calla
     kernel = KernelMatrix(bandwidth(rows), rows.rows, rows.signs) if "rbf" in model else rows
     maker = with_parameter(model.split()[0], parameter, fit_intercept="no bias" not in model)
     started = time.perf_counter()
-    found = fit_one(maker, kernel, METHOD)
+    found = fit_binary(maker, kernel, METHOD)
     seconds = time.perf_counter() - started
     ours, other = found.certificate.primal, theirs()
     difference = abs(ours - other) / abs(other)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from okl.data.manifest import open_dataset
 from okl.distributed import open_execution
 from okl.foundation.telemetry import NullObserver
-from okl.lifecycle.champion import learn_shards, same_place
+from okl.lifecycle.champion import learn_shards, same_location
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.scoring import progressive
@@ -84,14 +84,14 @@ def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Once: the first version scores all later shards; refits: every night all shards so far are learnt anew."""
     settings = RetrainSettings.model_validate(result["settings"])
     store = ShardStore(place / "registry" / "m" / "data")
-    train, records = same_place(settings.train, str(store.place)), store.accepted()
+    train, records = same_location(settings.train, str(store.location)), store.accepted()
     first = Registry(place / "registry").model("m").version(1).load()
     wrong, rows, size = {"once": 0.0, "refit": 0.0}, 0, 0
     learning = 0.0
     begun = time.perf_counter()
     with open_execution(threads=1) as execution:
         for night in range(FIRST, len(records)):
-            data = open_dataset(store.place / records[night].key)
+            data = open_dataset(store.location / records[night].key)
             refit = learn_shards(train, store, None, records[:night], execution, NullObserver())
             size, learning = size + refit.bytes_read, learning + refit.seconds
             for name, predictor in (("once", first.predictor), ("refit", refit.predictor)):

@@ -52,9 +52,9 @@ class Watch:
         """While rounds are asked for."""
         before = telemetry.record_wait
 
-        def seen(begun: float, worked_seconds: float) -> None:
+        def seen(started_at: float, worked_seconds: float) -> None:
             self.worked.append(worked_seconds)
-            before(begun, worked_seconds)
+            before(started_at, worked_seconds)
 
         telemetry.record_wait = seen
         yield

@@ -96,9 +96,9 @@ def test_dask_equals_serial_bit_for_bit_and_what_is_learnt_is_stored(
     spread = solved(data, two_workers, **values)
     assert bits(spread.predictor.arrays()) == bits(alone.predictor.arrays())
     if "tol" in values:
-        assert alone.standing.relative_gap < values["tol"]
+        assert alone.progress.relative_gap < values["tol"]
     else:  # a few rounds teach less than each row for itself
-        assert alone.standing.error < (1.1 if "rounds" in values else 0.8) * alone.standing.baseline_error
+        assert alone.progress.error < (1.1 if "rounds" in values else 0.8) * alone.progress.baseline_error
     save_model(Model(data.schema, alone.predictor), tmp_path / "model")
     inputs = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
     stored = load_model(str(tmp_path / "model")).predictor

@@ -14,7 +14,7 @@ from okl.foundation.settings import TrainSettings, settings_from
 from okl.lifecycle.champion import ModelHistory, open_champion
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
-from okl.lifecycle.publish import learnt_otherwise
+from okl.lifecycle.publish import changed_training_setting
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.models.registry import Registry
@@ -106,7 +106,7 @@ def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
         configuration = now.model.configuration | {name: value}
         known = ModelHistory(replace(now, model=replace(now.model, configuration=configuration)))
         told = "frequencies changed from 11 (m@1) to 10" if name == "frequencies" else ""
-        assert learnt_otherwise(asked, known) == told
+        assert changed_training_setting(asked, known) == told
 
 
 @pytest.mark.parametrize("name", NOT_OF_TRAIN)

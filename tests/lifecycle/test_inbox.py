@@ -178,7 +178,7 @@ def test_a_store_whose_writer_is_killed_at_any_moment_loses_nothing(tmp_path: Pa
     store.set_reference(schema)
     paths = [land(landing, f"day-{day}.parquet", content(day)) for day in range(1, 7)]
     random = np.random.default_rng(11)
-    arguments = [sys.executable, "-c", HOLDING, str(store.place), str(landing)]
+    arguments = [sys.executable, "-c", HOLDING, str(store.location), str(landing)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holding:
         assert holding.stdin is not None
         assert holding.stdout is not None

@@ -11,7 +11,7 @@ from okl.data.dataset import Schema
 from okl.foundation.errors import DataError
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.inbox import ShardStore, arrivals
-from okl.lifecycle.lineage_checks import check_begun, first_reference
+from okl.lifecycle.lineage_checks import check_lineage_start, first_reference
 from tests.lifecycle.shards import first_schema
 from tests.lifecycle.stories import refused_by_both, settings, shards
 
@@ -98,7 +98,7 @@ def test_what_inputs_are_made_of_holds_for_all_shards(
     text: str, first: dict[str, Any], later: dict[str, Any], sentence: str, place: Path
 ) -> None:
     reference = begun_with(place, text, **first)
-    check_begun(settings(place, ingest=first), reference)
+    check_lineage_start(settings(place, ingest=first), reference)
     ShardStore(place / "registry" / "m" / "data").set_reference(reference)
     refused_by_both(settings(place, ingest=later), sentence)
 
@@ -116,7 +116,9 @@ def test_what_inputs_are_made_of_holds_for_all_shards(
 def test_what_a_model_was_begun_with_may_be_given_again(text: str, given: dict[str, Any], place: Path) -> None:
     reference = begun_with(place, text, **given)
     for ingest in (given, {}):
-        check_begun(settings(place, ingest=ingest), reference, [place / "in" / "day.csv", place / "in" / "day.svm"])
+        check_lineage_start(
+            settings(place, ingest=ingest), reference, [place / "in" / "day.csv", place / "in" / "day.svm"]
+        )
 
 
 def test_a_model_is_not_begun_with_a_category_that_makes_no_input(place: Path) -> None:

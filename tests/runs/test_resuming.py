@@ -58,7 +58,7 @@ def story(learnt: TrainedSolver) -> tuple[Any, ...]:
     """All that a run says of what it learnt, to the last bit, and of how."""
     arrays = {name: array.tobytes() for name, array in learnt.predictor.arrays().items()}
     watched = learnt.watch and learnt.watch.as_json()
-    return arrays, learnt.standing, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
+    return arrays, learnt.progress, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
 
 
 def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:

@@ -93,8 +93,8 @@ def test_dask_workers_give_the_same_bits_as_this_process(
     assert bits(solver, last_state(solver, data, two_workers)) == bits(solver, last_state(solver, data, here))
 
 
-def standing_of(solver: Solver[Any], state: Any) -> SolverProgress:
-    standing = solver.standing(state)
+def progress_of(solver: Solver[Any], state: Any) -> SolverProgress:
+    standing = solver.progress(state)
     assert isinstance(standing, SolverProgress)
     return standing
 
@@ -102,20 +102,20 @@ def standing_of(solver: Solver[Any], state: Any) -> SolverProgress:
 def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Dataset, here: Execution) -> None:
     solver = make()
     visited = list(states(solver, data, here))
-    done = [standing_of(solver, state).done_rows for state in visited]
+    done = [progress_of(solver, state).done_rows for state in visited]
     assert [solver.finished(state) for state in visited[:-1]] == [None] * (len(visited) - 1)
     outcome = solver.finished(visited[-1])
     assert outcome is not None
     assert outcome.kind == "done"
     assert done[0] == 0
     assert (np.diff(done) > 0).all()
-    assert done[-1] == standing_of(solver, visited[-1]).total_rows == PASSES * data.rows("train")
+    assert done[-1] == progress_of(solver, visited[-1]).total_rows == PASSES * data.rows("train")
 
 
 def test_learns_better_than_the_majority_or_the_mean(make: Make, data: Dataset, here: Execution) -> None:
     solver = make(passes=3, rounds=40)
     state = last_state(solver, data, here)
-    standing = standing_of(solver, state)
+    standing = progress_of(solver, state)
     assert standing.error < standing.baseline_error
     predictors = {"learnt": solver.predictor(state), "constant": ConstantPredictor(data.schema)}
     tallies = predictor_tallies(data, data.split("test"), predictors, "float32", here)

@@ -160,11 +160,13 @@ def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | 
     uses += [("drop", name) for name in settings.drop]
     uses += [("category", name) for name in settings.categories]
     uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
-    seen: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for what, name in uses:
-        if name in seen and {seen[name], what} not in ({"key", "split"}, {"key", "holdout"}):
-            raise ConfigError(f"column {name!r} is named as {seen[name]} and as {what}; expected one use of a column.")
-        seen[name] = what
+        if name in owners and {owners[name], what} not in ({"key", "split"}, {"key", "holdout"}):
+            raise ConfigError(
+                f"column {name!r} is named as {owners[name]} and as {what}; expected one use of a column."
+            )
+        owners[name] = what
 
 
 def _check_features(
@@ -208,10 +210,10 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] 
     if not names:
         return []
     try:
-        found, rows = _differing(source, names)
+        different, rows = _differing(source, names)
     except DataError:  # such as a word among numbers: reading all rows finds it, with a better message
         return []
-    return [_sentence(name, rows) for name in found]
+    return [_sentence(name, rows) for name in different]
 
 
 def _differing(source: Source, names: Sequence[str]) -> tuple[list[str], int]:

@@ -170,9 +170,9 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
     with open_text(file) as stream:
         for stop in range(RANGE_BYTES, size, RANGE_BYTES):
             stream.seek(stop - BLOCK_BYTES)
-            found = whole(stream, BLOCK_BYTES).rfind(b"\n")
-            if found >= 0:
-                cuts.append(stop - BLOCK_BYTES + found + 1)
+            end = whole(stream, BLOCK_BYTES).rfind(b"\n")
+            if end >= 0:
+                cuts.append(stop - BLOCK_BYTES + end + 1)
     return list(pairwise([*cuts, size]))
 
 
@@ -247,8 +247,8 @@ def inspect(file: Place) -> Inspected:
         schema = _first_types(file, dialect)
         if dialect.separator in BESIDE_DECIMAL_COMMAS:
             commas = dialect._replace(decimal=",")
-            if has_decimal_commas(schema, found := _first_types(file, commas)):
-                return Inspected(found, commas)
+            if has_decimal_commas(schema, types := _first_types(file, commas)):
+                return Inspected(types, commas)
         return Inspected(schema, dialect)
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
@@ -285,20 +285,20 @@ class ScanResult(NamedTuple):
 def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
     """Read a range block by block to learn its types and rows; None if it cannot be read."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
-    begun = span[0] > 0
+    partial = span[0] > 0
     with bytes_of(file, span) as stream:
         while block := whole(stream, BLOCK_BYTES):
             lines, newline, rest = (rest + block).rpartition(b"\n")
-            found = _types_of(lines + newline, names, begun, dialect) if newline else None
-            if newline and found is None:
+            types = _types_of(lines + newline, names, partial, dialect) if newline else None
+            if newline and types is None:
                 return None
-            if found is not None:
-                schema, rows, begun = merged_types(schema, found.schema), rows + found.rows, True
+            if types is not None:
+                schema, rows, partial = merged_types(schema, types.schema), rows + types.rows, True
     if rest.strip(b"\r\n"):
-        found = _types_of(rest, names, begun, dialect)
-        if found is None:
+        types = _types_of(rest, names, partial, dialect)
+        if types is None:
             return None
-        schema, rows = merged_types(schema, found.schema), rows + found.rows
+        schema, rows = merged_types(schema, types.schema), rows + types.rows
     return ScanResult(schema, rows)
 
 
@@ -313,22 +313,22 @@ def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dia
     return ScanResult(table.schema, len(table))
 
 
-def merged_types(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+def merged_types(first: pa.Schema, second: pa.Schema) -> pa.Schema:
     """Return for each column the narrowest type for the values of both."""
-    pairs = zip(one, other.types, strict=True)
+    pairs = zip(first, second.types, strict=True)
     return pa.schema([field.with_type(_merged(field.type, kind)) for field, kind in pairs])
 
 
-def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    kinds = (one, other)
+def _merged(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    if first == second or pa.types.is_null(second):
+        return first
+    if pa.types.is_null(first):
+        return second
+    kinds = (first, second)
     if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
         return pa.float64()
-    if all(is_date(kind) for kind in kinds) and zone_of(one) == zone_of(other):
-        return pa.timestamp("ns" if any("[ns" in str(kind) for kind in kinds) else "s", zone_of(one) or None)
+    if all(is_date(kind) for kind in kinds) and zone_of(first) == zone_of(second):
+        return pa.timestamp("ns" if any("[ns" in str(kind) for kind in kinds) else "s", zone_of(first) or None)
     return pa.string()
 
 
@@ -384,13 +384,13 @@ def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> 
                 for _ in reader:
                     pass
         except (pa.ArrowException, OSError) as error:
-            found = re.search(FAULT, first_line(error))
-            value = re.search(VALUE, found[3]) if found else None
-            return f"{file}: column {name!r}{_row(found, HEADED)} holds {value[1]!r}" if found and value else ""
+            match = re.search(FAULT, first_line(error))
+            value = re.search(VALUE, match[3]) if match else None
+            return f"{file}: column {name!r}{_row(match, HEADED)} holds {value[1]!r}" if match and value else ""
     return ""
 
 
-def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
+def explain_texts(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
     """Raise DataError that names the first value of a column that is no number; return if there is none."""
     numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
     try:
@@ -402,24 +402,24 @@ def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) 
 
 
 def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
-    found = re.search(FAULT, message)
-    if not found:
+    match = re.search(FAULT, message)
+    if not match:
         message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
         return f"{file} cannot be read as CSV: {message}."
-    name = schema.names[int(found[1])]
-    value = re.search(VALUE, found[3])
+    name = schema.names[int(match[1])]
+    value = re.search(VALUE, match[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
         if value
-        else f"fails: {found[3]}"
+        else f"fails: {match[3]}"
     )
     remedy = "Correct the value"
     if is_date(types[name]):
         remedy = "Write dates as 2026-12-31"
     elif value and re.search(r"\d,\d|[%$€£]", value[1]):
         remedy = "Write numbers plainly, such as 1234.5"
-    return f"{file}: column {name!r}{_row(found, before)} {why}. {remedy}, or leave the column out."
+    return f"{file}: column {name!r}{_row(match, before)} {why}. {remedy}, or leave the column out."
 
 
-def _row(found: re.Match[str], before: int) -> str:
-    return f", row {int(found[2]) - before} (counted from 0)" if found[2] else ""
+def _row(match: re.Match[str], before: int) -> str:
+    return f", row {int(match[2]) - before} (counted from 0)" if match[2] else ""

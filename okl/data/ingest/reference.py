@@ -55,8 +55,8 @@ CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {
 
 def _last_column(schema: Schema) -> int:
     """Return the largest i of inputs f0, f1, ...; -1 for other names."""
-    found = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
-    return max((int(match[1]) for match in found if match), default=-1)
+    matches = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
+    return max((int(match[1]) for match in matches if match), default=-1)
 
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
@@ -124,9 +124,11 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
         (value for value in (*reader.counts, *reader.only_test) if value not in reference.stored_labels), None
     )
     if unknown is not None:
-        words = {float(code): word for word, code in reader.codes.items()}
-        label = words[unknown] if reader.text else plain_label(unknown, reader.kind)
-        shown = ", ".join([repr(known) for known in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8))
+        labels = {float(code): word for word, code in reader.codes.items()}
+        label = labels[unknown] if reader.text else plain_label(unknown, reader.kind)
+        shown = ", ".join(
+            [repr(known_label) for known_label in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8)
+        )
         raise DataError(
             f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
             f"{shown}. Remove such rows, or train a new model with them."

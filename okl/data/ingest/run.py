@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnStatistics, Dataset, Encoding, EncodingKind, Schema, Shard
-from okl.data.encoder import words_and_index
+from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
-from okl.data.ingest.csv import explain_words
+from okl.data.ingest.csv import explain_texts
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
 from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
@@ -86,17 +86,17 @@ def destination_folder(destination: Place) -> AbstractContextManager[Path]:
 
 @contextmanager
 def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
-    place = PublishedFolder(destination, replaces=is_dataset(destination))
+    published = PublishedFolder(destination, replaces=is_dataset(destination))
     try:
-        place.open()
-        yield place.beside
-        place.complete()
+        published.open()
+        yield published.beside
+        published.complete()
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise unwritable(place.beside, error) from None
+        raise unwritable(published.beside, error) from None
     finally:
-        place.close()
+        published.close()
 
 
 @contextmanager
@@ -227,31 +227,31 @@ class ScanColumns:
         """Return the rows of the piece, and the statistics of each column."""
         others = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
         columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *others]))
-        found = [self._nothing(plan) for plan in self.plans]
+        scans = [self._nothing(plan) for plan in self.plans]
         n_rows = 0
         for rows in read_piece(position.piece, columns):
             test = held_out(self.roles, rows, position.at.rows + n_rows, self.seed)
             n_rows += rows.batch.num_rows
             batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
-            found = [
+            scans = [
                 so_far if _is_over_limit(so_far) else so_far.plus(_scan_column(plan, batch.column(plan.name)))
-                for plan, so_far in zip(self.plans, found, strict=True)
+                for plan, so_far in zip(self.plans, scans, strict=True)
             ]
-        return n_rows, found
+        return n_rows, scans
 
     def _nothing(self, plan: ColumnPlan) -> ColumnScan:
         return ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
 
 
-def _is_over_limit(found: ColumnScan) -> bool:
+def _is_over_limit(scan: ColumnScan) -> bool:
     """Return whether a text column has too many values to continue counting."""
-    return found.values is None and found.sums is None
+    return scan.values is None and scan.sums is None
 
 
 def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     n = len(column)
     if plan.kind == "category":
-        return count_words(column)
+        return count_texts(column)
     if plan.kind == "number":
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
@@ -262,16 +262,16 @@ def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
     return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1))
 
 
-def count_words(column: pa.Array) -> ColumnScan:
-    """Count the words of a column of text."""
-    words, index = words_and_index(column)
-    counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
+def count_texts(column: pa.Array) -> ColumnScan:
+    """Count the values of a column of text."""
+    texts, index = texts_and_index(column)
+    counts = np.bincount(index % len(texts), minlength=len(texts))  # -1 is the last one
     named = Counter[str]()
-    for word, count in zip(words.to_pylist(), counts.tolist(), strict=True):
+    for word, count in zip(texts.to_pylist(), counts.tolist(), strict=True):
         if word is not None and count:
             named[word] += count
     numeric, dated = (
-        int(counts[pc.fill_null(pc.match_substring_regex(words, like), False).to_numpy(zero_copy_only=False)].sum())
+        int(counts[pc.fill_null(pc.match_substring_regex(texts, like), False).to_numpy(zero_copy_only=False)].sum())
         for like in (NUMBER, DATE)
     )
     rows = named.total()
@@ -294,19 +294,19 @@ def scan_columns(
         return []
     work = ScanColumns(replace(roles, keys=()), tuple(plans), settings.seed)
     parts = _scanned_pieces(work, source) if execution is None else execution.map(work, piece_positions(source))
-    return reduce(_plus, (found for _, found in parts))
+    return reduce(_plus, (scans for _, scans in parts))
 
 
-def _plus(one: list[ColumnScan], other: list[ColumnScan]) -> list[ColumnScan]:
-    return [a.plus(b) for a, b in zip(one, other, strict=True)]
+def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]:
+    return [a.plus(b) for a, b in zip(first, second, strict=True)]
 
 
 def _scanned_pieces(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
     rows = 0
     for piece in source.pieces():
-        n_rows, found = work(ShardPosition(piece, RowCounts(rows)))
+        n_rows, scans = work(ShardPosition(piece, RowCounts(rows)))
         rows += n_rows
-        yield n_rows, found
+        yield n_rows, scans
 
 
 def piece_positions(source: Source) -> list[ShardPosition]:
@@ -350,22 +350,22 @@ def learn_encodings(
     mean = settings.missing == "mean"
     if not mean and all(plan.kind == "number" for plan in plans):
         return FittedEncodings(roles, [])
-    looked = [plan for plan in plans if mean or plan.kind == "category"]
-    found = dict(zip(looked, scan_columns(source, roles, looked, settings, execution), strict=True))
+    scanned = [plan for plan in plans if mean or plan.kind == "category"]
+    scans = dict(zip(scanned, scan_columns(source, roles, scanned, settings, execution), strict=True))
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            check_words(source, plan.name, found[plan], settings)
-            note = _left_out(plan.name, found[plan], settings, source.location)
+            check_texts(source, plan.name, scans[plan], settings)
+            note = _why_unused(plan.name, scans[plan], settings, source.location)
             if note:
                 notes.append(note)
                 continue
-            made[plan.name] = _category(plan.name, found[plan], settings, taken)
+            made[plan.name] = _category(plan.name, scans[plan], settings, taken)
         elif plan.kind == "number" and not mean:
             made[plan.name] = None
         else:
-            made[plan.name] = _filled(plan, found[plan] if mean else None, taken)
+            made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
     return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
 
 
@@ -385,27 +385,27 @@ def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence
     return replace(roles, features=features, encodings=encodings)
 
 
-def _category(name: str, found: ColumnScan, settings: IngestSettings, taken: set[str]) -> Encoding:
-    assert found.values is not None
-    ranked = sorted(found.values, key=lambda word: (-found.values[word], word))  # type: ignore[index]
-    kept = tuple(sorted(ranked[: settings.max_categories]))
-    other, missing = len(ranked) > len(kept), found.missing > 0 and settings.missing != "drop"
-    shown = [*(_shortened(word) for word in kept), *([OTHER] if other else []), *([MISSING] if missing else [])]
+def _category(name: str, scan: ColumnScan, settings: IngestSettings, taken: set[str]) -> Encoding:
+    assert scan.values is not None
+    ranked = sorted(scan.values, key=lambda word: (-scan.values[word], word))  # type: ignore[index]
+    categories = tuple(sorted(ranked[: settings.max_categories]))
+    other, missing = len(ranked) > len(categories), scan.missing > 0 and settings.missing != "drop"
+    shown = [*(_shortened(word) for word in categories), *([OTHER] if other else []), *([MISSING] if missing else [])]
     inputs = tuple(_unused(f"{name}={word}", taken) for word in shown)
-    return Encoding(name, "category", inputs, categories=kept, other=other, missing=missing)
+    return Encoding(name, "category", inputs, categories=categories, other=other, missing=missing)
 
 
-def _filled(plan: ColumnPlan, found: ColumnScan | None, taken: set[str]) -> Encoding:
-    """Return the encoding of a number or date; found : statistics if missing values become the mean."""
+def _filled(plan: ColumnPlan, scan: ColumnScan | None, taken: set[str]) -> Encoding:
+    """Return the encoding of a number or date; scan : statistics if missing values become the mean."""
     inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
-    if found is None:
+    if scan is None:
         return Encoding(plan.name, plan.kind, inputs, time_zone=plan.time_zone)
-    assert found.sums is not None
-    fills = tuple(float(total) / found.rows if found.rows else 0.0 for total in found.sums)
-    if found.missing:
+    assert scan.sums is not None
+    fills = tuple(float(total) / scan.rows if scan.rows else 0.0 for total in scan.sums)
+    if scan.missing:
         inputs = (*inputs, _unused(f"{plan.name}={MISSING}", taken))
     return Encoding(
-        plan.name, plan.kind, inputs, missing=found.missing > 0, fills=fills, time_zone=plan.time_zone
+        plan.name, plan.kind, inputs, missing=scan.missing > 0, fills=fills, time_zone=plan.time_zone
     )  # fmt: skip
 
 
@@ -422,43 +422,43 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
-def _left_out(name: str, found: ColumnScan, settings: IngestSettings, where: str) -> str:
+def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
     """Return the reason why a text column makes no inputs; "" if it makes some."""
-    asked = name in settings.categories
-    if found.values is None:
-        if asked:
+    requested = name in settings.categories
+    if scan.values is None:
+        if requested:
             raise DataError(
                 f"{where}: column {name!r} was named as a category, but has more than {MOST_VALUES} values. Group them "
                 f"beforehand, or use --drop {quote(name)}."
             )
         return f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values."
-    n = len(found.values)
+    n = len(scan.values)
     if n == 0:
         return f"Column {name!r} is left out: it holds no value in the training rows."
-    if not asked and n > FEW_VALUES and 2 * n > found.rows:
+    if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
         return (
-            f"Column {name!r} is left out: its {n} different values in {found.rows} training rows are names of rows "
+            f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
             f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
         )
     return ""
 
 
-def check_words(source: Source, name: str, found: ColumnScan, settings: IngestSettings) -> None:
+def check_texts(source: Source, name: str, scan: ColumnScan, settings: IngestSettings) -> None:
     """Raise DataError for text columns of dates, or of numbers of a CSV file with a few words."""
-    if name in settings.categories or found.rows == 0:
+    if name in settings.categories or scan.rows == 0:
         return
-    if found.dated >= NUMBERS_SHARE * found.rows:
-        flag, likely = quote(name), (word for word in sorted(found.values or ()) if re.match(DATE, word))
+    if scan.dated >= NUMBERS_SHARE * scan.rows:
+        flag, likely = quote(name), (word for word in sorted(scan.values or ()) if re.match(DATE, word))
         such = f", such as {word!r}" if (word := next(likely, "")) else ""
         raise DataError(
             f"{source.location}: column {name!r} is text that reads like dates{such}. Write them as 2026-12-31, in "
             f"Parquet as dates, for --dates; or use --category {flag} to take them for names, --key {flag} to carry "
             f"them along, or --drop {flag} to leave them out."
         )
-    if source.kind == "csv" and found.numeric >= NUMBERS_SHARE * found.rows:
+    if source.kind == "csv" and scan.numeric >= NUMBERS_SHARE * scan.rows:
         files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
-        explain_words(files, source.schema, name)
+        explain_texts(files, source.schema, name)
 
 
 # Preview of the first rows: errors are raised early.
@@ -481,7 +481,7 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     columns = {plan: rows.batch.column(plan.name) for plan in plans}
     for plan, column in columns.items():
         if plan.kind == "category":
-            check_words(source, plan.name, count_words(column), settings)
+            check_texts(source, plan.name, count_texts(column), settings)
     filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
     if settings.missing == "error" and any(absent.any() for absent in filled.values()):
         raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
@@ -491,8 +491,8 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
 
 def _absent(column: pa.Array) -> Mask:
     """Return which values of a column of numbers or dates are missing, (rows,)."""
-    found: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
-    return found
+    missing: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
+    return missing
 
 
 # The ingest.
@@ -550,11 +550,11 @@ def ingest(
         roles, notes = learn_encodings(opened, roles, settings, spread)
         notes = [*notes, *ids]
     with destination_folder(destination) as folder:
-        asked = (opened, roles, settings, reader, folder)
+        request = (opened, roles, settings, reader, folder)
         if spread is None:
-            counts, train, test = _copy_here(*asked, progress)
+            counts, train, test = _copy_locally(*request, progress)
         else:
-            counts, train, test = copy_on_workers(*asked, spread, progress)
+            counts, train, test = copy_on_workers(*request, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
     return IngestResult(_open_written(destination), changed=True)
 
@@ -619,7 +619,7 @@ def _same_or_error(
     return manifest.dataset
 
 
-def _copy_here(
+def _copy_locally(
     source: Source,
     roles: Roles,
     settings: IngestSettings,
@@ -659,8 +659,8 @@ def _finish(
     """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
     if train.rows == 0:
-        left = " after rows with missing values were dropped" if counts.dropped else ""
-        raise DataError(f"{source.location} has no training rows{left}; expected at least one.")
+        suffix = " after rows with missing values were dropped" if counts.dropped else ""
+        raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
     classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
@@ -672,10 +672,10 @@ def _finish(
         "rows": counts.read,
         "sha256": fingerprint,
     }
-    split_asked = bool(roles.split or roles.holdout or roles.share)
+    split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
-    found = find_warnings(schema, counts.read, counts.dropped, split_asked and test.rows == 0, guessed)
-    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *found])
+    warnings = find_warnings(schema, counts.read, counts.dropped, split_requested and test.rows == 0, guessed)
+    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")

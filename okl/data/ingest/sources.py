@@ -93,10 +93,10 @@ Kept = TypeVar("Kept", Path, RemotePath)
 
 def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
     """Return the data files of a directory, by name; raise DataError if there is none."""
-    kept = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
-    if not kept:
+    selected = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
+    if not selected:
         raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
-    return sorted(kept, key=lambda file: file.name)
+    return sorted(selected, key=lambda file: file.name)
 
 
 def _local_files(path: Path) -> list[Path]:
@@ -141,13 +141,16 @@ def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
 
 def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
     """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
-    here, there = dict(zip(first.names, first.types, strict=True)), dict(zip(other.names, other.types, strict=True))
-    differences = [f"{name!r} is only in the former" for name in here if name not in there]
-    differences += [f"{name!r} is only in the latter" for name in there if name not in here]
+    first_types, other_types = (
+        dict(zip(first.names, first.types, strict=True)),
+        dict(zip(other.names, other.types, strict=True)),
+    )
+    differences = [f"{name!r} is only in the former" for name in first_types if name not in other_types]
+    differences += [f"{name!r} is only in the latter" for name in other_types if name not in first_types]
     differences += [
-        f"{name!r} is {kind} in the former, {there[name]} in the latter"
-        for name, kind in here.items()
-        if name in there and there[name] != kind
+        f"{name!r} is {kind} in the former, {other_types[name]} in the latter"
+        for name, kind in first_types.items()
+        if name in other_types and other_types[name] != kind
     ]
     if differences:
         more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
@@ -409,14 +412,14 @@ def read_piece(
     """
     names = list(piece.schema.names if columns is None else columns)
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
-    place = place_of(piece.path)
+    location = place_of(piece.path)
     if piece.kind == "parquet":
-        stream = read_parquet(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
+        stream = read_parquet(location, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
-        stream = csv.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row, piece.dialect)
+        stream = csv.read(location, piece.schema, names, limit, exact, piece.span, piece.first_row, piece.dialect)
     else:
         assert piece.svmlight is not None, "as open_source makes such pieces"
-        stream = read_svmlight(place, piece.schema, piece.svmlight, names, limit)
+        stream = read_svmlight(location, piece.schema, piece.svmlight, names, limit)
     row = piece.first_row
     for batch in stream:
         yield SourceBatch(piece.path, row, batch)
@@ -542,13 +545,13 @@ def _parquet_pieces(file: Place) -> list[Piece]:
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
     inspected = [csv.inspect(file) for file in files]
-    schemas = [one.schema for one in inspected]
+    schemas = [scan.schema for scan in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
-    schemas = [csv.numeric_nulls(one) for one in schemas]
-    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in one]) for one in schemas]
-    found = zip(files, schemas, inspected, strict=True)
-    return [Piece(str(file), "csv", schema, 0, None, dialect=one.dialect) for file, schema, one in found]
+    schemas = [csv.numeric_nulls(scan) for scan in schemas]
+    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in scan]) for scan in schemas]
+    inspections = zip(files, schemas, inspected, strict=True)
+    return [Piece(str(file), "csv", schema, 0, None, dialect=scan.dialect) for file, schema, scan in inspections]
 
 
 def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
@@ -619,8 +622,8 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     scans = _in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
     schema = source.schema
     if all(scan is not None for scan in scans):
-        found = csv.numeric_nulls(reduce(csv.merged_types, (scan.schema for scan in scans if scan is not None)))
-        schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
+        merged = csv.numeric_nulls(reduce(csv.merged_types, (scan.schema for scan in scans if scan is not None)))
+        schema = pa.schema([old if old.name in types else new for old, new in zip(schema, merged, strict=True)])
         numbered = zip(pieces, scans, strict=True)
         pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
     elif execution is None:  # read as it is: then the error names the row
@@ -651,8 +654,8 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     if pieces[0].kind != "csv" or not zeros:
         return set()
     work = FindAltered(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
-    found = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
-    return set().union(*found)
+    altered = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
+    return set().union(*altered)
 
 
 @dataclass(frozen=True)
@@ -664,15 +667,15 @@ class FindAltered:
 
     def __call__(self, piece: Piece) -> set[str]:
         """Return the names of such columns."""
-        found, text = set[str](), replace(piece, schema=_as_text(piece.schema, self.names))
+        altered, text = set[str](), replace(piece, schema=_as_text(piece.schema, self.names))
         for rows in read_piece(text, self.names, csv.BLOCK_BYTES):
-            for name in {*self.names} - found:
+            for name in {*self.names} - altered:
                 pattern = f"{LEADING_ZEROS}|{MANY_DIGITS}" if name in self.floating else LEADING_ZEROS
                 if pc.any(pc.match_substring_regex(rows.batch.column(name), pattern)).as_py():
-                    found.add(name)
-            if len(found) == len(self.names):
+                    altered.add(name)
+            if len(altered) == len(self.names):
                 break
-        return found
+        return altered
 
 
 def _as_text(schema: pa.Schema, names: Collection[str]) -> pa.Schema:

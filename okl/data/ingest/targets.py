@@ -89,14 +89,14 @@ class TargetReader:
     def _coded(self, column: pa.Array, rows: SourceBatch) -> Targets:
         encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
         index = codes_of(encoded)
-        words = encoded.dictionary.to_pylist()
+        labels = encoded.dictionary.to_pylist()
         present, first = np.unique(index, return_index=True)
-        table = np.full(len(words) + 1, np.nan)  # the last entry is met by index -1
-        for word in (words[index[at]] for at in sorted(first) if index[at] >= 0):
+        table = np.full(len(labels) + 1, np.nan)  # the last entry is met by index -1
+        for word in (labels[index[at]] for at in sorted(first) if index[at] >= 0):
             if word:  # an empty text is a missing label
                 self.codes.setdefault(word, len(self.codes))
         for at in present[present >= 0]:
-            table[at] = self.codes.get(words[at], np.nan)
+            table[at] = self.codes.get(labels[at], np.nan)
         if len(self.codes) > MAX_LABELS:
             raise DataError(
                 f"{rows.file}: target {self.name!r} is text with more than {MAX_LABELS} different labels by row "
@@ -194,15 +194,17 @@ class TargetReader:
             )
 
 
-def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False) -> Task:
+def decide_task(
+    requested: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False
+) -> Task:
     """Return the task of a target with this number of distinct whole values or names in this number of training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
     average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More
     than 10 whole numbers in a column of a floating type are measurements, not classes.
     """
-    if asked != "auto":
-        return asked
+    if requested != "auto":
+        return requested
     if n_labels <= 2:
         return "binary"
     per_label = rows / n_labels
@@ -279,9 +281,9 @@ def _by_flag(rows: SourceBatch, name: str) -> Mask:
             f"{rows.file}: holdout column {name!r} is of type {column.type}; expected 0 (train) and 1 (test)."
         )
     values = numbers(column)
-    known = (values == 0) | (values == 1)
-    if not known.all():
-        row = int(known.argmin())
+    valid = (values == 0) | (values == 1)
+    if not valid.all():
+        row = int(valid.argmin())
         raise DataError(
             f"{rows.file}: holdout column {name!r} is {values[row]} in row {rows.first_row + row} (counted from 0); "
             "expected 0 (train) or 1 (test)."

@@ -72,7 +72,7 @@ def moments_of(columns: FloatArray) -> ColumnMoments:
     )
 
 
-def merge_moments(one: ColumnMoments, other: ColumnMoments) -> ColumnMoments:
+def merge_moments(first: ColumnMoments, second: ColumnMoments) -> ColumnMoments:
     """Return the moments over the rows of both.
 
     With delta = mean_2 - mean_1 and n = n_1 + n_2:
@@ -80,16 +80,16 @@ def merge_moments(one: ColumnMoments, other: ColumnMoments) -> ColumnMoments:
 
     Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1.
     """
-    count = one.count + other.count
-    if one.count == 0 or other.count == 0:
-        return other if one.count == 0 else one
-    delta = other.mean - one.mean
+    count = first.count + second.count
+    if first.count == 0 or second.count == 0:
+        return second if first.count == 0 else first
+    delta = second.mean - first.mean
     return ColumnMoments(
         count,
-        one.mean + delta * (other.count / count),
-        one.squares + other.squares + delta * delta * (one.count * (other.count / count)),
-        np.minimum(one.minimum, other.minimum),
-        np.maximum(one.maximum, other.maximum),
+        first.mean + delta * (second.count / count),
+        first.squares + second.squares + delta * delta * (first.count * (second.count / count)),
+        np.minimum(first.minimum, second.minimum),
+        np.maximum(first.maximum, second.maximum),
     )
 
 
@@ -117,9 +117,9 @@ def part_schema(features: tuple[str, ...], target: str, keys: dict[str, pa.DataT
     return pa.schema(fields)
 
 
-def group_rows(asked: int, n_features: int) -> int:
+def group_rows(requested: int, n_features: int) -> int:
     """Return the rows of a row group: as requested, or fewer so that its inputs fit the memory of one window."""
-    return max(1, min(asked, WINDOW_BYTES // (4 * max(1, n_features))))
+    return max(1, min(requested, WINDOW_BYTES // (4 * max(1, n_features))))
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class RowReader:
             encoder.fill(inputs, rows.batch, settings.missing)
             complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
-            keep = _kept(targets, complete, self.targets.name, settings, rows)
+            keep = _kept_rows(targets, complete, self.targets.name, settings, rows)
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
@@ -403,7 +403,7 @@ def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: in
     return rows if inside.all() else rows.some(np.flatnonzero(inside))
 
 
-def _kept(
+def _kept_rows(
     targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
 ) -> Mask | None:
     """Return the rows that stay, or None for all; a missing target is an error unless rows may be dropped."""
@@ -568,20 +568,20 @@ def copy_on_workers(
     with _writing_folder(folder):
         work = WriteWork(roles, settings, reader, folder)
         for part in execution.map(work, _tasks(positions, end, settings.rows_per_shard, execution.n_workers)):
-            for found, more in zip(shards, part.shards, strict=True):
-                found += [_moved(folder, shard, len(found) + at) for at, shard in enumerate(more)]
+            for written, more in zip(shards, part.shards, strict=True):
+                written += [_moved(folder, shard, len(written) + at) for at, shard in enumerate(more)]
             moments = reduce(_merged, part.groups, moments)
             reader.add(part.targets)
             if progress is not None:
-                progress(sum(shard.rows for found in shards for shard in found), end.train + end.test)
-    train, test = (WrittenSplit(found, *moments) for found in shards)
+                progress(sum(shard.rows for written in shards for shard in written), end.train + end.test)
+    train, test = (WrittenSplit(written, *moments) for written in shards)
     return Counts(end.rows, end.rows - end.train - end.test), train, test
 
 
 def _merged(
-    one: tuple[ColumnMoments, ColumnMoments], other: tuple[ColumnMoments, ColumnMoments]
+    first: tuple[ColumnMoments, ColumnMoments], second: tuple[ColumnMoments, ColumnMoments]
 ) -> tuple[ColumnMoments, ColumnMoments]:
-    return merge_moments(one[0], other[0]), merge_moments(one[1], other[1])
+    return merge_moments(first[0], second[0]), merge_moments(first[1], second[1])
 
 
 @contextmanager
@@ -594,9 +594,9 @@ def _writing_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        gone = folder / f"{WRITING}.gone"
-        os.rename(folder / WRITING, gone)
-        shutil.rmtree(gone)
+        discarded = folder / f"{WRITING}.gone"
+        os.rename(folder / WRITING, discarded)
+        shutil.rmtree(discarded)
 
 
 def _moved(folder: Path, shard: Shard, index: int) -> Shard:
@@ -618,15 +618,17 @@ def _piece_positions(
     firsts = [RowCounts(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
     positions = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
     decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
-    held = list(
-        _looked(positions, roles, settings, reader, execution) if decided else _drawn(positions, roles, settings)
+    counts = list(
+        _scanned_rows(positions, roles, settings, reader, execution)
+        if decided
+        else _numbered_rows(positions, roles, settings)
     )
-    places = list(accumulate(held, _beyond, initial=RowCounts()))
+    places = list(accumulate(counts, _beyond, initial=RowCounts()))
     return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
 
 
-def _beyond(at: RowCounts, held: RowCounts) -> RowCounts:
-    return RowCounts(at.rows + held.rows, at.train + held.train, at.test + held.test)
+def _beyond(at: RowCounts, counts: RowCounts) -> RowCounts:
+    return RowCounts(at.rows + counts.rows, at.train + counts.train, at.test + counts.test)
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -637,7 +639,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
         first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
 
 
-def _looked(
+def _scanned_rows(
     positions: Sequence[ShardPosition],
     roles: Roles,
     settings: IngestSettings,
@@ -650,20 +652,21 @@ def _looked(
     ------
     DataError : more labels than can be classes
     """
-    for position, (held, words) in zip(
+    for position, (counts, texts) in zip(
         positions, execution.map(ScanWork(roles, settings, reader), positions), strict=True
     ):
-        for word in words:
+        for word in texts:
             reader.codes.setdefault(word, len(reader.codes))
         if len(reader.codes) > MAX_LABELS:
             raise DataError(
                 f"{position.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels "
-                f"by row {position.piece.first_row + held.rows}; expected classes. If it is a key, name another target."
+                f"by row {position.piece.first_row + counts.rows}; expected classes. "
+                "If it is a key, name another target."
             )
-        yield held
+        yield counts
 
 
-def _drawn(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
+def _numbered_rows(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
     """Return the number of train and test rows of each piece, where only row numbers decide."""
     for position in positions:
         rows, test = position.piece.rows or 0, 0

@@ -70,9 +70,9 @@ class RowOperator(Operator, Protocol):
 def signs_of(labels: FloatArray) -> NDArray[np.float64]:
     """Return labels as float64 signs; raise DataError unless they are -1 and +1 and both occur."""
     signs: NDArray[np.float64] = np.ascontiguousarray(labels, dtype=np.float64)
-    found = np.unique(signs)
-    if signs.ndim != 1 or not np.array_equal(found, [-1.0, 1.0]):
-        shown = ", ".join(f"{value:g}" for value in found[:4])
+    values = np.unique(signs)
+    if signs.ndim != 1 or not np.array_equal(values, [-1.0, 1.0]):
+        shown = ", ".join(f"{value:g}" for value in values[:4])
         raise DataError(
             f"Labels hold {{{shown}}}, but this model requires both -1 and +1. Encode two classes this way, "
             "or train one class against the rest."
@@ -284,7 +284,7 @@ class Classifier(ABC):
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem:
         """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
 
-    def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
+    def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""
 
 

@@ -136,15 +136,15 @@ class GuessedSweep:
         guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
         self._sweep(targets, given, guesses)
         projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
-        found = (projected.plus_theta, projected.minus_theta)
+        thetas = (projected.plus_theta, projected.minus_theta)
         listed, changes = self._lists
         bounds = (rows.signs, self.normals, self.lower, self.upper)
-        again = settle_points(out, listed, changes, targets, *bounds, guesses, found)
-        multipliers = (lipschitz * found[0], lipschitz * found[1])
+        again = settle_points(out, listed, changes, targets, *bounds, guesses, thetas)
+        multipliers = (lipschitz * thetas[0], lipschitz * thetas[1])
         if again > _MOST_AGAIN * rows.n_points:
             rows.image(given.out_image, out)
             return SweepResult(multipliers, 2.0)
-        self._correct(given.out_image, listed[:again], changes[:again], guesses, found)
+        self._correct(given.out_image, listed[:again], changes[:again], guesses, thetas)
         return SweepResult(multipliers, 1.0 + again / rows.n_points)
 
     def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:
@@ -160,12 +160,12 @@ class GuessedSweep:
         listed: NDArray[np.int64],
         changes: FloatArray,
         guesses: tuple[float, float],
-        found: tuple[float, float],
+        multipliers: tuple[float, float],
     ) -> None:
         """Return the image at the guesses, corrected by the changes of free and other rows."""
         parts = self._parts
-        parts[:, 0] -= (found[0] - guesses[0]) * parts[:, 1]
-        parts[:, 0] -= (found[1] - guesses[1]) * parts[:, 2]
+        parts[:, 0] -= (multipliers[0] - guesses[0]) * parts[:, 1]
+        parts[:, 0] -= (multipliers[1] - guesses[1]) * parts[:, 2]
         self.rows.add_parts(out_image, parts[:, 0])
         add_listed_rows(out_image, self.rows.rows, listed, changes)
 
@@ -346,12 +346,12 @@ class ActiveRows(NamedTuple):
     firm: FloatArray
 
 
-def standing_of(
-    problem: CompositeProblem, here: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
+def active_rows_of(
+    problem: CompositeProblem, current: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
 ) -> ActiveRows | None:
     """Return how firmly rows are at their bounds at a point, or None where rows cannot be shrunk.
 
-    here, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
+    current, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
     """
     if not (isinstance(problem, DualProblem) and type(problem.rows) is DenseRows):
         return None
@@ -363,24 +363,24 @@ def standing_of(
     shifted = target.copy()
     for sign in (-1.0, 1.0):
         members = problem.rows.signs == sign
-        found = np.flatnonzero(free & members)
-        if not len(found):  # the multiplier may be anywhere in an interval
+        active = np.flatnonzero(free & members)
+        if not len(active):  # the multiplier may be anywhere in an interval
             return None
-        shifted[members] -= target[found[0]] - stepped[found[0]]
-    slopes = lipschitz * (here - shifted)
-    firm = np.where((here == lower) & (stepped == lower), slopes, 0.0)
-    at_upper = (here == region.upper) & (stepped == region.upper)
+        shifted[members] -= target[active[0]] - stepped[active[0]]
+    slopes = lipschitz * (current - shifted)
+    firm = np.where((current == lower) & (stepped == lower), slopes, 0.0)
+    at_upper = (current == region.upper) & (stepped == region.upper)
     firm[at_upper] = np.maximum(firm, -slopes)[at_upper]
     return ActiveRows(slopes, firm)
 
 
-def rows_awake(standing: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
+def rows_awake(active: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
     """Return the rows to update until the next check, or None for all."""
-    if standing is None or before is None:
+    if active is None or before is None:
         return None
-    change = np.abs(standing.slopes - before.slopes)
+    change = np.abs(active.slopes - before.slopes)
     typical = float(np.sqrt(np.mean(np.square(change))))
-    awake = np.flatnonzero(standing.firm <= _CHANGES * (change + typical))
+    awake = np.flatnonzero(active.firm <= _CHANGES * (change + typical))
     return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
 
 
@@ -608,8 +608,8 @@ class InsensitiveResiduals:
         bends = np.concatenate([apart - self.width, apart + self.width])
         order = np.argsort(bends, kind="stable")
         risen = np.cumsum(np.concatenate([self.weights, self.weights])[order])
-        place = int(np.searchsorted(risen, 0.5 * risen[-1] * (1.0 - 1e-12)))
-        return float(bends[order[min(place, len(order) - 1)]])
+        index = int(np.searchsorted(risen, 0.5 * risen[-1] * (1.0 - 1e-12)))
+        return float(bends[order[min(index, len(order) - 1)]])
 
 
 def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDArray[np.float64]:
@@ -878,23 +878,23 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArra
     high = norm_of(sizes, dual)
     low = max(0.0, high - max(1.0, len(sizes) ** (1.0 / dual - 1.0 / power)))
     theta = high
-    found = _shrunk(sizes, power, theta)
+    projected = _shrunk(sizes, power, theta)
     for _ in range(_MOST_ROUNDS):
-        powers = found ** (power - 1.0)
-        value = float(powers @ found) - 1.0
+        powers = projected ** (power - 1.0)
+        value = float(powers @ projected) - 1.0
         low, high = (theta, high) if value > 0.0 else (low, theta)
         # of each w_j by theta: -w^(p - 1) / (1 + theta (p - 1) w^(p - 2)), times w to be finite at 0
-        falls = power * powers * (powers * found) / np.maximum(found + theta * (power - 1.0) * powers, _TINY)
+        falls = power * powers * (powers * projected) / np.maximum(projected + theta * (power - 1.0) * powers, _TINY)
         fall = float(falls.sum())
         following = theta + value / fall if fall > 0.0 else low
         following = following if low < following < high else 0.5 * (low + high)
         if abs(following - theta) <= 2.0 * _EPSILON * theta or abs(value) <= 4.0 * _EPSILON:
             break
         theta = following
-        found = _shrunk(sizes, power, theta)
+        projected = _shrunk(sizes, power, theta)
     # onto the ball: what is left is rounding
-    found /= max(norm_of(found, power), 1.0)
-    weights: NDArray[np.float64] = radius * np.copysign(found, vector)
+    projected /= max(norm_of(projected, power), 1.0)
+    weights: NDArray[np.float64] = radius * np.copysign(projected, vector)
     return weights
 
 
@@ -908,16 +908,16 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64
     where one term alone is the size, at most twice too far.
     """
     steep = power - 1.0 if power >= 2.0 else 1.0 / (power - 1.0)
-    one, other = (1.0, theta) if power >= 2.0 else (theta, 1.0)  # one x + other x^steep = size
-    roots = np.minimum(sizes / max(one, _TINY), (sizes / max(other, _TINY)) ** (1.0 / steep))
+    linear, other = (1.0, theta) if power >= 2.0 else (theta, 1.0)  # one x + other x^steep = size
+    roots = np.minimum(sizes / max(linear, _TINY), (sizes / max(other, _TINY)) ** (1.0 / steep))
     for _ in range(_MOST_ROUNDS):
         powers = other * roots ** (steep - 1.0)
-        steps = (one * roots + powers * roots - sizes) / np.maximum(one + steep * powers, _TINY)
+        steps = (linear * roots + powers * roots - sizes) / np.maximum(linear + steep * powers, _TINY)
         roots = np.maximum(roots - steps, 0.0)
         if np.all(np.abs(steps) <= 4.0 * _EPSILON * roots + _TINY):
             break
-    found: NDArray[np.float64] = roots if power >= 2.0 else roots**steep
-    return found
+    shrunk: NDArray[np.float64] = roots if power >= 2.0 else roots**steep
+    return shrunk
 
 
 # l1 penalties, minimised over w.

@@ -46,8 +46,8 @@ def relabelled(rows: Rows, labels: FloatArray) -> Rows:
     The arrays are shared; nothing is computed.
     """
     again: Any = copy.copy(rows)
-    kept = {field.name for field in fields(again)}
-    for name in set(vars(again)) - kept:  # scratch space, which another thread may be writing into
+    names = {field.name for field in fields(again)}
+    for name in set(vars(again)) - names:  # scratch space, which another thread may be writing into
         del vars(again)[name]
     object.__setattr__(again, "labels", signs_of(labels))
     relabelled_rows: Rows = again
@@ -95,7 +95,7 @@ class Fitted(Solution):
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def fit_one(
+def fit_binary(
     model: ProblemMaker,
     rows: Any,
     method: Fapg,
@@ -124,23 +124,23 @@ def fit_one(
     DivergedError : the objective is no longer finite
     """
     problem = model.problem(rows, sample_weight)
-    found = solve_problem(problem, method, start)
+    solution = solve_problem(problem, method, start)
     if isinstance(model, Classifier):
-        model.check(found, rows, sample_weight)
-    return found
+        model.check(solution, rows, sample_weight)
+    return solution
 
 
 def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
-    """Solve an existing problem to the method's tolerance, as `fit_one` does."""
+    """Solve an existing problem to the method's tolerance, as `fit_binary` does."""
     state, outcome = solve(problem, method, start)
     if outcome.kind == "diverged":
         raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or reduce C.")
-    found = method.solution(state, problem)
+    solution = method.solution(state, problem)
     record = state.history[-1]
     return Fitted(
-        weights=found.weights,
-        bias=found.bias,
-        certificate=found.certificate,
+        weights=solution.weights,
+        bias=solution.bias,
+        certificate=solution.certificate,
         point=state.best.point,
         objective=state.best_record.objective,
         iterations=record.iteration,
@@ -195,8 +195,8 @@ def path(
         started = time.perf_counter()
         problem = with_parameter(name, value, fit_intercept).problem(rows, sample_weight)
         first = _warm(name, problem, points[-1], value) if points else None
-        found = solve_problem(problem, method, first)
-        points.append(PathPoint(value, found, time.perf_counter() - started, found.iterations))
+        solution = solve_problem(problem, method, first)
+        points.append(PathPoint(value, solution, time.perf_counter() - started, solution.iterations))
     return points
 
 
@@ -247,8 +247,8 @@ class Sigmoid:
 
     def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
         """Return probabilities of scores of any shape, in (0, 1), without overflow."""
-        found: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
-        return found
+        probabilities: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
+        return probabilities
 
 
 LOG_ODDS = Sigmoid(-1.0, 0.0)
@@ -368,5 +368,5 @@ def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
     """Return rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
     if probabilities.ndim == 1:
         return np.stack([1.0 - probabilities, probabilities], axis=1)
-    found: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)
-    return found
+    normal: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)
+    return normal

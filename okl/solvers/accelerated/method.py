@@ -18,9 +18,9 @@ from okl.solvers.accelerated.dual import (
     ActiveRows,
     AffineRows,
     DualProblem,
+    active_rows_of,
     part_of,
     rows_awake,
-    standing_of,
 )
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.base import Outcome
@@ -216,7 +216,7 @@ class Iterates(Protocol):
 
     def check(self, lipschitz: float) -> Checked: ...
 
-    def kept(self) -> tuple[Iterate, Iterate]: ...
+    def recent(self) -> tuple[Iterate, Iterate]: ...
 
 
 class MemoryIterates:
@@ -247,19 +247,21 @@ class MemoryIterates:
 
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous): no read."""
-        current, previous, there = self._current, self._previous, self._extrapolated
-        extrapolate(there.point, current.point, previous.point, momentum)
+        current, previous, extrapolated = self._current, self._previous, self._extrapolated
+        extrapolate(extrapolated.point, current.point, previous.point, momentum)
         # images are affine: that of the extrapolated point needs no read
-        extrapolate(there.image, current.image, previous.image, momentum)
+        extrapolate(extrapolated.image, current.image, previous.image, momentum)
         self._has_gradient = False
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz) and its image: one read, or two for the first step from b."""
-        there, new, problem = self._extrapolated, self._new, self._problem
+        extrapolated, new, problem = self._extrapolated, self._new, self._problem
         if self._has_gradient or not self._sweep(lipschitz):
             self._step_apart(lipschitz)
-        squared, turn = step_sums(new.point, there.point, self._gradient, self._current.point)
-        excess = problem.excess(new.point, new.image, there.point, there.image) if with_excess else math.nan
+        squared, turn = step_sums(new.point, extrapolated.point, self._gradient, self._current.point)
+        excess = (
+            problem.excess(new.point, new.image, extrapolated.point, extrapolated.image) if with_excess else math.nan
+        )
         self._new_penalty = problem.penalty(new.point)
         uphill = turn + self._new_penalty - self._penalty
         objective = problem.smooth(new.point, new.image) + self._new_penalty
@@ -267,9 +269,11 @@ class MemoryIterates:
 
     def _sweep(self, lipschitz: float) -> bool:
         """Compute the gradient and the step in one read, if the problem supports it."""
-        there, new = self._extrapolated, self._new
+        extrapolated, new = self._extrapolated, self._new
         into = (new.point, new.image, self._gradient)
-        swept = self._problem.sweep(SweepArguments(*into, there.point, there.image, lipschitz, self.multipliers))
+        swept = self._problem.sweep(
+            SweepArguments(*into, extrapolated.point, extrapolated.image, lipschitz, self.multipliers)
+        )
         if swept is None:
             return False
         self.multipliers, self._has_gradient = swept.multipliers, True
@@ -278,13 +282,13 @@ class MemoryIterates:
 
     def _step_apart(self, lipschitz: float) -> None:
         """Take the step, after computing the gradient if there is none: a read each."""
-        there, new, problem = self._extrapolated, self._new, self._problem
+        extrapolated, new, problem = self._extrapolated, self._new, self._problem
         if not self._has_gradient:
-            problem.pull(self._gradient, there.image)
-            problem.gradient(self._gradient, there.point, there.image, self._gradient)
+            problem.pull(self._gradient, extrapolated.image)
+            problem.gradient(self._gradient, extrapolated.point, extrapolated.image, self._gradient)
             self._has_gradient = True
             self._reads += 1
-        descend(self._target, there.point, self._gradient, 1.0 / lipschitz)
+        descend(self._target, extrapolated.point, self._gradient, 1.0 / lipschitz)
         problem.prox(new.point, self._target, lipschitz)
         problem.image(new.image, new.point)
         self._reads += 1
@@ -301,23 +305,23 @@ class MemoryIterates:
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
-        here, problem = self._current, self._problem
+        current, problem = self._current, self._problem
         pulled, stepped = self._gradient, self._new.point
-        problem.pull(pulled, here.image)
+        problem.pull(pulled, current.image)
         self._reads += 1
-        certificate = problem.certificate(here.point, here.image, pulled)
-        problem.gradient(pulled, here.point, here.image, pulled)
-        descend(self._target, here.point, pulled, 1.0 / lipschitz)
+        certificate = problem.certificate(current.point, current.image, pulled)
+        problem.gradient(pulled, current.point, current.image, pulled)
+        descend(self._target, current.point, pulled, 1.0 / lipschitz)
         problem.prox(stepped, self._target, lipschitz)
-        movement, _ = step_sums(stepped, here.point, pulled, here.point)
-        objective = problem.smooth(here.point, here.image) + self._penalty
+        movement, _ = step_sums(stepped, current.point, pulled, current.point)
+        objective = problem.smooth(current.point, current.image) + self._penalty
         return Checked(objective, certificate, math.sqrt(movement))
 
-    def standing(self, lipschitz: float) -> ActiveRows | None:
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
         """Return the state of all rows right after a check."""
-        return standing_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
+        return active_rows_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Current and previous, as values: this object must not be used any more."""
         return self._current, self._previous
 
@@ -458,9 +462,9 @@ class PartIterates:
         last = previous.point[awake]
         # inactive rows have their current values in both
         self._part.image(image, last)
-        here = Iterate(current.point[awake], current.image)
-        self._steps = MemoryIterates(self._part, here, Iterate(last, image), multipliers)
-        self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(here))
+        active_iterate = Iterate(current.point[awake], current.image)
+        self._steps = MemoryIterates(self._part, active_iterate, Iterate(last, image), multipliers)
+        self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(active_iterate))
         self._all: MemoryIterates | None = None
 
     @property
@@ -492,19 +496,19 @@ class PartIterates:
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of all rows."""
-        here, there = (self._with_resting(iterate) for iterate in self._steps.kept())
+        current, extrapolated = (self._with_resting(iterate) for iterate in self._steps.recent())
         # afresh: what rounding adds to an offset, check after check, would get into the certificate
-        self._whole.image(here.image, here.point)
-        self._all = MemoryIterates(self._whole, here, there)
+        self._whole.image(current.image, current.point)
+        self._all = MemoryIterates(self._whole, current, extrapolated)
         return self._all.check(lipschitz)
 
-    def standing(self, lipschitz: float) -> ActiveRows | None:
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
         """Return the state of all rows right after a check."""
-        return self._checked.standing(lipschitz)
+        return self._checked.active_rows(lipschitz)
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Current and previous of all rows, after a check."""
-        return self._checked.kept()
+        return self._checked.recent()
 
     @property
     def _checked(self) -> MemoryIterates:
@@ -524,10 +528,10 @@ def _pair(iterate: Iterate) -> tuple[FloatArray, FloatArray]:
 
 def _threaded(part: DualProblem, whole: RowOperator) -> DualProblem:
     """Return the active part, with rows summed in the same segments as in the full problem."""
-    found = part.rows
-    if not (isinstance(found, AffineRows) and isinstance(whole, DenseRows)):
+    rows = part.rows
+    if not (isinstance(rows, AffineRows) and isinstance(whole, DenseRows)):
         return part
-    return replace(part, rows=PartRows(found.rows, found.signs, whole.n_threads, found.offset))
+    return replace(part, rows=PartRows(rows.rows, rows.signs, whole.n_threads, rows.offset))
 
 
 # The fast accelerated proximal gradient method: one for every problem, stopped by its certificate.
@@ -619,18 +623,18 @@ class Fapg:
             problem.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
         image = np.empty(problem.n_image)
         problem.image(image, first)
-        here = Iterate(first, image)
-        return self.begin(MemoryIterates(problem, here, here), lipschitz, here, reads=1)
+        current = Iterate(first, image)
+        return self.begin(MemoryIterates(problem, current, current), lipschitz, current, reads=1)
 
-    def begin(self, iterates: Iterates, lipschitz: float, here: Iterate, reads: int) -> FapgState:
+    def begin(self, iterates: Iterates, lipschitz: float, current: Iterate, reads: int) -> FapgState:
         """Return the state before the first iteration, for any owner of the vectors.
 
-        here : the first point, as the state records it
+        current : the first point, as the state records it
         """
         pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
         record = self._record(iterates, pace, reads, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
-        return FapgState(pace, here, here, here, record, 0, record.certificate.gap, record.reads, (record,))
+        return FapgState(pace, current, current, current, record, 0, record.certificate.gap, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: CompositeProblem) -> FapgState:
         """Return the state at the next check, without changing its inputs."""
@@ -640,8 +644,8 @@ class Fapg:
         following = replace(self.run(state, iterates, level), multipliers=iterates.multipliers)
         if not (self.resting and self.method == "practical" and level == 0):
             return following
-        standing = iterates.standing(following.pace.lipschitz)
-        return replace(following, standing=standing, awake=rows_awake(standing, state.standing))
+        active = iterates.active_rows(following.pace.lipschitz)
+        return replace(following, standing=active, awake=rows_awake(active, state.standing))
 
     @staticmethod
     def _awake_iterates(state: FapgState, problem: CompositeProblem) -> MemoryIterates | PartIterates:
@@ -670,7 +674,7 @@ class Fapg:
             if self.residual_tolerance is not None and residual <= 0.5 * self.residual_tolerance:
                 break
         record = self._record(iterates, pace, state.reads, level)
-        return next_state(state, pace, *iterates.kept(), record)
+        return next_state(state, pace, *iterates.recent(), record)
 
     def finished(self, state: FapgState) -> Outcome | None:
         """Why the run is over, or None."""

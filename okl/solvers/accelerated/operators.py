@@ -88,8 +88,8 @@ class DenseRows:
                 f"Rows have shape {self.rows.shape}, but there are {len(self.labels)} labels. Give a matrix "
                 "(rows, columns) and one label for each row."
             )
-        kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
-        object.__setattr__(self, "rows", as_compiled(self.rows, kept))
+        dtype = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
+        object.__setattr__(self, "rows", as_compiled(self.rows, dtype))
         object.__setattr__(self, "labels", signs_of(self.labels))
         # a sum is finite only if its terms are, and costs no array
         if not np.isfinite(self.rows.sum(dtype=np.float64)):
@@ -195,8 +195,8 @@ class SparseRows:
             )
         matrix = sparse.csr_array(self.rows, copy=True)
         matrix.sum_duplicates()
-        kept = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        matrix.data = as_compiled(matrix.data, kept)
+        dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        matrix.data = as_compiled(matrix.data, dtype)
         if not np.isfinite(matrix.data).all():
             raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
         object.__setattr__(self, "rows", matrix)
@@ -521,22 +521,22 @@ class KernelTiles:
             out += group
 
     def _add_tile_row(self, sums: FloatArray, part: int, vector: FloatArray) -> None:
-        here = _cut(part)
-        ones, products = np.ones(len(vector[here])), np.empty(len(vector[here]))
+        row_cut = _cut(part)
+        ones, products = np.ones(len(vector[row_cut])), np.empty(len(vector[row_cut]))
         for other in range(part + 1):
-            tile, there = self._tile(part, other), _cut(other)
-            multiply_rows(products, tile, ones, vector[there])
-            sums[here] += products
+            tile, column_cut = self._tile(part, other), _cut(other)
+            multiply_rows(products, tile, ones, vector[column_cut])
+            sums[row_cut] += products
             if other < part:
-                add_rows(sums[there], tile, ones, vector[here])
+                add_rows(sums[column_cut], tile, ones, vector[row_cut])
 
     def _tile(self, part: int, other: int) -> FloatArray:
-        place = part * (part + 1) // 2 + other
-        if place >= self.n_held:
+        index = part * (part + 1) // 2 + other
+        if index >= self.n_held:
             return self._computed(part, other)
-        if self._held[place] is None:  # by one thread only: tile rows belong to groups
-            self._held[place] = self._computed(part, other)
-        tile = self._held[place]
+        if self._held[index] is None:  # by one thread only: tile rows belong to groups
+            self._held[index] = self._computed(part, other)
+        tile = self._held[index]
         assert tile is not None
         return tile
 

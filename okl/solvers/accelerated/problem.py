@@ -331,8 +331,8 @@ class RootsBarrier:
         """Overwrite out; the point is read once a round of the search for the multiplier."""
 
         def sums(multiplier: float) -> tuple[float, float, float]:
-            found = roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
-            return _less(found, self.total)
+            roots = roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+            return _less(roots, self.total)
 
         find_multiplier(sums, self.hyperplane)
 
@@ -697,7 +697,7 @@ class ClassMoments:
 def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
     """Return the moments of each class with sample_weight (m,), or 1, merged block by block in order."""
     weights = None if sample_weight is None else weights_of(rows, sample_weight)
-    found = []
+    moments = []
     for sign in (1.0, -1.0):
         total = moments_of(rows.rows[:0])
         for first in range(0, rows.n_points, _BLOCK):
@@ -705,8 +705,8 @@ def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> C
             chosen = rows.signs[block] == sign
             counted = None if weights is None else weights[block][chosen]
             total = total.merged(moments_of(rows.rows[block][chosen], counted))
-        found.append(total)
-    return ClassMoments(found[0], found[1])
+        moments.append(total)
+    return ClassMoments(moments[0], moments[1])
 
 
 def square_root(covariance: FloatArray) -> NDArray[np.float64]:
@@ -722,7 +722,7 @@ def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
     with one_blas_thread():
         values, vectors = np.linalg.eigh(matrix)
         parts = vectors.T @ vector
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    if np.linalg.norm(parts[~kept]) > _OUTSIDE * np.linalg.norm(parts):
+    positive = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    if np.linalg.norm(parts[~positive]) > _OUTSIDE * np.linalg.norm(parts):
         return math.inf
-    return float(np.sum(parts[kept] ** 2 / values[kept]))
+    return float(np.sum(parts[positive] ** 2 / values[positive]))

@@ -313,8 +313,8 @@ def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
     if not largest:
         return w
     if math.isinf(q):
-        place = int(np.argmax(np.abs(z)))
-        w[place] = radius * math.copysign(1.0, z[place])
+        index = int(np.argmax(np.abs(z)))
+        w[index] = radius * math.copysign(1.0, z[index])
         return w
     shares = (np.abs(z.astype(np.float64)) / largest) ** (q - 1.0) if q > 1 else np.ones(len(z))
     aligned: FloatArray = radius * np.sign(z) * shares / _power_sum(z, largest, q) ** (q - 1.0)
@@ -425,10 +425,10 @@ class _Sample:
         terms: projections_Doubles = np.clip(self.v - t, self.low, self.high)
         return terms
 
-    def deviation(self, t: float, beside: OtherEntries | None) -> float:
+    def deviation(self, t: float, others: OtherEntries | None) -> float:
         """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""
-        if beside:
-            return float(np.std(self.terms(t) - self.terms(beside.t)))
+        if others:
+            return float(np.std(self.terms(t) - self.terms(others.t)))
         return float(deviation_of_terms(self.v, self.low, self.high, t))
 
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
@@ -444,11 +444,11 @@ class _Sample:
 
 
 def sampled_interval(
-    entries: ProjectionEntries, group: HyperplaneGroup, beside: OtherEntries | None = None
+    entries: ProjectionEntries, group: HyperplaneGroup, others: OtherEntries | None = None
 ) -> tuple[Interval, float, int]:
     """Return an interval that probably contains the multiplier, an estimate of it, and the number of terms read.
 
-    beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
+    others : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
         that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
     """
     indices = _sample_indices(entries.point.shape[0])
@@ -457,10 +457,10 @@ def sampled_interval(
     if n < _LEAST_SAMPLE:
         return Interval(-math.inf, math.inf), group.guess, n
     total = group.total * n / group.size
-    if beside and math.isfinite(beside.excess):
-        total = float(sample.terms(beside.t).sum()) - beside.excess * n / group.size
+    if others and math.isfinite(others.excess):
+        total = float(sample.terms(others.t).sum()) - others.excess * n / group.size
     guess, visits = sample.root(total, group.guess)
-    deviation = _DEVIATIONS * math.sqrt(n) * sample.deviation(guess, beside)
+    deviation = _DEVIATIONS * math.sqrt(n) * sample.deviation(guess, others)
     many = isinstance(entries.upper, np.ndarray)
     width = float(np.median(sample.high - sample.low)) if many else float(sample.high[0] - sample.low[0])
     if math.isfinite(width):
@@ -650,9 +650,9 @@ class PreparedSet:
         DataError : shapes or precisions that do not fit, or a point with NaN
         """
         point = check_point(out, point)
-        found = self.multipliers(point, guesses, n_threads)
-        write_clipped(out, self.entries._replace(point=point), found.plus_theta, found.minus_theta, n_threads)
-        return found
+        multiplier = self.multipliers(point, guesses, n_threads)
+        write_clipped(out, self.entries._replace(point=point), multiplier.plus_theta, multiplier.minus_theta, n_threads)
+        return multiplier
 
     def multipliers(
         self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
@@ -674,10 +674,10 @@ class PreparedSet:
     def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> ProjectedPair | None:
         first, last = self.groups[0], self.groups[-1]
         if len(self.groups) == 1:
-            theta, passes, found = improve_multiplier(entries, first.total, guesses[0])
-            return ProjectedPair(theta, -theta, passes + 1.0) if found else None
-        plus, minus, passes, found = improve_multipliers(entries, first.total, -last.total, *guesses)
-        return ProjectedPair(plus, minus, passes + 1.0) if found else None
+            theta, passes, multiplier = improve_multiplier(entries, first.total, guesses[0])
+            return ProjectedPair(theta, -theta, passes + 1.0) if multiplier else None
+        plus, minus, passes, multiplier = improve_multipliers(entries, first.total, -last.total, *guesses)
+        return ProjectedPair(plus, minus, passes + 1.0) if multiplier else None
 
 
 def hyperplane_set_of(
@@ -771,8 +771,8 @@ def project_box_hyperplane(
     bound breaks.
     """
     point = check_point(out, point)
-    found = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
-    return Projected(found.plus_theta, found.passes)
+    multiplier = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
+    return Projected(multiplier.plus_theta, multiplier.passes)
 
 
 def project_truncated_simplex_pair(
@@ -874,17 +874,17 @@ def project_box_hyperplane_by(
 
 
 def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    kept, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
-    copy_entries(kept, point)
-    return search_breakpoints(kept, bends, lower, upper, total)
+    active, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
+    copy_entries(active, point)
+    return search_breakpoints(active, bends, lower, upper, total)
 
 
 def _by(search: Callable[[projections_Doubles, float, float, float, float, float], tuple[float, int]]) -> _RivalSearch:
-    def found(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-        kept = workspace.doubles("kept", len(point))
-        return search(kept, *copy_entries(kept, point), lower, upper, total)
+    def find(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+        active = workspace.doubles("kept", len(point))
+        return search(active, *copy_entries(active, point), lower, upper, total)
 
-    return found
+    return find
 
 
 _RivalSearch = Callable[[FloatArray, float, float, float], tuple[float, int]]

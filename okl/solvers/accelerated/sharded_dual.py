@@ -57,8 +57,8 @@ class LossPart:
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> NDArray[np.float64]:
         """Return the slopes of the bias."""
         size = float(self.sum.weights.sum())
-        found = [(-self.sum.slope(margins, float(bias)), 0.0, size) for bias in candidates.ravel()]
-        return np.array(found).reshape(*candidates.shape, 3)
+        slopes = [(-self.sum.slope(margins, float(bias)), 0.0, size) for bias in candidates.ravel()]
+        return np.array(slopes).reshape(*candidates.shape, 3)
 
     def value(self, margins: FloatArray, thresholds: FloatArray) -> float:
         """Return the sum."""
@@ -78,13 +78,13 @@ class TailPart:
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> NDArray[np.float64]:
         """Return minus the weight of the margins below each candidate."""
-        found = np.zeros((*candidates.shape, 3))
+        slopes = np.zeros((*candidates.shape, 3))
         for k, chosen in enumerate(self._groups()):
             order = np.argsort(margins[chosen], kind="stable")
             reached = np.concatenate([[0.0], np.cumsum(self.steepest[chosen][order])])
             places = np.searchsorted(margins[chosen][order], candidates[k])
-            found[k, :, 0], found[k, :, 2] = -reached[places], reached[-1]
-        return found
+            slopes[k, :, 0], slopes[k, :, 2] = -reached[places], reached[-1]
+        return slopes
 
     def value(self, margins: FloatArray, thresholds: FloatArray) -> float:
         """Return the sum over both classes."""
@@ -109,17 +109,17 @@ class Thresholds:
     totals: tuple[float, ...]
     tail: bool
 
-    def bias(self, found: FloatArray) -> float:
+    def bias(self, thresholds: FloatArray) -> float:
         """Return the model's own bias."""
-        if not len(found):
+        if not len(thresholds):
             return 0.0
         if self.tail:
-            return 0.5 * float(found[0] - found[1]) if len(found) == 2 else 0.0
-        return float(found[0])
+            return 0.5 * float(thresholds[0] - thresholds[1]) if len(thresholds) == 2 else 0.0
+        return float(thresholds[0])
 
-    def risk(self, summed: float, found: FloatArray) -> float:
+    def risk(self, summed: float, thresholds: FloatArray) -> float:
         """Return the risk, given the sum of the shards' values."""
-        return summed - float(np.asarray(self.totals) @ found) if self.tail else summed
+        return summed - float(np.asarray(self.totals) @ thresholds) if self.tail else summed
 
 
 def thresholds_of(risk: Risk, intercept: bool) -> Thresholds:
@@ -142,13 +142,13 @@ def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray, groups: IntArra
 _CANDIDATES, _BARRIER_CANDIDATES = 16, 3
 
 
-def found_multipliers(
+def find_shard_multipliers(
     searches: list[RootSearch], totals: FloatArray, answers: list[FloatArray], seek: Callable[[FloatArray], Any]
 ) -> FloatArray:
     """Return multipliers at which the shards' sums meet the totals, from the first answers of another command."""
     first: list[FloatArray] | None = answers
 
-    def ask(candidates: FloatArray) -> FloatArray:
+    def evaluate(candidates: FloatArray) -> FloatArray:
         nonlocal first
         parts, first = first, None
         sums = added(parts if parts is not None else seek(candidates))
@@ -156,7 +156,7 @@ def found_multipliers(
         sums[:, :, 2] += np.abs(totals)[:, np.newaxis]
         return sums
 
-    return find_roots(searches, ask) if searches else np.empty(0)
+    return find_roots(searches, evaluate) if searches else np.empty(0)
 
 
 def candidates_a_round(prototype: DualProblem) -> int:
@@ -313,14 +313,14 @@ class AimCommand:
             TakeCommand(self.lipschitz, np.empty(0), self.with_excess).redo(vectors)
 
     def _aim(self, vectors: DualVectors) -> None:
-        there, gradient = vectors.there, vectors.gradient
+        extrapolated, gradient = vectors.there, vectors.gradient
         if self.extrapolation is not None:
             momentum, image, slope = self.extrapolation
-            extrapolate(there, vectors.current, vectors.previous, momentum)
+            extrapolate(extrapolated, vectors.current, vectors.previous, momentum)
             vectors.rows.pull(gradient, vectors.shard, vectors.signs, image)
             np.multiply(gradient, slope, out=gradient)
-            vectors.separable.add_slopes(gradient, there)
-        descend(vectors.target, there, gradient, 1.0 / self.lipschitz)
+            vectors.separable.add_slopes(gradient, extrapolated)
+        descend(vectors.target, extrapolated, gradient, 1.0 / self.lipschitz)
 
 
 @stored("dual-seek-command")
@@ -351,15 +351,15 @@ class TakeCommand:
     def run(self, vectors: DualVectors) -> StepPart:
         """Return the image of the new point and sums over the rows."""
         self.redo(vectors)
-        new, there = vectors.new, vectors.there
-        squared, turn = step_sums(new, there, vectors.gradient, vectors.current)
+        new, extrapolated = vectors.new, vectors.there
+        squared, turn = step_sums(new, extrapolated, vectors.gradient, vectors.current)
         return StepPart(
             vectors.rows.image(vectors.shard, vectors.signs, new),
             float(squared),
             float(turn),
             vectors.separable.value(new),
             vectors.region.value(new),
-            vectors.separable.excess(new, there) if self.with_excess else np.nan,
+            vectors.separable.excess(new, extrapolated) if self.with_excess else np.nan,
         )
 
     def redo(self, vectors: DualVectors) -> None:
@@ -445,14 +445,14 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
     n_candidates = candidates_a_round(prototype)
     searches = [RootSearch(0.0, widest, n_candidates) for _ in totals]
     begin = BeginCommand(aim, 1.0 / widest, candidates_of(searches))
-    multipliers = found_multipliers(
-        searches, totals, rounds.ask(begin), lambda tried: rounds.ask(SeekCommand(1.0 / widest, tried))
+    multipliers = find_shard_multipliers(
+        searches, totals, rounds.request(begin), lambda tried: rounds.request(SeekCommand(1.0 / widest, tried))
     )
-    parts: list[StepPart] = rounds.ask(TakeCommand(1.0 / widest, multipliers, False))
+    parts: list[StepPart] = rounds.request(TakeCommand(1.0 / widest, multipliers, False))
     rounds.finish_step("begin", BeginSums(aim, 1.0 / widest, multipliers))
-    measured: list[tuple[float, float]] = rounds.ask(Measure())
+    measured: list[tuple[float, float]] = rounds.request(Measure())
     rounds.forget_pending()
-    longest, largest = (max(found) for found in zip(*measured, strict=True))
+    longest, largest = (max(measures) for measures in zip(*measured, strict=True))
     image = added([part.image for part in parts])
     n_thresholds = len(thresholds_of(prototype.risk, prototype.intercept).totals)
     carried = RunMemory(
@@ -596,23 +596,23 @@ class ShardedDual:
 
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous); shards follow with the next step, which reads twice."""
-        there = self._current + momentum * (self._current - self._previous)
-        self._extrapolated = there
-        self._extrapolation = Extrapolation(momentum, there, self._outer.slope(_squared_norm(there)))
+        extrapolated = self._current + momentum * (self._current - self._previous)
+        self._extrapolated = extrapolated
+        self._extrapolation = Extrapolation(momentum, extrapolated, self._outer.slope(_squared_norm(extrapolated)))
         self._untold = True
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz) and its image."""
-        told = self._extrapolation if self._untold else None
+        extrapolation = self._extrapolation if self._untold else None
         self._untold = False
         searches = self._searches()
-        aim = AimCommand(told, lipschitz, candidates_of(searches), with_excess)
+        aim = AimCommand(extrapolation, lipschitz, candidates_of(searches), with_excess)
         if searches:
-            multipliers = self._multipliers(searches, lipschitz, self._rounds.ask(aim))
-            parts: list[StepPart] = self._rounds.ask(TakeCommand(lipschitz, multipliers, with_excess))
+            multipliers = self._multipliers(searches, lipschitz, self._rounds.request(aim))
+            parts: list[StepPart] = self._rounds.request(TakeCommand(lipschitz, multipliers, with_excess))
         else:
-            multipliers, parts = _NOTHING, self._rounds.ask(aim)
+            multipliers, parts = _NOTHING, self._rounds.request(aim)
         self._last = (lipschitz, multipliers)
         self.reads += 1
         return self._outcome(parts)
@@ -631,14 +631,14 @@ class ShardedDual:
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point; the step is lost."""
-        here = self._current
-        squared_norm = _squared_norm(here)
+        current = self._current
+        squared_norm = _squared_norm(current)
         slope = self._outer.slope(squared_norm)
         searches = self._searches()
-        parts: list[LookPart] = self._rounds.ask(LookCommand(here, slope, lipschitz, candidates_of(searches)))
+        parts: list[LookPart] = self._rounds.request(LookCommand(current, slope, lipschitz, candidates_of(searches)))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
-        values: list[tuple[float, float]] = self._rounds.ask(Value(thresholds, lipschitz, multipliers))
+        values: list[tuple[float, float]] = self._rounds.request(Value(thresholds, lipschitz, multipliers))
         self._rounds.forget_pending()
         self.reads += 1
         separable, penalty = sum(part.separable for part in parts), sum(part.penalty for part in parts)
@@ -648,15 +648,17 @@ class ShardedDual:
         objective = self._outer.value(squared_norm) + separable + penalty
         return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Return images of current and previous; their points stay where they are."""
         return Iterate(_NOTHING, self._current), Iterate(_NOTHING, self._previous)
 
     def _outcome(self, parts: list[StepPart]) -> StepOutcome:
-        outer, new, there = self._outer, added([part.image for part in parts]), self._extrapolated
+        outer, new, extrapolated = self._outer, added([part.image for part in parts]), self._extrapolated
         self._new = new
         penalty = sum(part.penalty for part in parts)
-        excess = outer.excess(_squared_norm(new), _squared_norm(there), float(squared_distance(new, there)))
+        excess = outer.excess(
+            _squared_norm(new), _squared_norm(extrapolated), float(squared_distance(new, extrapolated))
+        )
         self._new_penalty = penalty
         return StepOutcome(
             excess=excess + sum(part.excess for part in parts),
@@ -666,40 +668,42 @@ class ShardedDual:
         )
 
     def _searches(self) -> list[RootSearch]:
-        kept = zip(self._kept.multipliers, self._kept.reaches, strict=True)
+        previous = zip(self._kept.multipliers, self._kept.reaches, strict=True)
         n_candidates = candidates_a_round(self._prototype)
-        return [RootSearch(float(guess), float(reach), n_candidates) for guess, reach in kept]
+        return [RootSearch(float(guess), float(reach), n_candidates) for guess, reach in previous]
 
     def _multipliers(
         self, searches: list[RootSearch], lipschitz: float, answers: list[Vector], remember: bool = True
     ) -> Vector:
-        found = found_multipliers(
-            searches, self._totals, answers, lambda tried: self._rounds.ask(SeekCommand(lipschitz, tried))
+        multipliers = find_shard_multipliers(
+            searches, self._totals, answers, lambda tried: self._rounds.request(SeekCommand(lipschitz, tried))
         )
-        if remember and len(found):
-            moved = np.abs(found - self._kept.multipliers)
+        if remember and len(multipliers):
+            moved = np.abs(multipliers - self._kept.multipliers)
             reaches = np.maximum(moved, 1e-3 * self._kept.reaches)
-            self._kept = replace(self._kept, multipliers=found, reaches=np.maximum(reaches, 1e-14 * np.abs(found)))
-        return found
+            self._kept = replace(
+                self._kept, multipliers=multipliers, reaches=np.maximum(reaches, 1e-14 * np.abs(multipliers))
+            )
+        return multipliers
 
     def _thresholds(self, largest_margin: float) -> Vector:
-        kept, scale = self._kept, 1.0 + largest_margin
+        previous, scale = self._kept, 1.0 + largest_margin
         meaning = thresholds_of(self._prototype.risk, self._prototype.intercept)
         totals = np.asarray(meaning.totals)
         searches = [
             RootSearch(float(guess), float(min(reach, scale)), _BIAS_CANDIDATES, 1e-14 * scale)
-            for guess, reach in zip(kept.thresholds, kept.threshold_reaches, strict=True)
+            for guess, reach in zip(previous.thresholds, previous.threshold_reaches, strict=True)
         ]
 
-        def ask(candidates: Vector) -> Vector:
-            slopes = added(self._rounds.ask(RiskSlopes(candidates)))
+        def evaluate(candidates: Vector) -> Vector:
+            slopes = added(self._rounds.request(RiskSlopes(candidates)))
             slopes[:, :, 0] += totals[:, np.newaxis]
             return slopes
 
-        found = find_roots(searches, ask)
-        moved = np.maximum(np.abs(found - kept.thresholds), 1e-12 * scale)
-        self._kept = replace(kept, thresholds=found, threshold_reaches=moved)
-        return found
+        roots = find_roots(searches, evaluate)
+        moved = np.maximum(np.abs(roots - previous.thresholds), 1e-12 * scale)
+        self._kept = replace(previous, thresholds=roots, threshold_reaches=moved)
+        return roots
 
     def _certificate(self, squared_norm: float, risk: float, rest: float, bias: float) -> Certificate:
         outer = self._outer

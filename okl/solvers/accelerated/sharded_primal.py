@@ -196,13 +196,13 @@ class ShardedPrimal:
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
         self._there = self._current + momentum * (self._current - self._previous)
-        self._gradient = added(self._rounds.ask(GradientCommand(momentum)))
+        self._gradient = added(self._rounds.request(GradientCommand(momentum)))
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz), and its margins: one read."""
         self._new = self._proxed(self._there, lipschitz)
-        parts: list[Costs] = self._rounds.ask(TryCommand(self._new, with_excess))
+        parts: list[Costs] = self._rounds.request(TryCommand(self._new, with_excess))
         self.reads += 1
         squared, turn = step_sums(self._new, self._there, self._gradient, self._current)
         self._new_penalty = float(np.abs(self._new).sum())
@@ -225,19 +225,19 @@ class ShardedPrimal:
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
-        parts: list[tuple[FloatArray, float]] = self._rounds.ask(InspectCommand())
+        parts: list[tuple[FloatArray, float]] = self._rounds.request(InspectCommand())
         self.reads += 1
         self._gradient = added([part[0] for part in parts])
         risk, norm = sum(part[1] for part in parts), self._penalty
         factor = 1.0 / max(1.0, float(np.abs(self._gradient).max()))
-        dual = sum(self._rounds.ask(Conjugate(factor)))
+        dual = sum(self._rounds.request(Conjugate(factor)))
         self._rounds.forget_pending()
         rounding = 8.0 * _EPSILON * (risk + norm + abs(dual))
         certificate = Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)
         moved = self._proxed(self._current, lipschitz) - self._current
         return Checked(risk + norm, certificate, float(np.linalg.norm(moved)))
 
-    def kept(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[Iterate, Iterate]:
         """Current and previous w; their margins stay where they are."""
         return Iterate(self._current, _NOTHING), Iterate(self._previous, _NOTHING)
 
@@ -250,6 +250,6 @@ class ShardedPrimal:
 
 def begin_primal(prototype: SparseProblem, rounds: Rounds, n_columns: int) -> tuple[float, Iterate]:
     """Return a lower bound of the Lipschitz constant as the first estimate, and w = 0."""
-    longest = prototype.curvature * max(rounds.ask(Lengths()))
+    longest = prototype.curvature * max(rounds.request(Lengths()))
     rounds.forget_pending()
     return max(longest, float(np.finfo(np.float32).tiny)), Iterate(np.zeros(n_columns), _NOTHING)

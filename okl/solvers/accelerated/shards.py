@@ -165,29 +165,29 @@ class RootSearch:
         steps = np.arange(n_candidates) - n_candidates // 2
         self.candidates = guess + np.sign(steps) * reach * _STRETCH ** (np.abs(steps) - n_candidates // 4)
 
-    def tell(self, answers: FloatArray) -> None:
+    def update(self, answers: FloatArray) -> None:
         """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
         if self.done:
             return
         before, start = self._error, self.root
-        for place, (value, slope, size) in zip(self.candidates, answers, strict=True):
+        for candidate, (value, slope, size) in zip(self.candidates, answers, strict=True):
             # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
             # sequence of searches, each started at the end of the last, would diverge along it
-            nearer = abs(value) == self._error and abs(place - start) < abs(self.root - start)
+            nearer = abs(value) == self._error and abs(candidate - start) < abs(self.root - start)
             if abs(value) < self._error or nearer:
-                self.root, self._error, self._size = float(place), abs(value), size
-            if value >= 0.0 and place > self._low[0]:
-                self._low = (float(place), float(value), float(slope))
-            if value <= 0.0 and place < self._high[0]:
-                self._high = (float(place), float(value), float(slope))
+                self.root, self._error, self._size = float(candidate), abs(value), size
+            if value >= 0.0 and candidate > self._low[0]:
+                self._low = (float(candidate), float(value), float(slope))
+            if value <= 0.0 and candidate < self._high[0]:
+                self._high = (float(candidate), float(value), float(slope))
         size = max(abs(self._high[0]), abs(self._low[0]))
         narrow = self._high[0] - self._low[0] <= max(_LEAST_WIDTH * size, self._width)
         stuck = before <= _ROUNDING * self._size and self._error > 0.5 * before
         # an error that is not finite is for the caller's objective to show
-        found = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
-        if narrow and np.isfinite(size) and not found:  # a jump: its end with the smaller error
+        converged = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
+        if narrow and np.isfinite(size) and not converged:  # a jump: its end with the smaller error
             self.root = min(self._low, self._high, key=lambda end: abs(end[1]))[0]
-        self.done = bool(found or stuck or (narrow and np.isfinite(size)))
+        self.done = bool(converged or stuck or (narrow and np.isfinite(size)))
         if not self.done:
             self._reach *= _STRETCH ** max(1, self._n // 4)
             self.candidates = self._next()
@@ -197,29 +197,29 @@ class RootSearch:
         steps = np.arange(1, self._n + 1)
         if np.isinf(low) or np.isinf(high):
             start, way = (high, -1.0) if np.isinf(low) else (low, 1.0)
-            found = start + way * self._reach * _STRETCH ** (steps - 1.0)
+            step = start + way * self._reach * _STRETCH ** (steps - 1.0)
             newton = self._newton()
-            found[: len(newton)] = newton[: self._n]
-            return np.sort(found)
+            step[: len(newton)] = newton[: self._n]
+            return np.sort(step)
         # even steps make the bracket narrow, Newton's hit the root: one of them where there is room for one only
-        newton = [place for place in self._newton() if low < place < high][: self._n]
+        newton = [candidate for candidate in self._newton() if low < candidate < high][: self._n]
         n_even = self._n - len(newton)
         even = low + (high - low) * steps[:n_even] / (n_even + 1)
         return np.sort(np.concatenate([newton, even]))
 
     def _newton(self) -> list[float]:
-        places = [place + value / slope for place, value, slope in (self._low, self._high) if slope > 0.0]
-        return [place for place in dict.fromkeys(places) if np.isfinite(place)]
+        places = [candidate + value / slope for candidate, value, slope in (self._low, self._high) if slope > 0.0]
+        return [candidate for candidate in dict.fromkeys(places) if np.isfinite(candidate)]
 
 
-def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
+def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.float64]:
     """Root of each search, (n_searches,), all in the same rounds; no round for no search."""
     for _ in range(_MOST_ROUNDS):
         if all(search.done for search in searches):
             break
-        answers = ask(np.array([search.candidates for search in searches]))
-        for search, told in zip(searches, answers, strict=True):
-            search.tell(told)
+        answers = evaluate(np.array([search.candidates for search in searches]))
+        for search, sums in zip(searches, answers, strict=True):
+            search.update(sums)
     return np.array([search.root for search in searches])
 
 
@@ -251,7 +251,7 @@ class ClassGroups:
         return totals
 
     @property
-    def one_each(self) -> DenseRows:
+    def group_rows_of_ones(self) -> DenseRows:
         """Return one row for each group."""
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
@@ -263,7 +263,7 @@ def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparsePro
     ------
     ConfigError : the model's parameter is outside the range that classes of these sizes allow
     """
-    each = classes.one_each
+    each = classes.group_rows_of_ones
     rows, weights = np.array(classes.rows, dtype=np.float64), np.array(classes.weights)
     if isinstance(model, NuSVM):  # a share of the weight of all rows
         problem = _checked(model.problem(each, classes.totals))
@@ -344,15 +344,15 @@ class Clipped:
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
         """Return the sum for each normal, whose two numbers multiply the entries of sign +1 and -1."""
-        found = np.zeros((len(self.normals), candidates.shape[1], 3))
+        totals = np.zeros((len(self.normals), candidates.shape[1], 3))
         for k, normal in enumerate(self.normals):
             sums = np.zeros((2, candidates.shape[1], 2))
             thresholds = np.ascontiguousarray(normal[:, np.newaxis] * candidates[k])
             clipped_sums(sums, point, self.signs, self.upper, thresholds)
-            found[k, :, 0] = normal @ sums[:, :, 0]
-            found[k, :, 1] = np.square(normal) @ sums[:, :, 1]
-            found[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
-        return found
+            totals[k, :, 0] = normal @ sums[:, :, 0]
+            totals[k, :, 1] = np.square(normal) @ sums[:, :, 1]
+            totals[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
+        return totals
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
         """Subtract the multipliers' share of each sign and clip."""

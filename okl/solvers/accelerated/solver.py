@@ -38,7 +38,7 @@ from okl.solvers.accelerated.sharded_dual import (
     begin_dual,
     candidates_a_round,
     candidates_of,
-    found_multipliers,
+    find_shard_multipliers,
 )
 from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
 from okl.solvers.accelerated.shards import (
@@ -160,7 +160,7 @@ class WarmSums:
 
 
 def begin_warm(
-    warm: WarmStart, prototype: DualProblem, outer: Outer, rounds: Rounds, here: Iterate, carried: RunMemory
+    warm: WarmStart, prototype: DualProblem, outer: Outer, rounds: Rounds, iterate: Iterate, carried: RunMemory
 ) -> tuple[Iterate, RunMemory]:
     """Go to the warm point where that is lower; two reads.
 
@@ -169,28 +169,30 @@ def begin_warm(
     the image where the shards stand then, and what to carry on
     """
     if not isinstance(prototype.risk, SumOfLosses) or isinstance(outer, EuclideanNorm):
-        return here, carried
+        return iterate, carried
     upper = upper_of(prototype.region)
     widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
     totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
     searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
-    answers: list[FloatArray] = rounds.ask(AimWarm(warm, lipschitz, candidates_of(searches)))
-    found = found_multipliers(searches, totals, answers, lambda tried: rounds.ask(SeekCommand(lipschitz, tried)))
-    parts: list[WarmPart] = rounds.ask(TakeWarm(lipschitz, found))
+    answers: list[FloatArray] = rounds.request(AimWarm(warm, lipschitz, candidates_of(searches)))
+    multipliers = find_shard_multipliers(
+        searches, totals, answers, lambda tried: rounds.request(SeekCommand(lipschitz, tried))
+    )
+    parts: list[WarmPart] = rounds.request(TakeWarm(lipschitz, multipliers))
     image = added([part.image for part in parts])
-    before = outer.value(_square(here.image)) + sum(part.before for part in parts)
+    before = outer.value(_square(iterate.image)) + sum(part.before for part in parts)
     if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
         rounds.finish_step("drop", RestSums())
-        return here, carried
-    rounds.finish_step("begin", WarmSums(warm, lipschitz, found))
-    return Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
+        return iterate, carried
+    rounds.finish_step("begin", WarmSums(warm, lipschitz, multipliers))
+    return Iterate(iterate.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
 
 
 def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
     """Return the weights of an l1 model, or 0 where its objective is lower, and set the shards' margins: two reads."""
     values = []
     for tried in (np.zeros(n_columns), warm.weights):
-        losses = sum(part.losses for part in rounds.ask(TryCommand(tried, False)))
+        losses = sum(part.losses for part in rounds.request(TryCommand(tried, False)))
         values.append(losses + float(np.abs(tried).sum()))
     if not values[1] < values[0]:
         rounds.forget_pending()
@@ -322,21 +324,21 @@ class OneClass:
         if isinstance(prototype, SparseProblem):
             work = WorkerState(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
             rounds = Rounds(execution, shards, work, log)
-            lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
+            lipschitz, iterate = begin_primal(prototype, rounds, rows.n_columns)
             if self.warm is not None:
-                here = begin_warm_primal(self.warm, rounds, rows.n_columns)
-            fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
+                iterate = begin_warm_primal(self.warm, rounds, rows.n_columns)
+            fapg = method.begin(ShardedPrimal(rounds, iterate, iterate), lipschitz, iterate, reads=1)
         else:
             # without its levels, which hold code: they are for the caller
             opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
             work = WorkerState(run, opening, self.scratch)
             rounds = Rounds(execution, shards, work, log)
-            lipschitz, here, carried = begin_dual(prototype, rounds)
+            lipschitz, iterate, carried = begin_dual(prototype, rounds)
             outer = _outer(prototype, 0, carried)
             if self.warm is not None:
-                here, carried = begin_warm(self.warm, prototype, outer, rounds, here, carried)
-            dual = ShardedDual(prototype, outer, rounds, here, here, carried)
-            fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
+                iterate, carried = begin_warm(self.warm, prototype, outer, rounds, iterate, carried)
+            dual = ShardedDual(prototype, outer, rounds, iterate, iterate, carried)
+            fapg, carried = method.begin(dual, lipschitz, iterate, reads=1), dual.carried
         return ClassState(fapg, _value_of(self._model), rounds.log, carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
@@ -410,8 +412,8 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        known = self.classes.one_each, self.classes.totals
-        return model_class(self.task.name).valid_range(*known, self.task.fit_intercept)[1]
+        classes = self.classes.group_rows_of_ones, self.classes.totals
+        return model_class(self.task.name).valid_range(*classes, self.task.fit_intercept)[1]
 
 
 def _value_of(model: Classifier) -> float:
@@ -461,8 +463,8 @@ class AcceleratedState:
     @property
     def iterations(self) -> int:
         """Return the iterations of all classes."""
-        here = () if self.current is None else (self.current.fapg,)
-        return sum(one.history[-1].iteration for one in (*(solved.fapg for solved in self.solved), *here))
+        current = () if self.current is None else (self.current.fapg,)
+        return sum(fapg.history[-1].iteration for fapg in (*(solved.fapg for solved in self.solved), *current))
 
 
 # Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits.
@@ -514,8 +516,8 @@ class AcceleratedSolver:
             self.task.model(np.inf)
             return
         schema.refuse_empty_classes()
-        for one in self._classes(schema):
-            one.check()
+        for one_class in self._classes(schema):
+            one_class.check()
 
     @one_blas_thread()  # bits depend on the number of threads
     def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
@@ -546,15 +548,15 @@ class AcceleratedSolver:
         """
         assert state.current is not None, "a class is being trained"
         any_value = self._classes(data.schema)[len(state.solved)]
-        one = any_value.at(state.current.value)
-        current = one.advance(state.current, self.method, execution)
+        one_class = any_value.at(state.current.value)
+        current = one_class.advance(state.current, self.method, execution)
         outcome = self.method.finished(current.fapg)
         larger = any_value.larger(current, over=outcome is not None)
         if larger is not None:
             return replace(state, current=larger.begin(state.rows, self.method, execution))
         if outcome is None or outcome.kind == "diverged":
             return replace(state, current=current)
-        state = replace(state, solved=(*state.solved, self._solved(state, one, current, outcome, execution)))
+        state = replace(state, solved=(*state.solved, self._solved(state, one_class, current, outcome, execution)))
         return replace(state, current=self._begin(state, data, execution))
 
     def finished(self, state: AcceleratedState) -> Outcome | None:
@@ -562,11 +564,11 @@ class AcceleratedSolver:
         if state.current is not None:
             outcome = self.method.finished(state.current.fapg)
             return outcome if outcome is not None and outcome.kind == "diverged" else None
-        outcomes = [one.outcome for one in state.solved]
+        outcomes = [solved.outcome for solved in state.solved]
         worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
         return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
 
-    def standing(self, state: AcceleratedState) -> Convergence:
+    def progress(self, state: AcceleratedState) -> Convergence:
         """Return iterations, the gap and the objectives of the class that was worked on last."""
         last = state.solved[-1].fapg if state.current is None else state.current.fapg
         record = last.history[-1]
@@ -575,32 +577,32 @@ class AcceleratedSolver:
 
     def predictor(self, state: AcceleratedState) -> Predictor:
         """Return the map with the weights and biases of all classes."""
-        weights = np.stack([one.weights for one in state.solved]).astype(self.precision)
-        offsets = np.array([-one.bias for one in state.solved]).astype(self.precision)
+        weights = np.stack([solved.weights for solved in state.solved]).astype(self.precision)
+        offsets = np.array([-solved.bias for solved in state.solved]).astype(self.precision)
         return LinearPredictor(state.rows.feature_map, weights, offsets)
 
     def chosen(self, state: AcceleratedState) -> dict[str, Any]:
         """Return the automatic choices: of the map, and of the parameter."""
-        values = [one.value for one in state.solved] or ([] if state.current is None else [state.current.value])
+        values = [solved.value for solved in state.solved] or ([] if state.current is None else [state.current.value])
         parameter = self.task.parameter
-        told: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
-        return state.chosen | told | {f"{parameter}_reason": self.task.reason}
+        choices: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
+        return state.chosen | choices | {f"{parameter}_reason": self.task.reason}
 
     def certificate(self, state: AcceleratedState) -> dict[str, Any]:
         """Return the certificate as JSON.
 
         For several classes, gaps and objectives are summed, and the relative gap is the largest.
         """
-        proofs = [one.certificate for one in state.solved]
+        proofs = [solved.certificate for solved in state.solved]
         return {
             "kind": "duality gap",
-            "gap": sum(one.gap for one in proofs),
-            "relative_gap": max(one.relative_gap for one in proofs),
-            "objective": sum(one.primal for one in proofs),
-            "dual_objective": sum(one.dual for one in proofs),
-            "floor": sum(one.floor for one in proofs),
+            "gap": sum(solved.gap for solved in proofs),
+            "relative_gap": max(solved.relative_gap for solved in proofs),
+            "objective": sum(solved.primal for solved in proofs),
+            "dual_objective": sum(solved.dual for solved in proofs),
+            "floor": sum(solved.floor for solved in proofs),
             "iterations": state.iterations,
-            "outcome": "; ".join(dict.fromkeys(one.outcome.reason for one in state.solved)),
+            "outcome": "; ".join(dict.fromkeys(solved.outcome.reason for solved in state.solved)),
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
@@ -622,20 +624,22 @@ class AcceleratedSolver:
         classes = self._classes(data.schema)
         if len(state.solved) == len(classes):
             return None
-        one = classes[len(state.solved)]
+        one_class = classes[len(state.solved)]
         if state.warm:
-            one = replace(one, warm=state.warm[len(state.solved)])
-        return one.begin(state.rows, self.method, execution)
+            one_class = replace(one_class, warm=state.warm[len(state.solved)])
+        return one_class.begin(state.rows, self.method, execution)
 
     def _solved(
-        self, state: AcceleratedState, one: OneClass, current: ClassState, outcome: Outcome, execution: Execution
+        self, state: AcceleratedState, one_class: OneClass, current: ClassState, outcome: Outcome, execution: Execution
     ) -> ClassSolution:
-        weights, certificate = one.solution(current)
+        weights, certificate = one_class.solution(current)
         if outcome.kind == "done":
-            one.refuse_no_weights(certificate)
+            one_class.refuse_no_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
-            bias = error_minimising_threshold(execution, state.rows, weights, one.positive, one.classes.weights)
+            bias = error_minimising_threshold(
+                execution, state.rows, weights, one_class.positive, one_class.classes.weights
+            )
         return ClassSolution(weights, bias, certificate, outcome, current.value, current.fapg)
 
 

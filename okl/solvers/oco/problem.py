@@ -293,14 +293,14 @@ def _in_polyhedron(region: Box | Simplex, matrix: Matrix, bounds: Vector) -> Vec
     objective = np.append(np.zeros(size), 1.0)
     if isinstance(region, Box):
         limits = [*zip(region.low, region.high, strict=True), (-1.0, None)]
-        found = linprog(objective, A_ub=rows, b_ub=bounds, bounds=limits)
+        optimum = linprog(objective, A_ub=rows, b_ub=bounds, bounds=limits)
     else:
         limits = [(0.0, None)] * size + [(-1.0, None)]
         sums = np.append(np.ones(size), 0.0)[None, :]
-        found = linprog(objective, A_ub=rows, b_ub=bounds, A_eq=sums, b_eq=[region.total], bounds=limits)
-    if found.x is None or found.fun > FEASIBILITY_TOLERANCE * (1.0 + np.abs(bounds).max()):
+        optimum = linprog(objective, A_ub=rows, b_ub=bounds, A_eq=sums, b_eq=[region.total], bounds=limits)
+    if optimum.x is None or optimum.fun > FEASIBILITY_TOLERANCE * (1.0 + np.abs(bounds).max()):
         return None
-    point: Vector = found.x[:size]
+    point: Vector = optimum.x[:size]
     return point
 
 
@@ -333,12 +333,12 @@ def _point(region: ConvexSet, matrix: Matrix, bounds: Vector) -> Vector | None:
 
 def _least_conflict(region: ConvexSet, matrix: Matrix, bounds: Vector, groups: Iterable[int]) -> tuple[int, ...]:
     """Leave out one constraint after the other as long as the rest cannot hold together."""
-    kept = np.asarray(list(groups))
-    for group in sorted(set(kept.tolist())):
-        others = kept != group
+    indices = np.asarray(list(groups))
+    for group in sorted(set(indices.tolist())):
+        others = indices != group
         if others.any() and _point(region, matrix[others], bounds[others]) is None:
-            matrix, bounds, kept = matrix[others], bounds[others], kept[others]
-    return tuple(sorted(set(kept.tolist())))
+            matrix, bounds, indices = matrix[others], bounds[others], indices[others]
+    return tuple(sorted(set(indices.tolist())))
 
 
 def find_feasible(region: ConvexSet, constraints: Constraints) -> Feasibility:
@@ -379,10 +379,10 @@ def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
         rows, limits = _scaled(rows, rows @ point - values[violated])
         matrix, bounds = np.vstack([matrix, rows]), np.append(bounds, limits)
         groups += violated.tolist()
-        found = _point(region, matrix, bounds)
-        if found is None:
+        solution = _point(region, matrix, bounds)
+        if solution is None:
             return Feasibility(None, _least_conflict(region, matrix, bounds, groups))
-        point = region.project(found)
+        point = region.project(solution)
     return Feasibility(None)
 
 
@@ -419,13 +419,13 @@ class Problem:
             raise ConfigError(
                 f"the constraints have {rows.dimension} columns, but points of the set have {self.region.dimension}."
             )
-        found = find_feasible(self.region, rows)
-        if found.conflict:
-            names = ", ".join(rows.names[at] for at in found.conflict)
+        point = find_feasible(self.region, rows)
+        if point.conflict:
+            names = ", ".join(rows.names[at] for at in point.conflict)
             raise ConfigError(
                 f"no point of the set satisfies the constraints {names} together. Loosen or remove one of them."
             )
-        object.__setattr__(self, "feasible_point", found.point)
+        object.__setattr__(self, "feasible_point", point.point)
 
     @property
     def dimension(self) -> int:
@@ -486,8 +486,8 @@ def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
         bounds += [np.zeros(problem.dimension), np.array([region.total]), np.array([-region.total])]
     matrix, limits = np.vstack(rows), np.concatenate(bounds)
     lengths = np.linalg.norm(matrix, axis=1)
-    kept = lengths > 0.0  # a row of zeros is no constraint: the problem is feasible
-    return matrix[kept] / lengths[kept, None], limits[kept] / lengths[kept]
+    nonzero = lengths > 0.0  # a row of zeros is no constraint: the problem is feasible
+    return matrix[nonzero] / lengths[nonzero, None], limits[nonzero] / lengths[nonzero]
 
 
 def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
@@ -512,9 +512,9 @@ def nearest_feasible(problem: Problem, point: Vector) -> Vector:
     """Return the point of the set with A x <= b that is nearest to a given one, (p,)."""
     matrix, limits = inequalities(problem)
     region = problem.region
-    found = _nearest(matrix, limits, point)
-    if not isinstance(region, Ball) or np.linalg.norm(found - region.centre) <= region.radius:
-        return found
+    nearest = _nearest(matrix, limits, point)
+    if not isinstance(region, Ball) or np.linalg.norm(nearest - region.centre) <= region.radius:
+        return nearest
 
     def pulled(factor: float) -> Vector:
         return _nearest(matrix, limits, factor * point + (1.0 - factor) * region.centre)
@@ -538,10 +538,10 @@ def lowest_feasible(problem: Problem, directions: Matrix) -> Matrix:
     matrix, limits = inequalities(problem)
     blocks = kron(identity(len(directions)), csr_array(matrix), format="csr")
     free = (None, None)
-    found = linprog(directions.ravel(), A_ub=blocks, b_ub=np.tile(limits, len(directions)), bounds=free)
-    if found.x is None:
-        raise ConfigError(f"the losses have no minimum: {found.message} Set finite bounds of the box.")
-    lowest: Matrix = found.x.reshape(directions.shape)
+    optimum = linprog(directions.ravel(), A_ub=blocks, b_ub=np.tile(limits, len(directions)), bounds=free)
+    if optimum.x is None:
+        raise ConfigError(f"the losses have no minimum: {optimum.message} Set finite bounds of the box.")
+    lowest: Matrix = optimum.x.reshape(directions.shape)
     return lowest
 
 
@@ -567,14 +567,14 @@ def _lowest_in_ball(problem: Problem, direction: Vector) -> Vector:
 
 def corners(matrix: Matrix, limits: Vector) -> Matrix:
     """Return the corners of {x in R^2 : matrix x <= limits}, (n, 2)."""
-    found = []
+    points = []
     for pair in combinations(range(len(limits)), 2):
         rows = matrix[list(pair)]
         if abs(np.linalg.det(rows)) > 1e-14:
             point = np.linalg.solve(rows, limits[list(pair)])
             if (matrix @ point - limits).max() <= _FEASIBLE:
-                found.append(point)
-    return np.array(found).reshape(-1, 2)
+                points.append(point)
+    return np.array(points).reshape(-1, 2)
 
 
 def nearest_in_plane(matrix: Matrix, limits: Vector, points: Matrix) -> Matrix:
@@ -624,11 +624,11 @@ class _Model:
         """Add cuts, and drop those without multiplier that lie below their constraint's best cut."""
         excess = self.excess(self.point(self.multipliers))
         best = self.heights(excess)[self.owners]
-        kept = (self.multipliers > 0.0) | (excess >= best) | (np.arange(self.owners.size) < self.limits.size)
-        self.normals = np.vstack([self.normals[kept], normals])
-        self.offsets = np.append(self.offsets[kept], offsets)
-        self.owners = np.append(self.owners[kept], owners)
-        self.multipliers = np.append(self.multipliers[kept], np.zeros(owners.size))
+        active = (self.multipliers > 0.0) | (excess >= best) | (np.arange(self.owners.size) < self.limits.size)
+        self.normals = np.vstack([self.normals[active], normals])
+        self.offsets = np.append(self.offsets[active], offsets)
+        self.owners = np.append(self.owners[active], owners)
+        self.multipliers = np.append(self.multipliers[active], np.zeros(owners.size))
 
     def point(self, multipliers: Vector) -> Vector:
         """Return x(multipliers), (p,)."""

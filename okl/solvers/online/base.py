@@ -94,7 +94,7 @@ class Progress:
             baseline_mistakes=self.baseline_mistakes + sign * other.baseline_mistakes,
             squared_error=self.squared_error + sign * other.squared_error,
             baseline_squared_error=self.baseline_squared_error + sign * other.baseline_squared_error,
-            class_counts=tuple(mine + sign * theirs for mine, theirs in pairs),
+            class_counts=tuple(own + sign * others for own, others in pairs),
             target_sum=self.target_sum + sign * other.target_sum,
             surrogate=self.surrogate + sign * other.surrogate,
             squared_gradients=self.squared_gradients + sign * other.squared_gradients,

@@ -76,15 +76,17 @@ class BudgetStrategy:
         """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
         return (0, 0)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
         raise NotImplementedError
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute memory from the supports, after supports of several shards were put together; kept changes."""
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Bring supports down to the budget as the strategy does it row by row; kept changes in place."""
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Bring supports down to the budget as the strategy does it row by row; modify `supports` in place."""
         raise NotImplementedError
 
 
@@ -162,7 +164,7 @@ def empty_state(
     )
 
 
-def kept_from(state: BudgetState) -> SupportArrays:
+def support_arrays(state: BudgetState) -> SupportArrays:
     """Return copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
     precision = state.supports.dtype
@@ -184,10 +186,18 @@ def kept_from(state: BudgetState) -> SupportArrays:
     )
 
 
-def state_from(kept: SupportArrays, task: Task) -> BudgetState:
-    """Return the value that kept, which is not written into any more, has become."""
-    progress = progress_from(task, kept.counts, kept.sums, kept.class_counts)
-    return BudgetState(kept.supports, kept.coefficients, kept.marks, kept.memory, kept.integers, kept.floats, progress)
+def state_from(supports: SupportArrays, task: Task) -> BudgetState:
+    """Return the support arrays as a state; they are not written into afterwards."""
+    progress = progress_from(task, supports.counts, supports.sums, supports.class_counts)
+    return BudgetState(
+        supports.supports,
+        supports.coefficients,
+        supports.marks,
+        supports.memory,
+        supports.integers,
+        supports.floats,
+        progress,
+    )
 
 
 def _zeros(shape: tuple[int, int], precision: object) -> FloatArray:
@@ -233,10 +243,10 @@ def join_states(
     progress = base.progress
     for growth in grown:
         progress = progress.plus(growth)
-    kept = kept_from(replace(united, progress=progress))
-    strategy.remember(kept, rule)
-    strategy.reduce(kept, rule)
-    return _trimmed(state_from(kept, base.progress.task), empty(rule.budget))
+    supports = support_arrays(replace(united, progress=progress))
+    strategy.remember(supports, rule)
+    strategy.reduce(supports, rule)
+    return _trimmed(state_from(supports, base.progress.task), empty(rule.budget))
 
 
 def _union(
@@ -269,7 +279,7 @@ def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
         [(number, -1 if number < first_new else shard) for number in part.marks[NUMBER, : part.n_supports].tolist()]
         for shard, part in enumerate(parts)
     ]
-    places = {key: place for place, key in enumerate(sorted({key for keys in keys_of_parts for key in keys}))}
+    places = {key: index for index, key in enumerate(sorted({key for keys in keys_of_parts for key in keys}))}
     return [[places[key] for key in keys] for keys in keys_of_parts]
 
 
@@ -287,8 +297,8 @@ def _united_counts(
     before = base.memory[:n_rows].sum(axis=1)
     sums = np.stack([part.memory[:n_rows].sum(axis=1) for part in parts])
     wanted = np.maximum(sums.max(axis=0), before + (sums - before).sum(axis=0))
-    there = counts.sum(axis=1)
-    shrinking = np.minimum(1.0, np.divide(wanted, there, out=np.ones(n_rows), where=there > 0.0))
+    totals = counts.sum(axis=1)
+    shrinking = np.minimum(1.0, np.divide(wanted, totals, out=np.ones(n_rows), where=totals > 0.0))
     return np.asarray(shrinking[:, None] * counts)
 
 
@@ -369,9 +379,9 @@ class BudgetLearner:
         """
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         self._check_state(state)
-        kept = kept_from(state)
-        self.strategy.learn(kept, inputs, targets, self.rule)
-        after = state_from(kept, self.task)
+        supports = support_arrays(state)
+        self.strategy.learn(supports, inputs, targets, self.rule)
+        after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)
         return after
 
@@ -609,7 +619,7 @@ class _Growing:
         chunks = self._chunks
         if len(self._rest):
             chunks = [*chunks, pack_chunk(self._rest, self._rest_coefficients)]
-        known = (
+        arrays = (
             kernel_sums(inputs, chunks, self._kernel, self._buffer) if chunks else np.zeros((len(inputs), n_outputs))
         )
         among = np.empty((len(inputs), len(inputs)), dtype=dtype)
@@ -623,7 +633,7 @@ class _Growing:
             self._class_counts,
             np.zeros(n_outputs),
         )
-        learn_growing(grown, known, among, targets, self._growth)
+        learn_growing(grown, arrays, among, targets, self._growth)
         self._margin = float(floats[1])
         self._scale(floats[0])
         added = grown.coefficients.any(axis=0)

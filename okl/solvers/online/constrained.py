@@ -39,7 +39,7 @@ from okl.solvers.online.linear import (
     average_weights,
     in_turns,
     learn_mapped,
-    learnt_from,
+    learner_arrays,
     race_step_sizes,
     weights_from,
 )
@@ -165,12 +165,12 @@ class ConstrainedLearner(LinearLearner):
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
         assert isinstance(weights, ConstrainedWeights)
         inputs, targets = self._checked(weights.last, rows)
-        learnt, watched, found = learnt_from(weights), watched_from(weights), room_for(len(self.kept.low))
+        arrays, watched, nearest = learner_arrays(weights), watched_from(weights), room_for(len(self.kept.low))
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
 
         def fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
             with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-                parts = (learnt, watched, found, turns, block, inputs, targets)
+                parts = (arrays, watched, nearest, turns, block, inputs, targets)
                 learn_constrained_fourier(*parts, fourier.waves, rule, limits, thread, n_threads)
 
         def other(turns: Turns, thread: int, n_threads: int) -> None:
@@ -180,11 +180,13 @@ class ConstrainedLearner(LinearLearner):
                 turns,
                 thread,
                 n_threads,
-                lambda block, part: learn_constrained_block(learnt, watched, found, block, targets[part], rule, limits),
+                lambda block, part: learn_constrained_block(
+                    arrays, watched, nearest, block, targets[part], rule, limits
+                ),
             )
 
         in_turns(self.feature_map, len(inputs), n_threads, fused, other)
-        after = weights_from(learnt, self.loss.task)
+        after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         return ConstrainedWeights.of(after, watched.queues, watched.exceeded)
 

@@ -146,7 +146,7 @@ class NormBound:
 
 def columns_of(constraints: tuple[Constraint, ...]) -> tuple[str, ...]:
     """Return the columns that constraints use, each once, in their order."""
-    return tuple(dict.fromkeys(name for one in constraints for name in one.quantity.columns))
+    return tuple(dict.fromkeys(name for constraint in constraints for name in constraint.quantity.columns))
 
 
 def _quoted(word: str) -> str:
@@ -178,11 +178,13 @@ def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], flo
     ------
     ConfigError : a text that the grammar has not, or the same constraint twice
     """
-    found = [parse_constraint(text) for text in texts]
-    if twice := [str(one) for index, one in enumerate(found) if one in found[:index]]:
+    constraints = [parse_constraint(text) for text in texts]
+    if twice := [str(constraint) for index, constraint in enumerate(constraints) if constraint in constraints[:index]]:
         raise ConfigError(f"The constraint {twice[0]!r} is given twice. Remove one.")
-    bounds = [one.high for one in found if isinstance(one, NormBound)]
-    return tuple(one for one in found if isinstance(one, Constraint)), min(bounds, default=None)
+    bounds = [constraint.high for constraint in constraints if isinstance(constraint, NormBound)]
+    return tuple(constraint for constraint in constraints if isinstance(constraint, Constraint)), min(
+        bounds, default=None
+    )
 
 
 def parse_constraint(text: str) -> Constraint | NormBound:
@@ -206,13 +208,13 @@ class _Parser:
     """Reads a text token by token."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._tokens, place = text, list[str](), 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        self._text, self._tokens, position = text, list[str](), 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                raise self._wrong(f"{text[place:].strip()!r} cannot be read")
+                raise self._wrong(f"{text[position:].strip()!r} cannot be read")
             self._tokens.append(match[1])
-            place = match.end()
+            position = match.end()
         self._next = 0
 
     def constraint(self) -> Constraint | NormBound:
@@ -220,14 +222,14 @@ class _Parser:
         if first == "norm":
             self._take("norm")
             self._take("<=")
-            found: Constraint | NormBound = NormBound(self._number())
+            constraint: Constraint | NormBound = NormBound(self._number())
         elif first == "abs":
-            found = self._absolute()
+            constraint = self._absolute()
         else:
-            found = self._sided()
+            constraint = self._sided()
         if (more := self._peek()) != "":
             raise self._wrong(f"unexpected {more!r} at the end")
-        return found
+        return constraint
 
     def _absolute(self) -> Constraint:
         self._take("abs")
@@ -263,15 +265,15 @@ class _Parser:
         self._take(name)
         self._take("(")
         if name == "covariance":
-            found: Quantity = Covariance(self._word("a column"))
+            quantity: Quantity = Covariance(self._word("a column"))
         elif name == "mean":
-            found = GroupMean(self._group())
+            quantity = GroupMean(self._group())
         else:
             first = self._group()
             self._take(",")
-            found = MeanDifference(first, self._group())
+            quantity = MeanDifference(first, self._group())
         self._take(")")
-        return found
+        return quantity
 
     def _begins_with_number(self) -> bool:
         return len(self._tokens) > 1 and self._tokens[1] == "<="
@@ -321,15 +323,15 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: str) -> None:
     """Raise DataError if a constraint uses a column that is neither an input nor a key."""
-    there = (*schema.features, *schema.keys)
+    available = (*schema.features, *schema.keys)
     for name in columns_of(constraints):
-        if name in schema.source_columns and name not in there:
+        if name in schema.source_columns and name not in available:
             raise DataError(
                 f"{where}: the constrained column {name!r} was encoded as inputs and is not stored "
                 f"itself. Ingest the source with --key {name}."
             )
-        if name not in there:
-            raise absent(name, there, where, "constrained")
+        if name not in available:
+            raise absent(name, available, where, "constrained")
 
 
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
@@ -340,10 +342,10 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
     ConfigError : no input would be left
     """
     schema, apart = data.schema, set(names)
-    kept = [index for index, name in enumerate(schema.features) if name not in apart]
-    if len(kept) == schema.n_features:
+    indices = [index for index, name in enumerate(schema.features) if name not in apart]
+    if len(indices) == schema.n_features:
         return data
-    if not kept:
+    if not indices:
         raise ConfigError(
             f"{data.folder}: constraints use every input column, so that no input is left for "
             "training. Set --learn-sensitive to train on these columns too."
@@ -354,8 +356,8 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
         data,
         schema=replace(
             schema,
-            features=tuple(schema.features[index] for index in kept),
-            feature_statistics=tuple(statistics[index] for index in kept) if statistics else (),
+            features=tuple(schema.features[index] for index in indices),
+            feature_statistics=tuple(statistics[index] for index in indices) if statistics else (),
             keys=(*schema.keys, *moved),
         ),
     )
@@ -448,14 +450,14 @@ def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
 
 def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
     """Return 1 for text (rows,) equal to a word, or to the same number in other digits."""
-    words = pa.array(values, pa.string()).dictionary_encode()
+    encoded = pa.array(values, pa.string()).dictionary_encode()
     number = number_of_word(wanted)
     alike = [
         word == wanted or (number is not None and number_of_word(word) == number)
-        for word in words.dictionary.to_pylist()
+        for word in encoded.dictionary.to_pylist()
     ]
-    found = pa.array(alike, pa.bool_()).take(words.indices)
-    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    matches = pa.array(alike, pa.bool_()).take(encoded.indices)
+    return np.asarray(matches.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
@@ -483,11 +485,11 @@ def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.fl
 
 def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
     """Return the text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
-    words = pa.array(values, pa.string()).dictionary_encode()
-    numbers = [number_of_word(word) for word in words.dictionary.to_pylist()]
+    encoded = pa.array(values, pa.string()).dictionary_encode()
+    numbers = [number_of_word(word) for word in encoded.dictionary.to_pylist()]
     if None in numbers or not numbers:
         return values
-    read = pa.array(numbers, pa.float64()).take(words.indices)
+    read = pa.array(numbers, pa.float64()).take(encoded.indices)
     return np.asarray(read.fill_null(float("nan")).to_numpy(zero_copy_only=False))
 
 
@@ -506,28 +508,28 @@ class Weighings:
     @property
     def all(self) -> tuple[Weighing, ...]:
         """Return all constraints in a fixed order."""
-        found: list[Weighing] = [None]
-        for one in self.constraints:
-            quantity = one.quantity
+        weighings: list[Weighing] = [None]
+        for constraint in self.constraints:
+            quantity = constraint.quantity
             if isinstance(quantity, Covariance):
-                found.append(quantity)
+                weighings.append(quantity)
             elif isinstance(quantity, GroupMean):
-                found.append(quantity.group)
+                weighings.append(quantity.group)
             else:
-                found += [quantity.first, quantity.second]
-        return tuple(dict.fromkeys(found))
+                weighings += [quantity.first, quantity.second]
+        return tuple(dict.fromkeys(weighings))
 
     def of(self, columns: Columns, rows: int, where: str) -> NDArray[np.float64]:
         """Return weights of rows, (weighings, rows)."""
-        found = []
+        parts = []
         for weighing in self.all:
             if weighing is None:
-                found.append(np.ones(rows))
+                parts.append(np.ones(rows))
             elif isinstance(weighing, Covariance):
-                found.append(numbers(weighing, columns, where))
+                parts.append(numbers(weighing, columns, where))
             else:
-                found.append(members(weighing, columns))
-        return np.array(found)
+                parts.append(members(weighing, columns))
+        return np.array(parts)
 
     def combined(self, products: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the quantities of the constraints, (constraints, ...), from sums of weight times what is averaged.
@@ -539,20 +541,20 @@ class Weighings:
 
         def of_group(group: ConstraintGroup) -> NDArray[np.float64]:
             index = places[group]
-            found: NDArray[np.float64] = products[index] / totals[index]
-            return found
+            means: NDArray[np.float64] = products[index] / totals[index]
+            return means
 
-        found = []
-        for one in self.constraints:
-            quantity = one.quantity
+        means = []
+        for constraint in self.constraints:
+            quantity = constraint.quantity
             if isinstance(quantity, Covariance):
                 index = places[quantity]
-                found.append(products[index] / rows - totals[index] / rows * mean)
+                means.append(products[index] / rows - totals[index] / rows * mean)
             elif isinstance(quantity, MeanDifference):
-                found.append(of_group(quantity.first) - of_group(quantity.second))
+                means.append(of_group(quantity.first) - of_group(quantity.second))
             else:
-                found.append(of_group(quantity.group))
-        return np.array(found)
+                means.append(of_group(quantity.group))
+        return np.array(means)
 
 
 # Constraint rows in a map's columns, by one `sum`.
@@ -603,8 +605,8 @@ def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where:
             part = slice(first, first + BLOCK_ROWS)
             products += weights[:, part] @ features[part].astype(np.float64)
     names = {weighing.column for weighing in weighings.all if isinstance(weighing, ConstraintGroup)}
-    seen = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
-    return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), seen)
+    values = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
+    return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -645,9 +647,9 @@ def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
     """Return the rows that sums make, or ConfigError for a group without a row."""
     for weighing, count in zip(weighings.all, sums.counts, strict=True):
         if isinstance(weighing, ConstraintGroup) and not count:
-            seen = ", ".join(sums.seen[weighing.column])
+            values = ", ".join(sums.seen[weighing.column])
             raise ConfigError(
-                f"The group {weighing} has no training rows; column {weighing.column!r} holds {seen}. "
+                f"The group {weighing} has no training rows; column {weighing.column!r} holds {values}. "
                 "Use one of its values."
             )
     return weighings.combined(sums.products, sums.totals)
@@ -745,10 +747,10 @@ class LinearLimits:
         """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
         point = weights.astype(np.float64)
         scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
-        found, free = room_for(len(low)), np.full(len(low), np.inf)
+        projected, free = room_for(len(low)), np.full(len(low), np.inf)
         small = StepProblem(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
-        grown = settle_multipliers(found, small, float(point @ point))
-        nearest: Vector = (point - 0.5 * found.multipliers @ scaled) / grown
+        grown = settle_multipliers(projected, small, float(point @ point))
+        nearest: Vector = (point - 0.5 * projected.multipliers @ scaled) / grown
         return nearest
 
     def _conflict(self) -> list[int]:
@@ -756,22 +758,22 @@ class LinearLimits:
 
         None if it has.
         """
-        kept = list(range(len(self.low)))
-        if self._shortest(kept) <= self.radius * (1.0 + _ENOUGH):
+        rows = list(range(len(self.low)))
+        if self._shortest(rows) <= self.radius * (1.0 + _ENOUGH):
             return []
         for index in range(len(self.low)):
-            fewer = [other for other in kept if other != index]
+            fewer = [other for other in rows if other != index]
             if fewer and self._shortest(fewer) > self.radius * (1.0 + _ENOUGH):
-                kept = fewer
-        return kept
+                rows = fewer
+        return rows
 
-    def _shortest(self, kept: list[int]) -> float:
+    def _shortest(self, rows: list[int]) -> float:
         """Return the length of the shortest weights within some limits, infinite where there are none.
 
         Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, section 4 (LDP).
         """
-        low, high = (limit[kept] for limit in self.inner)
-        scaled = (self.rows / self.lengths[:, None])[kept]
+        low, high = (limit[rows] for limit in self.inner)
+        scaled = (self.rows / self.lengths[:, None])[rows]
         basis = np.linalg.qr(scaled.T)[0]
         inside = scaled @ basis
         sides = np.concatenate([-inside[np.isfinite(high)], inside[np.isfinite(low)]])
@@ -780,8 +782,8 @@ class LinearLimits:
         system = np.vstack([sides.T, least[None, :] / unit])
         target = np.zeros(len(system))
         target[-1] = 1.0
-        found, _ = nnls(system, target)
-        residual = system @ found - target
+        multipliers, _ = nnls(system, target)
+        residual = system @ multipliers - target
         if abs(residual[-1]) < _ENOUGH:
             return float("inf")
         return float(np.linalg.norm(residual[:-1] / residual[-1])) * unit
@@ -791,8 +793,8 @@ def limits_of(
     constraints: tuple[Constraint, ...], rows: NDArray[np.float64], radius: float, margin: float = 0.0
 ) -> LinearLimits:
     """Return the limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
-    low, high = (np.array([getattr(one, side) for one in constraints]) for side in ("low", "high"))
-    return LinearLimits(rows, low, high, tuple(str(one) for one in constraints), radius, margin)
+    low, high = (np.array([getattr(constraint, side) for constraint in constraints]) for side in ("low", "high"))
+    return LinearLimits(rows, low, high, tuple(str(constraint) for constraint in constraints), radius, margin)
 
 
 # Measurement of constrained quantities on scores and decisions.
@@ -826,10 +828,10 @@ def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where
     scores = scores.astype(np.float64)
     weights = weighings.of(columns, len(scores), where)
     total = np.zeros((2, len(weights), 3, 3))
-    for place, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
+    for index, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
         powers = np.stack([np.ones(len(values)), values, values**2], axis=1)
         for power in range(3):
-            total[place, :, power] += weights**power @ powers
+            total[index, :, power] += weights**power @ powers
     return total
 
 
@@ -865,19 +867,19 @@ def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[di
     """Return each constraint from the moments of its weighings, as `measure_constraints` gives it."""
     scores, decisions = moments
     places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
-    found = []
-    for one in constraints:
-        value, error = _value(one, scores, places)
-        decided, _ = _value(one, decisions, places)
-        excess = None if value is None else max(0.0, value - one.high, one.low - value)
+    table = []
+    for constraint in constraints:
+        value, error = _value(constraint, scores, places)
+        decided, _ = _value(constraint, decisions, places)
+        excess = None if value is None else max(0.0, value - constraint.high, constraint.low - value)
         figures = {"value": value, "standard_error": error, "excess": excess}
-        found.append(figures | _of_decisions(one, decided, scores, places))
-    return found
+        table.append(figures | _of_decisions(constraint, decided, scores, places))
+    return table
 
 
-def _value(one: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:
+def _value(constraint: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:
     """Return the quantity of scores or of decisions, and its standard error."""
-    quantity = one.quantity
+    quantity = constraint.quantity
     if isinstance(quantity, Covariance):
         return _covariance(moments[places[quantity]])
     if isinstance(quantity, GroupMean):
@@ -912,9 +914,9 @@ def _mean(sums: Moments) -> tuple[float | None, float | None]:
 
 
 def _of_decisions(
-    one: Constraint, decided: float | None, scores: Moments, places: dict[Any, int]
+    constraint: Constraint, decided: float | None, scores: Moments, places: dict[Any, int]
 ) -> dict[str, float | None]:
-    quantity = one.quantity
+    quantity = constraint.quantity
     if isinstance(quantity, GroupMean):
         return {"positive_rate": decided}
     if not isinstance(quantity, Covariance):

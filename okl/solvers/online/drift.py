@@ -81,7 +81,7 @@ class Snapshot:
         return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
 
 
-def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
+def empty_snapshot(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
     """Return no model yet."""
     return Snapshot(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
 
@@ -123,23 +123,33 @@ class MixedScores:
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
-        seen: int,
+        n_before: int,
         n_threads: int,
         crew: ThreadPool,
     ) -> Words:
         """Return words (rows, E) and whether any weights changed (rows,); the group changes in place.
 
-        seen : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
+        n_before : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
         """
         n_rows, n_steps = len(targets), group.steps.size
-        words, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
+        scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:
             learn_fourier(
-                (words, stepped), group, self._candidates, inputs, targets, rule, seen, n_threads, crew, _apart(), _idle
+                (scores, stepped),
+                group,
+                self._candidates,
+                inputs,
+                targets,
+                rule,
+                n_before,
+                n_threads,
+                crew,
+                _apart(),
+                _idle,
             )
         else:
-            self._learn_blocks((words, stepped), group, inputs, targets, rule, seen)
-        return words.reshape(n_rows, -1), stepped[0]
+            self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_before)
+        return scores.reshape(n_rows, -1), stepped[0]
 
     def _learn_blocks(
         self,
@@ -148,16 +158,16 @@ class MixedScores:
         inputs: FloatArray,
         targets: NDArray[np.float64],
         rule: ExpertRule,
-        seen: int,
+        n_before: int,
     ) -> None:
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
-        words, stepped = heard
+        scores, stepped = heard
         with one_blas_thread():
             for first in range(0, len(targets), MOST_ROWS):
                 part = slice(first, first + MOST_ROWS)
                 block, cautions = block_of(self.feature_map.transform(inputs[part])), np.ones(len(targets[part]))
-                said = ExpertScores(words[0, part], stepped[0, part])
-                learn_team(said, team, block, targets[part], cautions, rule, seen + first)
+                expert_scores = ExpertScores(scores[0, part], stepped[0, part])
+                learn_team(expert_scores, team, block, targets[part], cautions, rule, n_before + first)
 
     @cached_property
     def _candidates(self) -> Candidates | None:
@@ -207,12 +217,12 @@ class TrackingState:
 
     def weights(self) -> FloatArray:
         """Return the mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
-        seen, share = self.progress.rows, self.p.reshape(-1, 2)
-        first = self.group.expert_weights(0, 0, 0, seen)
+        n_before, share = self.progress.rows, self.p.reshape(-1, 2)
+        first = self.group.expert_weights(0, 0, 0, n_before)
         mean = np.zeros(first.shape)
         for t, which in np.ndindex(share.shape):
             if share[t, which] > 0.0:
-                mean += share[t, which] * self.group.expert_weights(0, t, which, seen)
+                mean += share[t, which] * self.group.expert_weights(0, t, which, n_before)
         return mean.astype(first.dtype)
 
 
@@ -296,9 +306,9 @@ class TrackingLearner:
         kind: Kind = "fourier" if halves > 1 else "linear"
         group = ExpertGroup(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
-        kept = nothing_kept(self.n_outputs, halves * n_columns, dtype, progress)
+        snapshot = empty_snapshot(self.n_outputs, halves * n_columns, dtype, progress)
         return TrackingState(
-            group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, kept
+            group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, snapshot
         )
 
     def learn(self, state: TrackingState, rows: Rows, n_threads: int = 1) -> TrackingState:
@@ -310,7 +320,7 @@ class TrackingLearner:
         ------
         DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
         """
-        feature_map, tracked, seen, kept = self.feature_map, state.copy(), state.progress.rows, state.kept
+        feature_map, tracked, n_before, snapshot = self.feature_map, state.copy(), state.progress.rows, state.kept
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = MixtureCounters(*progress_arrays(state.progress))
         shares = FixedShareState(
@@ -319,17 +329,17 @@ class TrackingLearner:
         with ThreadPool() as crew:
             for first in range(0, len(targets), STRETCH_ROWS):
                 part = slice(first, first + STRETCH_ROWS)
-                words, stepped = self._speakers.learn(
-                    tracked.group, inputs[part], targets[part], self._rule, seen + first, n_threads, crew
+                scores, stepped = self._speakers.learn(
+                    tracked.group, inputs[part], targets[part], self._rule, n_before + first, n_threads, crew
                 )
-                share_rows(counted, shares, words, stepped, targets[part], self._share_rule)
-                kept = kept.heard(feature_map, inputs[part], targets[part], n_threads)
+                share_rows(counted, shares, scores, stepped, targets[part], self._share_rule)
+                snapshot = snapshot.heard(feature_map, inputs[part], targets[part], n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
-                f"Rows {seen:,} to {seen + len(targets) - 1:,}: the weights of all experts are no "
+                f"Rows {n_before:,} to {n_before + len(targets) - 1:,}: the weights of all experts are no "
                 "longer finite. Use smaller step_sizes, or scale inputs and target."
             )
-        return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
+        return replace(tracked, progress=progress_from(self.task, *counted), kept=snapshot)
 
     def keep(self, state: TrackingState) -> TrackingState:
         """End a window of a stream: from here on, measure how the current model does on the rows that follow."""

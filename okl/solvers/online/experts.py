@@ -245,8 +245,8 @@ def _scaled_map(
     kernel: str, sample: FloatArray, factor: FloatArray, n_frequencies: int, seed: int, precision: Precision
 ) -> FourierFeatures:
     widest = median_distance(sample * factor) * 2.0**WIDEST_OCTAVE
-    drawn = draw_fourier_map(_kernel(kernel, widest), len(factor), n_frequencies, seed, "float64")
-    return FourierFeatures(drawn.kernel, (drawn.frequencies * factor[:, None]).astype(precision))
+    feature_map = draw_fourier_map(_kernel(kernel, widest), len(factor), n_frequencies, seed, "float64")
+    return FourierFeatures(feature_map.kernel, (feature_map.frequencies * factor[:, None]).astype(precision))
 
 
 def _constant(sample: FloatArray, deviations: FloatArray) -> Sequence[bool]:
@@ -281,9 +281,9 @@ def aligned(array: FloatArray) -> FloatArray:
 def _picked(array: FloatArray, maps: list[int], steps: list[list[int]]) -> FloatArray:
     """Return an aligned copy of some maps, and of each of as many of its step sizes, copied once."""
     picked = _aligned_room((len(maps), len(steps[0]), *array.shape[2:]), array.dtype)
-    for place, m in enumerate(maps):
-        for t, step in enumerate(steps[place]):
-            picked[place, t] = array[m, step]
+    for index, m in enumerate(maps):
+        for t, step in enumerate(steps[index]):
+            picked[index, t] = array[m, step]
     return picked
 
 
@@ -329,7 +329,7 @@ class ExpertGroup:
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
         return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
-    def kept(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
+    def selected(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
         """Return some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
         squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
@@ -343,12 +343,12 @@ class ExpertGroup:
             squares,
         )
 
-    def expert_weights(self, m: int, t: int, which: int, seen: int) -> FloatArray:
-        """Return the last or averaged weights (n_outputs, n_columns) of a learner after `seen` rows."""
+    def expert_weights(self, m: int, t: int, which: int, n_before: int) -> FloatArray:
+        """Return the last or averaged weights (n_outputs, n_columns) of a learner after `n_before` rows."""
         last = self._unpadded(self.weights[m, t])
-        if which != AVERAGED or seen == 0:
+        if which != AVERAGED or n_before == 0:
             return last
-        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(seen)
+        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(n_before)
         return averaged.astype(last.dtype)
 
     def _unpadded(self, halves: FloatArray) -> FloatArray:
@@ -405,9 +405,9 @@ def after_round(experts: Experts, following: Round, number: int) -> Experts:
     recent = experts.per_learner(experts.recent)
     best = [values.min(axis=(1, 2)) for values in recent]
     places = [(group, m) for group, values in enumerate(best) for m in range(len(values))]
-    ranked = sorted(places, key=lambda place: best[place[0]][place[1]])[: following.maps]
+    ranked = sorted(places, key=lambda position: best[position[0]][position[1]])[: following.maps]
     groups: list[ExpertGroup] = []
-    kept: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
     first = 0
     for index, group in enumerate(experts.groups):
         maps = sorted(m for which, m in ranked if which == index)
@@ -415,11 +415,11 @@ def after_round(experts: Experts, following: Round, number: int) -> Experts:
             n_steps = min(following.step_sizes, group.steps.shape[1])
             order = np.argsort(recent[index].min(axis=2), axis=1, kind="stable")[:, :n_steps]
             steps = [sorted(order[m].tolist()) for m in maps]
-            groups.append(group.kept(maps, steps))
+            groups.append(group.selected(maps, steps))
             numbers = np.arange(first, first + group.n_experts).reshape(*group.steps.shape, 2)
-            kept.append(numbers[np.array(maps)[:, None], np.array(steps)].ravel())
+            weights.append(numbers[np.array(maps)[:, None], np.array(steps)].ravel())
         first += group.n_experts
-    chosen = np.concatenate(kept)
+    chosen = np.concatenate(weights)
     return replace(
         experts,
         round=number,
@@ -445,7 +445,7 @@ def learn_fourier(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
     mixture: Mixture,
@@ -468,7 +468,7 @@ def learn_fourier(
         if thread == 0:
             besides()
         with borrowed_block(size, widths, inputs.dtype) as block:
-            learn_teams(*heard, teams, turns, block, inputs, targets, rule, seen, mixture)
+            learn_teams(*heard, teams, turns, block, inputs, targets, rule, n_before, mixture)
 
     def give_up() -> None:
         for turn in turns:
@@ -507,7 +507,7 @@ def learn_round(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
 ) -> None:
@@ -518,27 +518,27 @@ def learn_round(
     Words of one map are mixed block by block, those of several after a chunk is learned: a third thread that wants two
     cores cost more than it gained.
 
-    seen : rows before these; crew : the threads
+    n_before : rows before these; crew : the threads
     """
     hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
     memo = new_memo(len(experts.losses), len(counted.class_counts))
     mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for first in range(0, len(targets), STRETCH_ROWS):
         part = slice(first, first + STRETCH_ROWS)
-        words, stepped = _said(
-            experts, candidates, inputs[part], targets[part], rule, seen + first, n_threads, crew, mixture
+        scores, stepped = _score_groups(
+            experts, candidates, inputs[part], targets[part], rule, n_before + first, n_threads, crew, mixture
         )
         if not mixture.complete:
-            mix_rows(counted, hedge, memo, words, stepped, targets[part], rule.class_weights, rule.code)
+            mix_rows(counted, hedge, memo, scores, stepped, targets[part], rule.class_weights, rule.code)
 
 
-def _said(
+def _score_groups(
     experts: Experts,
     candidates: Candidates,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    seen: int,
+    n_before: int,
     n_threads: int,
     crew: ThreadPool,
     mixture: Mixture,
@@ -546,20 +546,24 @@ def _said(
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
     heard = [_room(group, len(targets)) for group in experts.groups]
     several = list(zip(experts.groups, heard, strict=True))
-    linear = [(group, words) for group, words in several if group.kind != "fourier"]
-    fourier = [(group, words) for group, words in several if group.kind == "fourier"]
+    linear = [(group, scores) for group, scores in several if group.kind != "fourier"]
+    fourier = [(group, scores) for group, scores in several if group.kind == "fourier"]
 
     def learn_linear() -> None:
         if linear:
-            _learn_linear(linear, candidates, inputs, targets, rule, seen)
+            _learn_linear(linear, candidates, inputs, targets, rule, n_before)
 
-    for group, words in fourier:
-        learn_fourier(words, group, candidates, inputs, targets, rule, seen, n_threads, crew, mixture, learn_linear)
+    for group, scores in fourier:
+        learn_fourier(
+            scores, group, candidates, inputs, targets, rule, n_before, n_threads, crew, mixture, learn_linear
+        )
     if not fourier:
         learn_linear()
-    said = [words.transpose(1, 0, 2, 3).reshape(len(targets), -1) for words, _ in heard]
+    scores_of_groups = [scores.transpose(1, 0, 2, 3).reshape(len(targets), -1) for scores, _ in heard]
     stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
-    return np.ascontiguousarray(np.concatenate(said, axis=1) if len(said) > 1 else said[0]), stepped
+    return np.ascontiguousarray(
+        np.concatenate(scores_of_groups, axis=1) if len(scores_of_groups) > 1 else scores_of_groups[0]
+    ), stepped
 
 
 def _room(group: ExpertGroup, n_rows: int) -> Words:
@@ -574,7 +578,7 @@ def _learn_linear(
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
-    seen: int,
+    n_before: int,
 ) -> None:
     """Train the groups of the linear map, whose features are computed once."""
     assert candidates.linear is not None
@@ -583,9 +587,9 @@ def _learn_linear(
     if rule.code == THRESHOLDED_HALF_SQUARED:
         # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
-    for group, (words, stepped) in groups:
+    for group, (scores, stepped) in groups:
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
-        learn_team(ExpertScores(words[0], stepped[0]), team, block, targets, cautions, rule, seen)
+        learn_team(ExpertScores(scores[0], stepped[0]), team, block, targets, cautions, rule, n_before)
 
 
 # The learner.
@@ -830,10 +834,10 @@ class ExpertFactory:
             return BuiltLearner(
                 learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"}
             )
-        learnt = learner.learn(learner.start(), sample)
+        trained = learner.learn(learner.start(), sample)
         why = f"least loss of experts on {len(sample.targets):,} sampled rows"
         factory = LinearFactory(
-            ChosenMap(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
+            ChosenMap(learner.leader(trained)[0], learner.map_chosen(trained, why)),
             self.loss,
             None,
             self.class_weights,

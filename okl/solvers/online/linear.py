@@ -143,7 +143,7 @@ class Weights:
         return replace(self, total=None, n_sampled=0)
 
 
-def learnt_from(weights: Weights) -> LearnerArrays:
+def learner_arrays(weights: Weights) -> LearnerArrays:
     """Return copies of everything that learning writes into."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
@@ -152,10 +152,10 @@ def learnt_from(weights: Weights) -> LearnerArrays:
     return LearnerArrays(last, weights.summed, counts, sums, class_counts)
 
 
-def weights_from(learnt: LearnerArrays, task: Task) -> Weights:
-    """Return the value that learned, which is not written into any more, has become."""
-    progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
-    return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
+def weights_from(arrays: LearnerArrays, task: Task) -> Weights:
+    """Return the arrays of a learner as a state; they are not written into afterwards."""
+    progress = progress_from(task, arrays.counts, arrays.sums, arrays.class_counts)
+    return Weights(arrays.weights, arrays.total, int(arrays.counts[SAMPLED]), progress)
 
 
 def average_weights(base: Weights, parts: list[Weights]) -> Weights:
@@ -186,25 +186,25 @@ Work = Callable[[Turns, int, int], None]
 
 
 def learn_rows(
-    learnt: LearnerArrays,
+    arrays: LearnerArrays,
     feature_map: FeatureMap,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: UpdateRule,
     n_threads: int,
 ) -> None:
-    """Learn rows in their order; everything in learned changes in place. Same bits for any number of threads.
+    """Learn rows in their order; modify `arrays` in place. Same bits for any number of threads.
 
     inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
     """
 
     def learn_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
         with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-            learn_fourier(learnt, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
+            learn_fourier(arrays, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
 
     def learn_any(turns: Turns, thread: int, n_threads: int) -> None:
         def learn(block: Block, part: slice) -> None:
-            learn_block(learnt, block, targets[part], rule)
+            learn_block(arrays, block, targets[part], rule)
 
         learn_mapped(feature_map, inputs, turns, thread, n_threads, learn)
 
@@ -372,9 +372,9 @@ class LinearLearner:
         DivergedError : the weights are no longer finite
         """
         inputs, targets = self._checked(weights.last, rows)
-        learnt = learnt_from(weights)
-        learn_rows(learnt, self.feature_map, inputs, targets, self.rule, n_threads)
-        after = weights_from(learnt, self.loss.task)
+        arrays = learner_arrays(weights)
+        learn_rows(arrays, self.feature_map, inputs, targets, self.rule, n_threads)
+        after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         return after
 
@@ -476,7 +476,7 @@ ADAGRAD_EPSILON = 1e-8
 class RoundTask:
     """Message to the shards in each round.
 
-    learnt : the state to start from, as the learner forks it; its progress is for the running baseline
+    learned : the state to start from, as the learner forks it; its progress is for the running baseline
     seed : of the run and the pass; part : (round, rounds) of the pass
     """
 
@@ -575,15 +575,15 @@ class PlainGradient:
 
     def _with_baseline(self, before: Progress) -> Progress:
         """Return the errors on these rows of the majority class, or the mean, of the rows before."""
-        mine = self.progress
-        if mine.task == "regression":
+        progress = self.progress
+        if progress.task == "regression":
             mean = before.target_sum / before.rows if before.rows else 0.0
-            errors = self.target_squares - 2.0 * mean * mine.target_sum + mine.rows * mean**2
-            return replace(mine, baseline_squared_error=max(0.0, errors))
+            errors = self.target_squares - 2.0 * mean * progress.target_sum + progress.rows * mean**2
+            return replace(progress, baseline_squared_error=max(0.0, errors))
         counts = before.class_counts
         # the same rule for ties as the compiled learner: +1 of two classes, the first of several
-        majority = int(counts[1] >= counts[0]) if mine.task == "binary" else int(np.argmax(counts))
-        return replace(mine, baseline_mistakes=mine.rows - mine.class_counts[majority])
+        majority = int(counts[1] >= counts[0]) if progress.task == "binary" else int(np.argmax(counts))
+        return replace(progress, baseline_mistakes=progress.rows - progress.class_counts[majority])
 
 
 def add_gradients(parts: list[PlainGradient]) -> PlainGradient:

@@ -67,12 +67,12 @@ class FourierChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map, and the bandwidth with its reason; with map auto also how it was drawn."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
-        drawn = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
+        feature_map = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
         if self.map == "auto":
             name = suitable_draw(kernel, schema.n_features, self.n_frequencies)
             why = f"{schema.n_features:,} inputs, {self.n_frequencies:,} frequencies and the kernel {self.kernel}"
             chosen |= {"map": name, "map_reason": why}
-        return drawn, chosen
+        return feature_map, chosen
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class ExtensionChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map, and the bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
-        drawn = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
-        return drawn, chosen | {"map": self.map, "map_reason": f"as given, of {drawn.origin}"}
+        feature_map = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
+        return feature_map, chosen | {"map": self.map, "map_reason": f"as given, of {feature_map.origin}"}
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class NystromChoice:
                 f"rank = {self.rank} is more than the {self.n_landmarks} landmarks allow. Set a rank "
                 f"of {self.n_landmarks} or less, or use more landmarks."
             )
-        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+        refuse_bandwidth_with(self.kernel, self.bandwidth)
         if isinstance(self.kernel, str):
             kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
 
@@ -158,7 +158,7 @@ class NystromChoice:
         return self.kernel, {}
 
 
-def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> None:
+def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
     """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
 
     Raises

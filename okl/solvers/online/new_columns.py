@@ -62,12 +62,12 @@ class ColumnwiseFourier:
         return FourierFeatures(kernel, np.ascontiguousarray(frequencies, dtype=self.precision))
 
     def _uniforms(self, key: int) -> FloatArray:
-        drawn = np.random.default_rng((self.seed, key)).random(self.n_frequencies)
-        return np.maximum(drawn, LEAST_UNIFORM)
+        uniforms = np.random.default_rng((self.seed, key)).random(self.n_frequencies)
+        return np.maximum(uniforms, LEAST_UNIFORM)
 
 
 def widen_linear(
-    learner: LinearLearner, before: Sequence[str], after: Sequence[str], drawn: ColumnwiseFourier | None = None
+    learner: LinearLearner, before: Sequence[str], after: Sequence[str], source: ColumnwiseFourier | None = None
 ) -> LinearLearner:
     """Return the learner of rows with more columns.
 
@@ -75,15 +75,15 @@ def widen_linear(
 
     Parameters
     ----------
-    learner : with a Fourier map of `drawn`, or a Nystrom map, whose landmarks get 0 in new columns
+    learner : with a Fourier map of `source`, or a Nystrom map, whose landmarks get 0 in new columns
     before, after : names of the inputs, in order: as they were, and with new ones anywhere between
-    drawn : what drew the Fourier map
+    source : what drew the Fourier map
 
     Raises
     ------
     ConfigError : names do not fit, or the map was not drawn that way
     """
-    return replace(learner, feature_map=widen_map(learner.feature_map, before, after, drawn))
+    return replace(learner, feature_map=widen_map(learner.feature_map, before, after, source))
 
 
 def widen_nogd(
@@ -125,7 +125,7 @@ def widen_nogd(
 
 
 def widen_map(
-    feature_map: FeatureMap, before: Sequence[str], after: Sequence[str], drawn: ColumnwiseFourier | None = None
+    feature_map: FeatureMap, before: Sequence[str], after: Sequence[str], source: ColumnwiseFourier | None = None
 ) -> FeatureMap:
     """Return the map of inputs with more columns, which agrees with the old one wherever the new ones are 0.
 
@@ -136,8 +136,8 @@ def widen_map(
     places = _places(before, after, feature_map.n_inputs)
     if isinstance(feature_map, NystromFeatures):
         return _widen_nystrom(feature_map, places, len(after))
-    if isinstance(feature_map, FourierFeatures) and drawn is not None:
-        wider = drawn.draw(after)
+    if isinstance(feature_map, FourierFeatures) and source is not None:
+        wider = source.draw(after)
         if np.array_equal(wider.frequencies[places], feature_map.frequencies):
             return wider
     raise ConfigError(
@@ -162,12 +162,12 @@ def _places(before: Sequence[str], after: Sequence[str], n_inputs: int) -> list[
     _check_names(after)
     if len(before) != n_inputs:
         raise ConfigError(f"{len(before)} names are given for {n_inputs} inputs. Name every column, in order.")
-    gone = [name for name in before if name not in set(after)]
-    if gone:
+    removed = [name for name in before if name not in set(after)]
+    if removed:
         raise ConfigError(
-            f"The column {gone[0]!r} was removed, but columns can only be added. Keep it, with 0 for missing values."
+            f"The column {removed[0]!r} was removed, but columns can only be added. Keep it, with 0 for missing values."
         )
-    index = {name: place for place, name in enumerate(after)}
+    index = {name: position for position, name in enumerate(after)}
     return [index[name] for name in before]
 
 

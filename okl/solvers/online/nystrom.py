@@ -41,7 +41,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.linear import PLAIN_STEPS, LinearFactory, LinearLearner, Weights
-from okl.solvers.online.maps import refuse_bandwidth_beside
+from okl.solvers.online.maps import refuse_bandwidth_with
 
 # State: support vectors, then a Nystrom map with weights.
 
@@ -106,7 +106,7 @@ def fill(
     for first in range(0, len(targets), MOST_ROWS):
         block, before = inputs[first : first + MOST_ROWS], len(supports)
         values = _kernel_values(kernel, block, np.concatenate([supports, block]))
-        learnt = fill_budget(
+        trained = fill_budget(
             filling,
             np.ascontiguousarray(values[:, :before]),
             np.ascontiguousarray(values[:, before:]),
@@ -114,12 +114,12 @@ def fill(
             rule,
         )
         supports = np.concatenate([supports, block[added[before : filling.size[0]]]])
-        done += learnt
-        if learnt < len(block):
+        done += trained
+        if trained < len(block):
             break
-    held = SupportSet(supports, np.ascontiguousarray(coefficients[:, : len(supports)]))
+    support_set = SupportSet(supports, np.ascontiguousarray(coefficients[:, : len(supports)]))
     progress = progress_from(state.filled.task, counts, sums, class_counts)
-    return replace(state, supports=held, filled=progress), done
+    return replace(state, supports=support_set, filled=progress), done
 
 
 def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
@@ -298,8 +298,12 @@ class NOGDLearner:
             why = f"{n_supports} of {self.budget} support vectors so far: still in the phase of kernel gradient descent"
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
-        kept = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
-        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else kept}
+        rank_text = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
+        return {
+            "landmarks": n_supports,
+            "rank": rank,
+            "rank_reason": "as given" if rank == self.rank else rank_text,
+        }
 
     def fork(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.
@@ -423,7 +427,7 @@ class NOGDFactory:
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
 
     def __post_init__(self) -> None:
-        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+        refuse_bandwidth_with(self.kernel, self.bandwidth)
 
     def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
@@ -497,13 +501,13 @@ def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures,
     """Return the map of the landmarks that a sample has, at most the budget, and the rows it took to find them."""
     state = learner.learn(learner.start(), sample)
     if state.feature_map is None:
-        found = len(state.supports.inputs)
-        if found == 0:
+        n_landmarks = len(state.supports.inputs)
+        if n_landmarks == 0:
             raise ConfigError(
                 f"No row of a sample of {len(sample.targets):,} has a positive loss, so NOGD finds no "
                 "landmarks for the shards. Set the mode stream, or a smaller epsilon."
             )
-        state = nystrom_start(learner.kernel, min(learner.rank, found), state)
+        state = nystrom_start(learner.kernel, min(learner.rank, n_landmarks), state)
     assert state.feature_map is not None
     return state.feature_map, state.filled.rows
 

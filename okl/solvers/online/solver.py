@@ -161,7 +161,7 @@ class OnlineSolver:
         """Done after the last pass; a learner that diverges raises DivergedError at once."""
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
-    def standing(self, state: OnlineState) -> SolverProgress:
+    def progress(self, state: OnlineState) -> SolverProgress:
         """Return rows learned and the progressive errors."""
         progress: Progress = state.learned.progress
         return SolverProgress(
@@ -183,8 +183,8 @@ class OnlineSolver:
 
     def chosen(self, state: OnlineState) -> dict[str, Any]:
         """Return the chosen options, each with its reason, and the quality of shuffling."""
-        learnt: dict[str, Any] = state.learner.chosen(state.learned)
-        return state.chosen | learnt
+        choices: dict[str, Any] = state.learner.chosen(state.learned)
+        return state.chosen | choices
 
     def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Any:
         learned, step = state.learned, state.pass_index * state.steps_per_pass + state.step
@@ -206,10 +206,10 @@ class OnlineSolver:
         return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
 
 
-def with_model_kept(state: OnlineState) -> OnlineState:
-    """Return a window ends.
+def with_current_snapshot(state: OnlineState) -> OnlineState:
+    """Return the state at the end of a window.
 
-    A tracker also keeps the current model, for drift detection; other learners are unchanged.
+    A tracking learner stores a snapshot of its current model for the drift test; other states are returned unchanged.
     """
     learner = state.learner
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state

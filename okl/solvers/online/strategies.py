@@ -164,13 +164,15 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
         """Return the step size."""
         return (self.step_size,)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_random_perceptron(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_random_perceptron(supports, inputs, targets, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop random supports until the budget is met; kept changes in place."""
-        drop_random(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop random supports until the budget is met; modify `supports` in place."""
+        drop_random(supports, rule)
 
 
 # The Budget Perceptron of Crammer, Kandola and Singer.
@@ -213,17 +215,19 @@ class BudgetPerceptron(BudgetStrategy):
         """Return scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_budget_perceptron(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_budget_perceptron(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the scores of the supports; kept changes in place."""
-        remember_scores(kept, rule)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute the scores of the supports; modify `supports` in place."""
+        remember_scores(supports, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the most redundant supports until the budget is met; kept changes in place."""
-        drop_redundant(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop the most redundant supports until the budget is met; modify `supports` in place."""
+        drop_redundant(supports, rule)
 
 
 # The self-tuned Forgetron.
@@ -263,13 +267,15 @@ class Forgetron(BudgetStrategy):
         """Return the step size, and whether f shrinks."""
         return (self.step_size, float(self.shrinks))
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_forgetron(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_forgetron(supports, inputs, targets, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
-        forget_oldest(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Shrink and forget the oldest supports until the budget is met; modify `supports` in place."""
+        forget_oldest(supports, rule)
 
 
 # Projectron: a Perceptron that projects onto the span of its supports when the budget is full.
@@ -317,13 +323,15 @@ class Projectron(BudgetStrategy):
         """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; kept changes in place."""
-        project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Project supports beyond the budget onto those within; modify `supports` in place."""
+        project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
 
 
 # Projectron++: Projectron that also learns, by projections only, from rows whose margin is too small.
@@ -357,13 +365,15 @@ class ProjectronPlus(BudgetStrategy):
         """Return a buffer and the inverse of the kernel matrix."""
         return (1 + capacity, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; kept changes in place."""
-        project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Project supports beyond the budget onto those within; modify `supports` in place."""
+        project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
 
 
 # BPA-S, BPA-NN and BPA-P: budgeted passive-aggressive learning that makes up for a removed support by others.
@@ -413,17 +423,19 @@ class BPASimple(_PassiveAggressive):
         """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bpa_simple(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bpa_simple(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s) of all supports; kept changes in place."""
-        remember_selves(kept, rule)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute k(s, s) of all supports; modify `supports` in place."""
+        remember_selves(supports, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
-        drop_lightest(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
+        drop_lightest(supports, rule)
 
 
 @stored("bpa-nearest")
@@ -448,17 +460,19 @@ class BPANearest(_PassiveAggressive):
         """Return the shape of k(s, s), the nearest neighbour, its distance and kernel value, and a buffer."""
         return (5, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bpa_nearest(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bpa_nearest(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Find the nearest neighbours of all supports; kept changes in place."""
-        remember_neighbours(kept, rule)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Find the nearest neighbours of all supports; modify `supports` in place."""
+        remember_neighbours(supports, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports onto their nearest neighbours until the budget is met; kept changes in place."""
-        remove_to_neighbours(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Project supports onto their nearest neighbours until the budget is met; modify `supports` in place."""
+        remove_to_neighbours(supports, rule)
 
 
 @stored("bpa-projection")
@@ -483,15 +497,17 @@ class BPAProjection(_PassiveAggressive):
         """Return the inverse of the kernel matrix, and three buffers."""
         return (3 + capacity, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bpa_projection(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bpa_projection(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the inverse, and project the cheapest supports until the budget is met; kept changes in place."""
-        everything = rule._replace(budget=int(kept.integers[COUNT]))
-        project_excess(kept, everything, DEPENDENCE[kept.supports.dtype.name])
-        remove_from_span(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute the inverse and project the cheapest supports until the budget is met; modify `supports` in place."""
+        everything = rule._replace(budget=int(supports.integers[COUNT]))
+        project_excess(supports, everything, DEPENDENCE[supports.supports.dtype.name])
+        remove_from_span(supports, rule)
 
 
 # BOGD and BOGD++: bounded online gradient descent.
@@ -535,13 +551,15 @@ class BoundedGradientDescent(BudgetStrategy):
         decay = 1.0 - self.step_size * self.regularisation
         return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bounded_gradient(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bounded_gradient(supports, inputs, targets, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop supports until the budget is met; kept changes in place."""
-        drop_bounded(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop supports until the budget is met; modify `supports` in place."""
+        drop_bounded(supports, rule)
 
 
 @stored("bogd-plus-plus")
@@ -580,17 +598,19 @@ class SampledGradientDescent(BudgetStrategy):
         """Return norms of the supports, and a buffer for chances."""
         return (2, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_sampled_gradient(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_sampled_gradient(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the norms of the supports; kept changes in place."""
-        remember_norms(kept, rule)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute the norms of the supports; modify `supports` in place."""
+        remember_norms(supports, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Draw and drop supports until the budget is met; kept changes in place."""
-        drop_sampled(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Draw and drop supports until the budget is met; modify `supports` in place."""
+        drop_sampled(supports, rule)
 
 
 def check_decay(step_size: float, regularisation: float, largest: float | None) -> None:
@@ -641,18 +661,20 @@ class BSGDRemoval(BudgetStrategy):
         """Return the shape of k(s, s) of the supports, and a buffer."""
         return (2, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bsgd_removal(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bsgd_removal(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s), and count coefficients in steps of the rows learned so far; kept changes in place."""
-        remember_selves(kept, rule)
-        count_in_steps(kept, self.regularisation)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute k(s, s), and count coefficients in steps of the rows learned so far; modify `supports` in place."""
+        remember_selves(supports, rule)
+        count_in_steps(supports, self.regularisation)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
-        drop_lightest(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
+        drop_lightest(supports, rule)
 
 
 @stored("bsgd-merging")
@@ -697,24 +719,26 @@ class BSGDMerging(BudgetStrategy):
         """Return the shape of buffers of one number a support."""
         return (6, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_bsgd_merging(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_bsgd_merging(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Count coefficients in steps of the rows learned so far; kept changes in place."""
-        count_in_steps(kept, self.regularisation)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Count coefficients in steps of the rows learned so far; modify `supports` in place."""
+        count_in_steps(supports, self.regularisation)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Merge until the budget is met; kept changes in place."""
-        merge_excess(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Merge until the budget is met; modify `supports` in place."""
+        merge_excess(supports, rule)
 
 
-def count_in_steps(kept: SupportArrays, regularisation: float) -> None:
-    """Divide the coefficients by the scale 1 / (regularisation t), t rows learned: kept changes in place."""
-    scale = 1.0 / (regularisation * max(1, int(kept.counts[ROWS])))
-    kept.coefficients[:] = kept.coefficients * (kept.floats[SCALE] / scale)
-    kept.floats[SCALE] = scale
+def count_in_steps(supports: SupportArrays, regularisation: float) -> None:
+    """Divide the coefficients by the scale 1 / (regularisation t), t rows learned; modify `supports` in place."""
+    scale = 1.0 / (regularisation * max(1, int(supports.counts[ROWS])))
+    supports.coefficients[:] = supports.coefficients * (supports.floats[SCALE] / scale)
+    supports.floats[SCALE] = scale
 
 
 # NORMA: stochastic gradient descent in the kernel's space, with forgetting and a margin that adapts.
@@ -779,13 +803,15 @@ class Norma(BudgetStrategy):
         """Return the first margin."""
         return (self.first_margin(task, epsilon),)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_norma(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_norma(supports, inputs, targets, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the oldest supports until the budget is met; kept changes in place."""
-        drop_oldest(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Drop the oldest supports until the budget is met; modify `supports` in place."""
+        drop_oldest(supports, rule)
 
 
 # TVM: a support vector machine on a budget of twin vectors, each of which represents many rows of both classes.
@@ -849,17 +875,19 @@ class TwinVectors(BudgetStrategy):
         """Return counts, coefficients, scores, a buffer, and the kernel matrix."""
         return (5 + capacity, capacity)
 
-    def learn(self, kept: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
-        """Learn rows in their order; kept changes in place."""
-        learn_twins(kept, inputs, targets, rule)
+    def learn(
+        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
+    ) -> None:
+        """Learn rows in their order; modify `supports` in place."""
+        learn_twins(supports, inputs, targets, rule)
 
-    def remember(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the kernel matrix and coefficients that counts allow; kept changes in place."""
-        remember_twins(kept, rule)
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute the kernel matrix and coefficients that counts allow; modify `supports` in place."""
+        remember_twins(supports, rule)
 
-    def reduce(self, kept: SupportArrays, rule: BudgetRule) -> None:
-        """Solve for f, and make room until the budget is met; kept changes in place."""
-        reduce_twins(kept, rule)
+    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Solve for f, and make room until the budget is met; modify `supports` in place."""
+        reduce_twins(supports, rule)
 
 
 # Strategies by name.

@@ -90,8 +90,10 @@ class MetricFactor:
         """Return weights of the columns (n_columns, n_outputs) from those in these coordinates."""
         if self.factor is None:
             return weights
-        found: NDArray[np.float64] = solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
-        return found
+        solution: NDArray[np.float64] = solve_triangular(
+            self.factor, weights, lower=True, trans="T", check_finite=False
+        )
+        return solution
 
 
 @stored("landmark-basis")
@@ -301,17 +303,17 @@ def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
         for rows in blocks:
             for first in range(0, len(rows.targets), BLOCK):
                 cut = slice(first, first + BLOCK)
-                one = _about_means(basis, outputs, Rows(rows.inputs[cut], rows.targets[cut]))
-                products = dsyrk(1.0, one.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
-                cross += one.columns.T @ one.values
-                squares += (one.values**2).sum(axis=0)
-                share = one.count / (count + one.count)
-                apart, values_apart = one.mean - mean, one.value_mean - value_mean
+                block = _about_means(basis, outputs, Rows(rows.inputs[cut], rows.targets[cut]))
+                products = dsyrk(1.0, block.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
+                cross += block.columns.T @ block.values
+                squares += (block.values**2).sum(axis=0)
+                share = block.count / (count + block.count)
+                apart, values_apart = block.mean - mean, block.value_mean - value_mean
                 along, values_along = (np.sqrt(count * share) * step for step in (apart, values_apart))
                 products = dsyr(1.0, along, a=products, overwrite_a=1, lower=1)
                 cross += np.outer(along, values_along)
                 squares += values_along**2
-                count, mean, value_mean = count + one.count, mean + share * apart, value_mean + share * values_apart
+                count, mean, value_mean = count + block.count, mean + share * apart, value_mean + share * values_apart
     products += np.tril(products, -1).T  # only what is below the diagonal was summed
     return Gram(count, mean, products, value_mean, cross, squares)
 
@@ -386,9 +388,9 @@ class GramWork:
         return gram_of(self.basis, self.outputs, self._rows(stretch))
 
     def _rows(self, stretch: Stretch) -> Iterable[Rows]:
-        held: tuple[str, int] | None = None
+        current: tuple[str, int] | None = None
         for piece in stretch:
-            if held != (piece.shard.sha256, piece.group):
+            if current != (piece.shard.sha256, piece.group):
                 read = read_rows(self.data, piece.shard, (piece.group,), self.precision)
-                held = (piece.shard.sha256, piece.group)
+                current = (piece.shard.sha256, piece.group)
             yield Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])

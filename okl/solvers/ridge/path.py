@@ -42,15 +42,15 @@ class RidgeProof:
         return self.gap / max(self.objective, np.finfo(float).tiny)
 
 
-def proof_of(count: float, scale: float, left: float, norm: float, slope: float) -> RidgeProof:
+def proof_of(count: float, scale: float, residual_norm: float, norm: float, slope: float) -> RidgeProof:
     """Bound P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale) by strong convexity, g the gradient.
 
-    scale : count * penalty; left : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the penalty is the
-    squared length
+    scale : count * penalty; residual_norm : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the
+    penalty is the squared length
 
     Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
     """
-    return RidgeProof(0.5 * (scale * norm + left) / count, slope / (2.0 * scale) / count)
+    return RidgeProof(0.5 * (scale * norm + residual_norm) / count, slope / (2.0 * scale) / count)
 
 
 def residual(
@@ -147,8 +147,8 @@ class Centred:
         """Return weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
         with one_blas_thread():
             shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
-            found: NDArray[np.float64] = self.vectors @ shrunk
-        return found
+            weights: NDArray[np.float64] = self.vectors @ shrunk
+        return weights
 
 
 def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centred:
@@ -230,9 +230,9 @@ def totals_of(
             for k in range(len(penalties)):
                 about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
                 residuals = about_mean - turned @ (aimed * inverses[:, k, np.newaxis])
-                left = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
-                wrong = outputs.classes(values - left) != outputs.classes(values)
-                errors += [float(counted @ (left**2).sum(axis=1)), float(counted @ wrong)]
+                left_out = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
+                wrong = outputs.classes(values - left_out) != outputs.classes(values)
+                errors += [float(counted @ (left_out**2).sum(axis=1)), float(counted @ wrong)]
             return np.array(errors)
 
         n_threads = max(1, min(n_threads, len(firsts)))
@@ -259,16 +259,16 @@ def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
     ------
     DataError : no penalty has errors that rounding leaves right
     """
-    known = [one for one in tried if np.isfinite(one.squared_error)]
-    if not known:
+    finite = [fit for fit in tried if np.isfinite(fit.squared_error)]
+    if not finite:
         raise DataError(
             "Leave-one-out errors are not finite for any penalty. Scale the columns (okl ingest --scale standard)."
         )
-    best = min(known, key=lambda one: (one.error, one.squared_error))
+    best = min(finite, key=lambda fit: (fit.error, fit.squared_error))
     if best.mistake_rate is None:
         return best
-    alike = [one for one in known if one.error <= best.error + apart(best.mistake_rate, n_rows)]
-    return min(alike, key=lambda one: one.squared_error)
+    alike = [fit for fit in finite if fit.error <= best.error + apart(best.mistake_rate, n_rows)]
+    return min(alike, key=lambda fit: fit.squared_error)
 
 
 def apart(mistake_rate: float, n_rows: int) -> float:
@@ -289,8 +289,8 @@ def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> RidgeP
     with one_blas_thread():
         moved = sums.products @ weights
     gradient = moved + scale * weights - sums.cross
-    left = residual(sums.squares, sums.cross, weights, moved)
-    return proof_of(sums.count, scale, left, float(np.sum(weights**2)), float(np.sum(gradient**2)))
+    residuals = residual(sums.squares, sums.cross, weights, moved)
+    return proof_of(sums.count, scale, residuals, float(np.sum(weights**2)), float(np.sum(gradient**2)))
 
 
 # The solution.
@@ -318,7 +318,7 @@ class RidgeSolution:
     @property
     def best(self) -> PenaltyErrors | None:
         """Return errors of the penalty that was chosen; None where it was given."""
-        return next((one for one in self.tried if one.penalty == self.penalty), None)
+        return next((fit for fit in self.tried if fit.penalty == self.penalty), None)
 
     def predictor(self, basis: Basis) -> Predictor:
         """Return the predictor of the solution.
@@ -353,15 +353,17 @@ def solve(
     if penalty is None:
         rows, sums = sample(), centred(turn, gram, fit_intercept)
         # smaller ones would be of nothing but rounding, and no certificate would hold
-        above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
+        above = tuple(candidate for candidate in PENALTIES if sums.count * candidate > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
-        found = solve_directly(turn, gram, penalty, fit_intercept)
-        if found is None:
-            found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
-        proved = found.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(found.proof.gap)
-    return RidgeSolution(found.weights.T.copy(), found.offsets, penalty, found.proof, tuple(tried), bool(proved))
+        solution = solve_directly(turn, gram, penalty, fit_intercept)
+        if solution is None:
+            solution = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
+        proved = solution.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(solution.proof.gap)
+    return RidgeSolution(
+        solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved)
+    )
 
 
 def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:
@@ -410,8 +412,8 @@ def fit_rows(
         return gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),))
 
     gram: Gram | None = None
-    for begun in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
-        some = stretches[begun : begun + at_once]
+    for start in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
+        some = stretches[start : start + at_once]
         for part in run_threads(len(some), lambda thread, some=some: of_stretch(*some[thread])):  # type: ignore[misc]
             gram = part if gram is None else gram.merged(part)
     assert gram is not None, "there are rows"
@@ -484,12 +486,15 @@ def leave_folds_out(
     turn = basis.turn()
 
     def of_others(k: int) -> Centred:
-        gram = reduce(Gram.merged, [one for other, one in enumerate(grams) if other != k])
+        gram = reduce(Gram.merged, [penalty for other, penalty in enumerate(grams) if other != k])
         refuse_infinite(gram)
         return centred(turn, gram)
 
     sums = _each(len(parts), n_threads, of_others)
-    above = tuple(one for one in penalties if all(some.count * one > some.noise for some in sums)) or penalties[-1:]
+    above = (
+        tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
+        or penalties[-1:]
+    )
     totals = [
         totals_of(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)

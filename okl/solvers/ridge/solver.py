@@ -166,7 +166,7 @@ class RidgeSolver:
             )
         return Outcome("done", f"solved; relative gap {state.solution.proof.relative_gap:.2g}")
 
-    def standing(self, state: RidgeState) -> Convergence:
+    def progress(self, state: RidgeState) -> Convergence:
         """Return the progress in chunks; before the last one weights are 0, and the gap is the whole objective."""
         if state.solution is None:
             return Convergence(state.done, 1.0, 0.0, 0.0)

@@ -77,9 +77,9 @@ class Bundle:
             self._duals = self._coefficients
             if cut.dual is not cut.coefficients:
                 self._duals = np.zeros((self.size, cut.dual.size))
-        place = self._place()
-        self._coefficients[place], self._duals[place] = cut.coefficients.ravel(), cut.dual.ravel()
-        self._set(place, intercept, 1.0 if self.n_cuts == 1 else 0.0)
+        slot = self._free_slot()
+        self._coefficients[slot], self._duals[slot] = cut.coefficients.ravel(), cut.dual.ravel()
+        self._set(slot, intercept, 1.0 if self.n_cuts == 1 else 0.0)
 
     def master(self) -> Master:
         """Return the best lower bound and the weights that attain it."""
@@ -123,8 +123,8 @@ class Bundle:
         other._duals = other._coefficients
         other._intercepts = share * self._intercepts + intercept
         other._weights, other._unused = self._weights.copy(), self._unused.copy()
-        for place in range(n):
-            score_rows(other._products[place, :n], other._coefficients[:n], other._coefficients[place])
+        for slot in range(n):
+            score_rows(other._products[slot, :n], other._coefficients[:n], other._coefficients[slot])
         return other
 
     def _combined(self, rows: FloatArray) -> FloatArray:
@@ -132,7 +132,7 @@ class Bundle:
         add_sloped_rows(total, rows[: self.n_cuts], self.weights)  # a BLAS's bits depend on its threads
         return total.reshape(self._shape)
 
-    def _place(self) -> int:
+    def _free_slot(self) -> int:
         if self.n_cuts < self.size:
             self.n_cuts += 1
             return self.n_cuts - 1
@@ -143,21 +143,21 @@ class Bundle:
     def _merge(self) -> None:
         """Replace the cut of least weight by the aggregate of all, which alone is as good as they are."""
         cut, intercept = self.aggregate()
-        place = int(np.argmin(self.weights))
+        slot = int(np.argmin(self.weights))
         assert self._coefficients is not None
         assert self._duals is not None
-        self._coefficients[place], self._duals[place] = cut.coefficients.ravel(), cut.dual.ravel()
+        self._coefficients[slot], self._duals[slot] = cut.coefficients.ravel(), cut.dual.ravel()
         self._weights[:] = 0.0
-        self._set(place, intercept, 1.0)
+        self._set(slot, intercept, 1.0)
 
-    def _set(self, place: int, intercept: float, weight: float) -> None:
+    def _set(self, slot: int, intercept: float, weight: float) -> None:
         assert self._coefficients is not None
         assert self._duals is not None
         n = self.n_cuts
         products = np.empty(n)
-        score_rows(products, self._coefficients[:n], self._duals[place])
-        self._products[place, :n], self._products[:n, place] = products, products
-        self._intercepts[place], self._weights[place], self._unused[place] = intercept, weight, 0
+        score_rows(products, self._coefficients[:n], self._duals[slot])
+        self._products[slot, :n], self._products[:n, slot] = products, products
+        self._intercepts[slot], self._weights[slot], self._unused[slot] = intercept, weight, 0
 
 
 # Search directions.

@@ -58,22 +58,22 @@ class ReplicateWork:
         """Return the sample of an index."""
         design, share = self.rows.design.another(index), self.share
         for _ in range(_MOST_DRAWS):
-            drawn, bytes_read = draw_rows(replace(self.rows, design=design), share)
-            if len(drawn.targets):
-                return self.bracket(drawn, len(drawn.targets) / (share * self._all_rows), bytes_read)
+            sample, bytes_read = draw_rows(replace(self.rows, design=design), share)
+            if len(sample.targets):
+                return self.bracket(sample, len(sample.targets) / (share * self._all_rows), bytes_read)
             share = min(1.0, 2.0 * share)
         raise DataError(
             f"{self.rows.data.folder}: repeated samples held no row. Check that the data set has training rows."
         )
 
-    def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
+    def bracket(self, sample: Rows, total: float, bytes_read: int) -> Replicate:
         """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
-        space = ExplicitRows(drawn.inputs, self.n_outputs)
+        space = ExplicitRows(sample.inputs, self.n_outputs)
         method = replace(self.method, lam=self.method.lam / total)
         start = space.vector(np.asarray(self.weights, dtype=np.float64))
-        solved = solve_sample(space, drawn.targets, method, start)
-        here = solved.history[0].objective
-        return Replicate(total * here, total * solved.lower_bound, space.n_rows, bytes_read)
+        solved = solve_sample(space, sample.targets, method, start)
+        objective = solved.history[0].objective
+        return Replicate(total * objective, total * solved.lower_bound, space.n_rows, bytes_read)
 
     @property
     def _all_rows(self) -> int:
@@ -85,8 +85,8 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
-        found, read = draw_of_shard(rows, shard, share)
-        parts += found
+        drawn_rows, read = draw_of_shard(rows, shard, share)
+        parts += drawn_rows
         bytes_read += read
     return joined(parts, rows.n_columns), bytes_read
 
@@ -221,10 +221,15 @@ def bound_by(work: ReplicateWork, confidence: float, execution: Execution, repli
             f"confidence = {confidence:g} and replicates = {replicates}, but confidence must be in (0, 1) and "
             "replicates at least 2."
         )
-    found = list(execution.map(work, range(replicates)))
-    gaps = [max(0.0, one.objective - one.lower_bound) for one in found]
-    rows_read, bytes_read = sum(one.rows for one in found), sum(one.bytes_read for one in found)
-    return bound_of_gaps(gaps, [one.objective for one in found], confidence, rows_read, bytes_read)
+    replicates_found = list(execution.map(work, range(replicates)))
+    gaps = [max(0.0, replicate.objective - replicate.lower_bound) for replicate in replicates_found]
+    rows_read, bytes_read = (
+        sum(replicate.rows for replicate in replicates_found),
+        sum(replicate.bytes_read for replicate in replicates_found),
+    )
+    return bound_of_gaps(
+        gaps, [replicate.objective for replicate in replicates_found], confidence, rows_read, bytes_read
+    )
 
 
 def bound_of_gaps(

@@ -47,7 +47,7 @@ class CoordinateState:
 
         visit : gives rows their best coefficients and overwrites pulls by y - s; measure : overwrites scores, |w|^2
         """
-        m, rng, begun = len(self.coefficients), np.random.default_rng(self.method.seed), time.perf_counter()
+        m, rng, started_at = len(self.coefficients), np.random.default_rng(self.method.seed), time.perf_counter()
         pulls, scores, active = np.zeros(m), np.zeros(m), np.arange(m)
         visits, since, at_rest = 0, 0, False
         while True:
@@ -57,7 +57,7 @@ class CoordinateState:
             visits, since = visits + len(active), since + len(active)
             if since >= (_CHECK_EVERY if self.history else 1) * m or at_rest:
                 square = measure(scores)
-                seconds = time.perf_counter() - begun
+                seconds = time.perf_counter() - started_at
                 self.history.append(GapCheck(seconds, visits, *self._objectives(scores, square)))
                 if self._over(seconds, visits):
                     return scores
@@ -94,8 +94,8 @@ class CoordinateState:
         largest = max(float(rise.max(initial=0.0)), 0.0)
         if not self.method.shrink:
             return active, largest
-        kept = active[rise >= -largest]
-        return (kept if len(kept) else active), largest
+        visited = active[rise >= -largest]
+        return (visited if len(visited) else active), largest
 
 
 # The solver.
@@ -197,8 +197,10 @@ class DualDescent:
         """Solve on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
         matrix = as_compiled(matrix, matrix.dtype)
         unused = np.zeros((0, 0), dtype=matrix.dtype)
-        kept = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
-        return self._with_kernel(as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kept)
+        kernel_arrays = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
+        return self._with_kernel(
+            as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kernel_arrays
+        )
 
     def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
         """Solve for inputs whose kernel matrix does not fit in memory.
@@ -208,9 +210,9 @@ class DualDescent:
         if kernel.rule is None:
             raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call solve_matrix.")
         supports, nothing = as_columns(inputs), np.zeros((0, 0), dtype=inputs.dtype)
-        kept = (np.zeros(supports.shape[1], dtype=inputs.dtype), nothing, supports, kernel.rule)
+        kernel_arrays = (np.zeros(supports.shape[1], dtype=inputs.dtype), nothing, supports, kernel.rule)
         squares = np.concatenate([np.diagonal(kernel.matrix(part, part)) for part in _parts(inputs)])
-        return self._with_kernel(as_compiled(targets, np.float64), squares, *kept)
+        return self._with_kernel(as_compiled(targets, np.float64), squares, *kernel_arrays)
 
     def _with_kernel(
         self,
@@ -225,8 +227,8 @@ class DualDescent:
         descent = CoordinateState(self, self._box(targets, squares), np.zeros(len(targets)))
 
         def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
-            kept = (room, order, matrix, supports, rule, descent.box)
-            descend_kernel(descent.coefficients, carried, pulls, *kept)
+            arguments = (room, order, matrix, supports, rule, descent.box)
+            descend_kernel(descent.coefficients, carried, pulls, *arguments)
 
         def measure(scores: Doubles) -> float:
             if matrix.size:

@@ -112,12 +112,12 @@ class SampleDesign:
         if singly:
             ranks = random.permutation(len(groups))
             return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
-        n_here = len(shard.row_groups)
+        n_groups = len(shard.row_groups)
         touched = _touched(share, self.n_groups, LEAST_GROUPS)
-        group_ranks = random.permutation(n_here)
-        chosen = group_ranks < _number(touched, n_here, start[0] + _GOLDEN * shard.index)
+        group_ranks = random.permutation(n_groups)
+        chosen = group_ranks < _number(touched, n_groups, start[0] + _GOLDEN * shard.index)
         taken = np.zeros(len(groups), dtype=np.bool_)
-        for group in range(n_here):
+        for group in range(n_groups):
             members = np.flatnonzero(groups == group)
             ranks = random.permutation(len(members))
             offset = start[1] + _GOLDEN * (shard.index + group_ranks[group])
@@ -214,7 +214,7 @@ class SamplePlan:
             return self.gap
         return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
 
-    def replicate_rows(self, seen: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
+    def replicate_rows(self, estimate: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
         """Return the rows of each fresh sample for which the bound should reach the gap; None if none does.
 
         n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
@@ -222,17 +222,17 @@ class SamplePlan:
 
         The bound is the excess of the point, the optimism of the replicates, and how far the sample was solved.
         """
-        left = _MARGIN * self.gap / (1.0 + _DEARER * attempts) - seen.scale / n_rows - solved
-        if left <= 0.0 or seen.scale > _MOST_OF_SAMPLE * n_rows * left:
+        remaining = _MARGIN * self.gap / (1.0 + _DEARER * attempts) - estimate.scale / n_rows - solved
+        if remaining <= 0.0 or estimate.scale > _MOST_OF_SAMPLE * n_rows * remaining:
             return None
-        return max(self.first_sample, round(seen.scale / left))
+        return max(self.first_sample, round(estimate.scale / remaining))
 
-    def worth_looking(self, seen: GapEstimate | None, n_rows: int, solved: float) -> bool:
+    def worth_looking(self, estimate: GapEstimate | None, n_rows: int, solved: float) -> bool:
         """Return whether a few fresh samples should estimate the point's gap: with fewer it is hopeless, or known."""
-        if seen is None:
+        if estimate is None:
             return True
-        likely = GapEstimate(n_rows, _FALL * seen.scale)
-        return seen.n_rows != n_rows and self.replicate_rows(likely, n_rows, solved) is not None
+        likely = GapEstimate(n_rows, _FALL * estimate.scale)
+        return estimate.n_rows != n_rows and self.replicate_rows(likely, n_rows, solved) is not None
 
 
 # Mapped rows of a sample.
@@ -266,15 +266,15 @@ class SampledRows:
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
         """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
         runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
-        ends, found, begin = np.cumsum(runs.rows), [], 0
+        ends, segments, begin = np.cumsum(runs.rows), [], 0
         while begin < len(runs.groups):
             before = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, before + SEGMENT, side="right")))
             # index: by it, too, runs are drawn, and two shards may have the same bytes
             key = (self.tag, self.design, shard.index, shard.sha256, share, beyond, begin)
-            found.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
+            segments.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
             begin = end
-        return found
+        return segments
 
     def blocks(self, shard: Shard, segments: list[Segment]) -> Iterator[tuple[slice, Rows]]:
         """Return segments of mapped rows with their targets, and their place among all of them."""

@@ -78,26 +78,26 @@ class GeometricGrowth:
         ------
         DataError : all labels are equal
         """
-        begun, n_all = time.perf_counter(), source.n_rows
+        started_at, n_all = time.perf_counter(), source.n_rows
         plan = SamplePlan(method.gap, method.lam, self.first_sample, self.replicates)
         n_rows, notes = first_sample(targets, self.first_sample, method)
         solved: Sampled | None = None
         history: list[DescentRecord] = []
-        seen: GapEstimate | None = None
+        estimate: GapEstimate | None = None
         tries = 0
         while True:
             space = source.space(n_rows)
             start = None if solved is None else space.lifted(solved.point.vector)
             tolerance = plan.tolerance(n_rows / n_all, n_rows)
             before = None if solved is None else solved.descent
-            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, begun, watch, before)
+            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, started_at, watch, before)
             history += solved.history if len(history) == 0 else solved.history[1:]
             if n_rows == n_all:
                 return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
             fresh = _Fresh(source, targets, method, solved)
-            if self.confidence is not None and plan.worth_looking(seen, n_rows, solved.gap):
-                seen = fresh.look()
-            rows = None if seen is None else plan.replicate_rows(seen, n_rows, solved.gap, tries)
+            if self.confidence is not None and plan.worth_looking(estimate, n_rows, solved.gap):
+                estimate = fresh.estimate_gap()
+            rows = None if estimate is None else plan.replicate_rows(estimate, n_rows, solved.gap, tries)
             if self.confidence is not None and rows and fresh.first + rows * self.replicates <= n_all:
                 tries += 1
                 # one try more halves what is left of the risk: all tries together stay below it
@@ -115,7 +115,7 @@ class _Fresh:
         self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
         self.first = len(solved.point.scores)
 
-    def look(self) -> GapEstimate | None:
+    def estimate_gap(self) -> GapEstimate | None:
         """Return the gap estimated by a few small samples; None if there are too few rows."""
         n_rows = len(self.solved.point.scores)
         rows = max(2, round(LOOK_SHARE * n_rows))
@@ -132,10 +132,10 @@ class _Fresh:
             self.first += rows  # a bound takes other rows than the look that led to it
             apart = self.source.apart(point.vector, part.start, part.stop)
             losses = self.loss.value(apart.scores + point.bias, self.targets[part])
-            here = 0.5 * self.method.lam * point.squared_length + float(losses.mean())
+            objective = 0.5 * self.method.lam * point.squared_length + float(losses.mean())
             own = solve_sample(apart.space, self.targets[part], self.method, apart.start)
-            gaps.append(max(0.0, here - own.lower_bound))
-            objectives.append(here)
+            gaps.append(max(0.0, objective - own.lower_bound))
+            objectives.append(objective)
         return bound_of_gaps(gaps, objectives, confidence, rows * replicates)
 
 

@@ -118,10 +118,10 @@ class _Common:
         scale: float,
     ) -> tuple[int, float]:
         """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
-        found: tuple[int, float] = self._compiled.kinks(
+        kinks: tuple[int, float] = self._compiled.kinks(
             positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
         )
-        return found
+        return kinks
 
 
 @stored("subgradient-hinge")
@@ -292,17 +292,17 @@ class ClassWeighted:
         losses, intercepts = 0.0, 0.0
         for weight, rows in self._classes(targets):
             slopes = np.empty((len(rows), *out.shape[1:]))
-            found = self.loss.slopes_into(slopes, scores[rows], along[rows], targets[rows])
+            sums = self.loss.slopes_into(slopes, scores[rows], along[rows], targets[rows])
             out[rows] = weight * slopes
-            losses, intercepts = losses + weight * found[0], intercepts + weight * found[1]
+            losses, intercepts = losses + weight * sums[0], intercepts + weight * sums[1]
         return losses, intercepts
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
         """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
         losses, derivative = 0.0, 0.0
         for weight, rows in self._classes(targets):
-            found = self.loss.line(scores[rows], along[rows], targets[rows], step)
-            losses, derivative = losses + weight * found[0], derivative + weight * found[1]
+            line = self.loss.line(scores[rows], along[rows], targets[rows], step)
+            losses, derivative = losses + weight * line[0], derivative + weight * line[1]
         return losses, derivative
 
     def kinks_into(
@@ -322,10 +322,10 @@ class ClassWeighted:
             own = scores[rows], along[rows], targets[rows]
             # what the other classes add to the derivative at 0 goes with the parabola: the limit is that of the whole
             others = total - scale * weight * self.loss.line(*own, 0.0)[1]
-            found, _ = self.loss.kinks_into(
+            n_kinks, _ = self.loss.kinks_into(
                 positions[count:], jumps[count:], *own, (others, parabola[1]), longest, scale * weight
             )
-            count += found
+            count += n_kinks
         return count, total
 
     def kinks_of_row(self, n_outputs: int) -> int:

@@ -68,8 +68,8 @@ class SampleDescent:
         columns = start.dual is start.coefficients  # of rows, not of their kernels: vectors stay what they are
         if self._free is not None or not columns or not isinstance(self._directions, BundleDirections):
             before = None
-        known = () if before is None else (before.point.scores,)
-        scores = np.concatenate([*known, space.scores(start, sum(map(len, known)))])
+        stored_scores = () if before is None else (before.point.scores,)
+        scores = np.concatenate([*stored_scores, space.scores(start, sum(map(len, stored_scores)))])
         self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
         self._slopes, self._last_slopes = np.empty_like(scores), np.zeros_like(scores)
         self._gathered, self._changes = space.gather(self._last_slopes), 0
@@ -88,9 +88,9 @@ class SampleDescent:
         """Return the gap that rounding alone may leave."""
         return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
 
-    def record(self, begun: float) -> DescentRecord:
+    def record(self, started_at: float) -> DescentRecord:
         """Return the record of the current iteration."""
-        return DescentRecord(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
+        return DescentRecord(time.perf_counter() - started_at, self.space.n_rows, self.objective, self.lower_bound)
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
         """Why to stop, or None."""
@@ -282,7 +282,7 @@ def solve_sample(
     method: Scs,
     start: Vector | None = None,
     until: float | None = None,
-    begun: float | None = None,
+    started_at: float | None = None,
     watch: Watch | None = None,
     before: SampleDescent | None = None,
 ) -> Sampled:
@@ -295,7 +295,7 @@ def solve_sample(
     method : Scs
     start : first point, None for 0
     until : the gap to stop at, None for the method's
-    begun : time.perf_counter() that seconds of the history count from, None for now
+    started_at : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
     before : a run on the first of these rows that ended at the start, whose cuts are of use here, too
 
@@ -303,19 +303,19 @@ def solve_sample(
     -------
     Sampled
     """
-    begun = time.perf_counter() if begun is None else begun
+    started_at = time.perf_counter() if started_at is None else started_at
     descent = SampleDescent(space, targets, method, space.zero() if start is None else start, before)
     gap = method.gap if until is None else until
-    history = [descent.record(begun)]
+    history = [descent.record(started_at)]
     while (reason := descent.finished(gap, method.max_iterations)) is None:
         if watch is not None:
             watch(descent)
         descent.iterate()
-        history.append(descent.record(begun))
+        history.append(descent.record(started_at))
     if watch is not None:
         watch(descent)
-    found = descent.point, descent.objective, descent.lower_bound, descent.iterations
-    return Sampled(*found, reason, tuple(history), descent)
+    solution = descent.point, descent.objective, descent.lower_bound, descent.iterations
+    return Sampled(*solution, reason, tuple(history), descent)
 
 
 # Wolfe's method on all rows.

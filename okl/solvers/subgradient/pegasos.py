@@ -145,12 +145,12 @@ class Pegasos:
         """Return the average or the last weights, (n_outputs, n_columns) float64; for a kernel, coefficients (1, m)."""
         return state.averaged(self.lam)
 
-    def picks(self, drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
-        """Return the draws from index `drawn` on; the rows do not depend on the chunks."""
+    def picks(self, n_drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
+        """Return the draws from index `n_drawn` on; the rows do not depend on the chunks."""
         if self.in_turn:
-            return np.arange(drawn, drawn + count) % n_rows
+            return np.arange(n_drawn, n_drawn + count) % n_rows
         generator = np.random.PCG64(self.seed)
-        generator.advance(drawn)
+        generator.advance(n_drawn)
         chosen: NDArray[np.int64] = (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)
         return chosen
 

@@ -19,7 +19,7 @@ from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
 from okl.solvers.subgradient.drawing import GapEstimate, SampledRows, SamplePlan
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
-from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place
+from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place_sample
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
 
 # State.
@@ -74,7 +74,7 @@ class Sampler:
         """Return whether a sample of so many rows can be solved: wherever shards can be read."""
         return True
 
-    def begun(
+    def start(
         self,
         rows: SampledRows,
         chosen: dict[str, Any],
@@ -87,12 +87,12 @@ class Sampler:
         n_outputs = rows.data.schema.n_outputs
         if weights is None:
             weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
-        drawn, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
-        sampled = drawn.old_rows + drawn.new_rows
-        read = bytes_read + drawn.bytes_read
+        sample, descent, one_class = self.placed(rows, (share,), weights, 0, self.worker_state(rows), execution)
+        sampled = sample.old_rows + sample.new_rows
+        read = bytes_read + sample.bytes_read
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
 
-    def beside(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
+    def worker_state(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
         """Return the worker state of a run before any shard has been read."""
         work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
         return WorkerState(secrets.token_hex(8), work), CommandLog()
@@ -110,25 +110,25 @@ class Sampler:
         work, log = placed
         one_class, bytes_read, first = 0, 0, None
         while True:
-            drawn, log = place(work, log, shares, weights, execution)
-            first = first or drawn
-            alike = alike_targets(drawn.targets, self.method)
-            bytes_read += drawn.bytes_read
+            sample, log = place_sample(work, log, shares, weights, execution)
+            first = first or sample
+            alike = alike_targets(sample.targets, self.method)
+            bytes_read += sample.bytes_read
             if shares[-1] >= 1.0 or not alike:
                 break
             one_class += 1
             shares = (*shares, self.plan.next_share(shares[-1]))
         if one_class:  # of rows and losses that were new when this began
-            new_rows = drawn.old_rows + drawn.new_rows - first.old_rows
-            new_losses = drawn.old_losses + drawn.new_losses - first.old_losses
-            drawn = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
-        return drawn, begin(self.method, shares, weights, drawn, iterations, (work, log), execution), one_class
+            new_rows = sample.old_rows + sample.new_rows - first.old_rows
+            new_losses = sample.old_losses + sample.new_losses - first.old_losses
+            sample = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
+        return sample, begin(self.method, shares, weights, sample, iterations, (work, log), execution), one_class
 
     def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
         """Return a larger sample that starts from the last point."""
         at = placed_descent(state)
         shares = (*at.shares, share)
-        drawn, descent, one_class = self.placed(
+        sample, descent, one_class = self.placed(
             state.rows, shares, at.weights, at.iterations, (at.work, at.log), execution
         )
         return replace(
@@ -136,8 +136,8 @@ class Sampler:
             samples=(*state.samples, descent.n_rows),
             descent=descent,
             proof=None,
-            drawn_rows=state.drawn_rows + drawn.new_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
+            drawn_rows=state.drawn_rows + sample.new_rows,
+            bytes_read=state.bytes_read + sample.bytes_read,
             one_class=state.one_class + one_class,
         )
 
@@ -152,7 +152,9 @@ class Sampler:
         at = placed_descent(state)
         rows = replace(state.rows, data=data)
         share = min(1.0, at.n_rows / data.rows("train"))
-        drawn, descent, one_class = self.placed(rows, (share,), at.weights, at.iterations, self.beside(rows), execution)
+        sample, descent, one_class = self.placed(
+            rows, (share,), at.weights, at.iterations, self.worker_state(rows), execution
+        )
         return replace(
             state,
             rows=rows,
@@ -161,7 +163,7 @@ class Sampler:
             seen=None,
             proof=None,
             drawn_rows=state.drawn_rows + descent.n_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
+            bytes_read=state.bytes_read + sample.bytes_read,
             one_class=state.one_class + one_class,
         )
 
@@ -213,7 +215,7 @@ class KernelSampler:
         """Return whether a sample of so many rows can be solved: whether its kernel values fit."""
         return rows <= most_rows()
 
-    def begun(
+    def start(
         self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
     ) -> SubgradientState:
         """Return the first sample, solved. bytes_read : before the sample."""
@@ -242,14 +244,14 @@ class KernelSampler:
         return replace(self._followed(state, descent, descent.n_rows, read, one_class), rows=rows, seen=None)
 
     def _followed(
-        self, state: SubgradientState, descent: KernelDescent, drawn: int, read: int, one_class: int
+        self, state: SubgradientState, descent: KernelDescent, sample: int, read: int, one_class: int
     ) -> SubgradientState:
         return replace(
             state,
             samples=(*state.samples, descent.n_rows),
             descent=descent,
             proof=None,
-            drawn_rows=state.drawn_rows + drawn,
+            drawn_rows=state.drawn_rows + sample,
             bytes_read=state.bytes_read + read,
             one_class=state.one_class + one_class,
         )
@@ -264,8 +266,8 @@ class KernelSampler:
         parts, shards = [] if before is None else [before.sample], rows.data.split("train")
         beyond, bytes_read, one_class = 0.0 if before is None else before.shares[-1], 0, 0
         while True:
-            for found, read in execution.map(ShardDraw(rows, shares[-1], beyond), range(len(shards))):
-                parts += [found] if len(found.targets) else []
+            for part, read in execution.map(ShardDraw(rows, shares[-1], beyond), range(len(shards))):
+                parts += [part] if len(part.targets) else []
                 bytes_read += read
             sample = joined(parts, rows.n_columns)
             targets = sample.targets
@@ -314,13 +316,13 @@ class KernelReplicateWork(ReplicateWork):
     supports: FloatArray
     squared_length: float
 
-    def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
+    def bracket(self, sample: Rows, total: float, bytes_read: int) -> Replicate:
         """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
-        space, lam = kernel_space(self.rows, drawn.inputs), self.method.lam
-        losses = self.method.loss.value(self._scores(drawn.inputs), drawn.targets)
-        here = total * float(losses.mean()) + 0.5 * lam * self.squared_length
-        solved = solve_sample(space, drawn.targets, replace(self.method, lam=lam / total))
-        return Replicate(here, total * solved.lower_bound, space.n_rows, bytes_read)
+        space, lam = kernel_space(self.rows, sample.inputs), self.method.lam
+        losses = self.method.loss.value(self._scores(sample.inputs), sample.targets)
+        objective = total * float(losses.mean()) + 0.5 * lam * self.squared_length
+        solved = solve_sample(space, sample.targets, replace(self.method, lam=lam / total))
+        return Replicate(objective, total * solved.lower_bound, space.n_rows, bytes_read)
 
     def _scores(self, inputs: FloatArray) -> FloatArray:
         kernel, supports = kernel_of(self.rows), self.supports.astype(np.float64)

@@ -59,7 +59,7 @@ class SampleVectors:
             return []
         if shares[: len(self.shares)] != self.shares:
             self.segments, self.shares = [], ()
-        known, rows = len(self.segments), self.opening.rows
+        n_known, rows = len(self.segments), self.opening.rows
         for stage in range(len(self.shares), len(shares)):
             beyond = shares[stage - 1] if stage else 0.0
             self.segments = [*self.segments, *rows.segments(self.shard, shares[stage], beyond)]
@@ -67,7 +67,7 @@ class SampleVectors:
         self.targets = np.empty(self.n_rows)
         for cut, block in rows.blocks(self.shard, self.segments):
             self.targets[cut] = block.targets
-        return self.segments[known:]
+        return self.segments[n_known:]
 
     def scores_of(self, weights: FloatArray) -> FloatArray:
         """Return <w, z_i> of all rows: one read."""
@@ -174,9 +174,9 @@ class CutCommand:
         """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
-        there = vectors.scores + self.further * along if self.further else vectors.scores
-        slopes = np.empty_like(there)
-        losses, intercepts = loss.slopes_into(slopes, there, along, targets)
+        scores = vectors.scores + self.further * along if self.further else vectors.scores
+        slopes = np.empty_like(scores)
+        losses, intercepts = loss.slopes_into(slopes, scores, along, targets)
         if self.further:
             losses, _ = loss.line(vectors.scores, along, targets, 0.0)
         return LineSlopes(vectors.gathered(slopes), intercepts, losses)
@@ -268,18 +268,22 @@ class StepSearch:
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
         """Return the step, and leave the direction on the shards."""
         steps = self.longest * _EVEN**3
-        low, high, best = _turning(steps, _asked(rounds, StepCommand(direction, tuple(steps.tolist())), around), around)
+        low, high, best = _turning(
+            steps, _mean_losses(rounds, StepCommand(direction, tuple(steps.tolist())), around), around
+        )
         for _ in range(self.looks):
             if high - low <= _NARROW * high:
                 break
             steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
-            low, high, best = _turning(steps, _asked(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low)
+            low, high, best = _turning(
+                steps, _mean_losses(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low
+            )
         return best
 
 
-def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
-    """Return the mean losses and slopes at the steps of a command, (steps, 2)."""
-    parts: list[NDArray[np.float64]] = rounds.ask(command)
+def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
+    """Return mean losses and slopes at the steps of a command, (steps, 2)."""
+    parts: list[NDArray[np.float64]] = rounds.request(command)
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -288,19 +292,19 @@ def _asked(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[n
 
 
 def _turning(
-    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, begun: float = 0.0
+    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, start: float = 0.0
 ) -> tuple[float, float, float]:
-    """Return two steps that bracket the minimum, and the step to take; begun : values below the first step."""
+    """Return two steps that the least objective is between, and the step to take; start : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
-    fallback = float(steps[least]) if begun > 0.0 or values[least] < around.losses else 0.0
+    fallback = float(steps[least]) if start > 0.0 or values[least] < around.losses else 0.0
     turned = np.flatnonzero(slopes >= 0.0)
     if not len(turned):
         return float(steps[-1]), float(steps[-1]), fallback
     upper = int(turned[0])
     if upper == 0:  # the slope below the first step is not known
-        return begun, float(steps[0]), fallback
+        return start, float(steps[0]), fallback
     low, high = float(steps[upper - 1]), float(steps[upper])
     fall, rise = float(-slopes[upper - 1]), float(slopes[upper])
     return low, high, low + (high - low) * fall / (fall + rise)
@@ -379,13 +383,13 @@ def squared(weights: FloatArray) -> float:
     return float(np.vdot(weights, weights))
 
 
-def place(
+def place_sample(
     work: WorkerState, log: CommandLog, shares: tuple[float, ...], weights: FloatArray, execution: Execution
 ) -> tuple[SampleTotals, CommandLog]:
     """Have all shards draw the sample, and compute the scores of a point there: one read."""
     rounds = Rounds(execution, shards_of(work), work, log)
     command = PlaceCommand(shares, weights)
-    parts: list[SampleTotals] = rounds.ask(command)
+    parts: list[SampleTotals] = rounds.request(command)
     rounds.finish_step("keep", command, last_only=True)
     return added(parts), rounds.log
 
@@ -407,14 +411,14 @@ def begin(
     method: Scs,
     shares: tuple[float, ...],
     weights: FloatArray,
-    drawn: SampleTotals,
+    totals: SampleTotals,
     iterations: int,
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
-    """Take the first cut of a sample, at a point placed on the shards."""
-    n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
-    losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
+    """Return the first cut of a sample, at a point that was placed there."""
+    n_rows, lam = totals.old_rows + totals.new_rows, method.lam
+    losses, nothing = (totals.old_losses + totals.new_losses) / n_rows, np.zeros_like(weights)
     longest = LONGEST if method.directions == "bundle" else 1.0 / lam
     search = StepSearch(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
     work, log = placed
@@ -429,7 +433,7 @@ def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     """Take a direction, a step and a cut: two rounds, two reads of the rows."""
     at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
-        _, log = place(at.work, at.log, at.shares, at.weights, execution)
+        _, log = place_sample(at.work, at.log, at.shares, at.weights, execution)
         at = replace(at, log=log, steps=0)
     direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
     rounds = at.rounds(execution)
@@ -453,7 +457,7 @@ def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
 def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) -> ShardedDescent:
     """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
     rounds = at.rounds(execution)
-    parts: list[LineSlopes] = rounds.ask(CutCommand(step, further))
+    parts: list[LineSlopes] = rounds.request(CutCommand(step, further))
     if at.direction.any():
         rounds.finish_step("keep", MovedSums(at.direction, step))
     else:

@@ -41,7 +41,7 @@ from okl.solvers.subgradient.sampling import (
     kernel_of,
     most_rows,
 )
-from okl.solvers.subgradient.sharded import OpenSample, ShardedDescent, begin, iterate, place, squared
+from okl.solvers.subgradient.sharded import OpenSample, ShardedDescent, begin, iterate, place_sample, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Validation samples.
@@ -58,21 +58,21 @@ class SampleValidation:
     confidence: float
     replicates: int
 
-    def looked(self, state: SubgradientState, execution: Execution) -> SubgradientState:
+    def estimated(self, state: SubgradientState, execution: Execution) -> SubgradientState:
         """Return the estimates of a few fresh samples: whether a proof would succeed."""
         at = state.descent
         rows = max(LOOK_SHARE * at.n_rows, 2.0)
-        found = self._bound(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
-        seen = GapEstimate.of(found.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
-        return self._read(replace(state, seen=seen), found)
+        bound = self._bound(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
+        estimate = GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
+        return self._read(replace(state, seen=estimate), bound)
 
     def proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
         """Return a bound from fresh samples; each attempt uses half of the remaining error probability."""
         at, attempt = state.descent, state.attempts + 1
         confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
         proof = self._bound(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
-        seen = GapEstimate.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
-        return self._read(replace(state, proof=proof, attempts=attempt, seen=seen), proof)
+        estimate = GapEstimate.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
+        return self._read(replace(state, proof=proof, attempts=attempt, seen=estimate), proof)
 
     def _bound(
         self,
@@ -97,8 +97,8 @@ class SampleValidation:
             work = ReplicateWork(independent, share, at.weights, method, n_outputs)
         return bound_by(work, confidence, execution, replicates)
 
-    def _read(self, state: SubgradientState, found: FullBound) -> SubgradientState:
-        rows, bytes_read = state.drawn_rows + found.rows, state.bytes_read + found.bytes_read
+    def _read(self, state: SubgradientState, bound: FullBound) -> SubgradientState:
+        rows, bytes_read = state.drawn_rows + bound.rows, state.bytes_read + bound.bytes_read
         return replace(state, drawn_rows=rows, bytes_read=bytes_read)
 
 
@@ -156,12 +156,16 @@ class Prover:
 
     def _exact(self, rows: SampledRows, point: FloatArray, execution: Execution) -> FullBound:
         work = WorkerState(secrets.token_hex(8), OpenSample(rows, self.loss, rows.data.schema.n_outputs))
-        drawn, log = place(work, CommandLog(), (1.0,), point, execution)
-        here = drawn.new_losses / drawn.new_rows + 0.5 * self.lam * squared(point)
-        at = begin(Scs(lam=self.lam, loss=self.loss), (1.0,), point, drawn, 0, (work, log), execution)
-        while at.gap > _ACCURACY * (here - at.lower_bound) and not at.exhausted and at.iterations < _MOST_ITERATIONS:
+        totals, log = place_sample(work, CommandLog(), (1.0,), point, execution)
+        objective = totals.new_losses / totals.new_rows + 0.5 * self.lam * squared(point)
+        at = begin(Scs(lam=self.lam, loss=self.loss), (1.0,), point, totals, 0, (work, log), execution)
+        while (
+            at.gap > _ACCURACY * (objective - at.lower_bound) and not at.exhausted and at.iterations < _MOST_ITERATIONS
+        ):
             at = iterate(at, execution)
-        return FullBound(here - at.lower_bound, here, None, rows=drawn.new_rows, bytes_read=drawn.bytes_read)
+        return FullBound(
+            objective - at.lower_bound, objective, None, rows=totals.new_rows, bytes_read=totals.bytes_read
+        )
 
 
 # Status and certificate of a run.
@@ -193,7 +197,7 @@ def outcome_of(
     return None
 
 
-def standing_of(state: SubgradientState) -> Convergence:
+def progress_of(state: SubgradientState) -> Convergence:
     """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
     at, proof = state.descent, state.proof
     objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
@@ -223,17 +227,17 @@ def sample_of(state: SubgradientState) -> dict[str, Any]:
     """Return the final size of the sample, and the reason."""
     at, run = state.descent, state.rows.design.run_rows
     why = f"{at.n_rows / state.n_all:.2%} of the rows, {'drawn singly' if run == 1 else f'in runs of {run}'}"
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "sample_rows": at.n_rows,
         "sample_rows_reason": "all rows" if state.share >= 1.0 else why,
     }
     if isinstance(at, KernelDescent):
-        told["support_vectors"] = len(at.support[0])
-        told["support_vectors_reason"] = "rows of the sample with coefficients other than 0"
+        description["support_vectors"] = len(at.support[0])
+        description["support_vectors_reason"] = "rows of the sample with coefficients other than 0"
     if state.one_class:
-        told["one_class_samples"] = state.one_class
-        told["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
-    return told
+        description["one_class_samples"] = state.one_class
+        description["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
+    return description
 
 
 def certificate_of(state: SubgradientState, confidence: float, outcome: str) -> dict[str, Any]:
@@ -362,7 +366,7 @@ class SubgradientSolver:
         feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
         rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
-        return self._sampler.begun(rows, chosen, share, bytes_read, execution)
+        return self._sampler.start(rows, chosen, share, bytes_read, execution)
 
     def _start_warm(
         self, data: Dataset, design: SampleDesign, warm: LinearPredictor, execution: Execution
@@ -376,7 +380,7 @@ class SubgradientSolver:
         chosen = {"map": "kept", "map_reason": "the map of the initial solution"}
         sampler = self._sampler
         assert isinstance(sampler, Sampler), "exact kernels have no map"
-        return sampler.begun(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
+        return sampler.start(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
@@ -398,7 +402,7 @@ class SubgradientSolver:
         if state.share >= 1.0:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
-            return self._witness.looked(state, execution)
+            return self._witness.estimated(state, execution)
         assert state.seen is not None, "the first sample has been validated"
         rows = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
         if ended:
@@ -419,9 +423,9 @@ class SubgradientSolver:
         following = math.ceil(self._plan.next_share(state.share) * state.rows.data.rows("train"))
         return state.share < 1.0 and not self._sampler.room(following)
 
-    def standing(self, state: SubgradientState) -> Convergence:
+    def progress(self, state: SubgradientState) -> Convergence:
         """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
-        return standing_of(state)
+        return progress_of(state)
 
     def predictor(self, state: SubgradientState) -> Predictor:
         """Return the map with weights and bias; for an exact kernel, the expansion over support vectors."""

@@ -164,8 +164,8 @@ class ExplicitRows:
                 f"Rows have shape {self.rows.shape}. Give a matrix (rows, columns) with at least one row and one "
                 "column."
             )
-        kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
-        object.__setattr__(self, "rows", as_compiled(self.rows, kept))
+        dtype = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
+        object.__setattr__(self, "rows", as_compiled(self.rows, dtype))
 
     @property
     def n_rows(self) -> int:
@@ -257,9 +257,9 @@ class KernelValues:
         if n_rows > len(self._held):
             doubled = min(2 * n_rows, len(self.inputs))
             room = doubled if doubled**2 * 8 <= self.budget_bytes else n_rows
-            held = np.zeros((room, room))  # unwritten pages take no memory
-            held[: self.n_known, : self.n_known] = self._held[: self.n_known, : self.n_known]
-            self._held = held
+            values = np.zeros((room, room))  # unwritten pages take no memory
+            values[: self.n_known, : self.n_known] = self._held[: self.n_known, : self.n_known]
+            self._held = values
 
     def _compute(self, first: int, last: int) -> None:
         values = self.kernel.matrix(self.inputs[first:last], self.inputs[:last]) + self.constant
@@ -269,8 +269,8 @@ class KernelValues:
         self._held[:first, first:last] = values[:, :first].T
 
     def _check(self, n_rows: int) -> None:
-        known, fresh = min(self.n_known, _CHECKED), min(n_rows, _CHECKED)
-        if fresh > known:
+        n_checked, fresh = min(self.n_known, _CHECKED), min(n_rows, _CHECKED)
+        if fresh > n_checked:
             eigenvalues = np.linalg.eigvalsh(self._held[:fresh, :fresh])
             if eigenvalues[0] < -_BELOW * max(abs(eigenvalues[0]), eigenvalues[-1]):
                 raise indefinite(self.kernel, f"an eigenvalue {eigenvalues[0]:.3g} on {fresh} rows")

@@ -61,7 +61,7 @@ def last_state(solver: AcceleratedSolver, data: Dataset, execution: Any) -> Acce
 def bits(solver: AcceleratedSolver, state: AcceleratedState) -> tuple[Any, ...]:
     """All that is learnt, to the last bit, and how it went."""
     arrays = solver.predictor(state).arrays()
-    return {name: array.tobytes() for name, array in arrays.items()}, solver.certificate(state), solver.standing(state)
+    return {name: array.tobytes() for name, array in arrays.items()}, solver.certificate(state), solver.progress(state)
 
 
 class Watched:

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from okl.foundation.errors import ConfigError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.dual import norm_of, project_norm_ball
-from okl.solvers.accelerated.fitting import fit_one
+from okl.solvers.accelerated.fitting import fit_binary
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -46,7 +46,7 @@ def test_projection_onto_norm_ball_is_the_nearest_point(power: float) -> None:
 @pytest.mark.parametrize("model", [L2SVM(0.3), LogisticRegression(0.5), CSVM(0.3), NuSVM(0.5)])
 def test_constrained_optimum_is_certified(model: CSVM | L2SVM | LogisticRegression | NuSVM, power: float) -> None:
     rows = two_classes(20, n_rows=40, n_columns=4, distance=1.5)
-    found = fit_one(NormConstrained(model, power, 0.4), rows, METHOD)
+    found = fit_binary(NormConstrained(model, power, 0.4), rows, METHOD)
     assert found.certificate.relative_gap <= METHOD.tolerance, found.outcome.reason
     assert norm_of(found.weights, power) <= 0.4 * (1.0 + 1e-12)
     assert norm_of(found.weights, power) > 0.39
@@ -63,7 +63,7 @@ def test_constrained_optimum_is_certified(model: CSVM | L2SVM | LogisticRegressi
 
 def test_constrained_logistic_matches_a_general_solver() -> None:
     rows = two_classes(21, n_rows=40, n_columns=3, distance=1.5)
-    found = fit_one(NormConstrained(LogisticRegression(0.5), 3.0, 0.5), rows, METHOD)
+    found = fit_binary(NormConstrained(LogisticRegression(0.5), 3.0, 0.5), rows, METHOD)
 
     def loss(at: np.ndarray) -> float:
         return float(0.5 * np.logaddexp(0, -rows.signs * (rows.rows @ at[:3] - at[3])).sum())
@@ -76,7 +76,7 @@ def test_constrained_logistic_matches_a_general_solver() -> None:
 
 def test_euclidean_ball_of_radius_1_is_dwd_itself() -> None:
     rows = two_classes(22, n_rows=40, n_columns=3, distance=2.0)
-    one, other = (fit_one(model, rows, METHOD) for model in (DWD(0.05), NormConstrained(DWD(0.05))))
+    one, other = (fit_binary(model, rows, METHOD) for model in (DWD(0.05), NormConstrained(DWD(0.05))))
     assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=3e-6)
     assert one.weights == pytest.approx(other.weights, abs=1e-2)
 

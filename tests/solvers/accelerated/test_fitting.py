@@ -9,7 +9,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
-    fit_one,
+    fit_binary,
     fit_sigmoid,
     in_threads,
     normalised,
@@ -108,7 +108,7 @@ def test_weighted_errors_count_as_often_as_they_weigh() -> None:
 def test_bias_is_the_one_asked_for(iris: tuple[Doubles, Doubles]) -> None:
     inputs, target = iris
     rows = DenseRows(inputs, np.where(target == 1, 1.0, -1.0))
-    fit = fit_one(L2SVM(0.1), rows, METHOD)
+    fit = fit_binary(L2SVM(0.1), rows, METHOD)
     scores = inputs @ fit.weights
     own, errors, none = (choose_bias(kind, fit, scores, rows.labels) for kind in ("own", "errors", "none"))
     assert own == fit.bias != 0.0 == none

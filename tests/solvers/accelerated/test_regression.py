@@ -9,7 +9,7 @@ from sklearn.svm import SVR
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.fitting import fit_one
+from okl.solvers.accelerated.fitting import fit_binary
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression
 from okl.solvers.accelerated.operators import target_rows
@@ -30,7 +30,7 @@ def progress() -> tuple[Doubles, Doubles]:
 def test_ridge_matches_normal_equations(bias: bool, weighted: bool, progress: tuple[Doubles, Doubles]) -> None:
     inputs, targets = progress
     weights = np.random.default_rng(0).integers(0, 3, len(targets)).astype(float) if weighted else None
-    found = fit_one(RidgeRegression(0.05, bias), target_rows(inputs, targets), METHOD, weights)
+    found = fit_binary(RidgeRegression(0.05, bias), target_rows(inputs, targets), METHOD, weights)
     other = Ridge(alpha=10.0, fit_intercept=bias).fit(inputs, targets, weights)
     assert found.weights == pytest.approx(other.coef_, abs=1e-4 * np.abs(other.coef_).max())
     assert found.bias == pytest.approx(-other.intercept_, abs=1e-4)
@@ -50,7 +50,7 @@ def test_insensitive_regression_matches_libsvm(kernel: str, width: float, progre
     gram = inputs @ inputs.T if kernel == "linear" else gaussian.matrix(inputs, inputs)
     expected = targets @ point - width * np.abs(point).sum() - 0.5 * point @ gram @ point
     rows = target_rows(inputs, targets, None if kernel == "linear" else gaussian)
-    found = fit_one(InsensitiveRegression(0.5, width), rows, METHOD)
+    found = fit_binary(InsensitiveRegression(0.5, width), rows, METHOD)
     assert found.certificate.primal == pytest.approx(expected, rel=1e-6)
     scores = inputs @ found.weights if kernel == "linear" else gram @ found.weights
     assert scores - found.bias == pytest.approx(machine.predict(inputs), abs=0.02)
@@ -61,8 +61,8 @@ def test_sparse_rows_and_repeated_rows_make_no_difference(progress: tuple[Double
     weights = np.random.default_rng(1).integers(0, 3, len(targets))
     repeated = np.repeat(np.arange(len(targets)), weights)
     model = InsensitiveRegression(0.2, 0.2, fit_intercept=False)
-    one = fit_one(model, target_rows(sparse.csr_array(inputs), targets), METHOD, weights.astype(float))
-    other = fit_one(model, target_rows(inputs[repeated], targets[repeated]), METHOD)
+    one = fit_binary(model, target_rows(sparse.csr_array(inputs), targets), METHOD, weights.astype(float))
+    other = fit_binary(model, target_rows(inputs[repeated], targets[repeated]), METHOD)
     assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-7)
     assert one.bias == other.bias == 0.0
 
@@ -76,4 +76,4 @@ def test_useless_numbers_are_refused(progress: tuple[Doubles, Doubles]) -> None:
     with pytest.raises(DataError, match="one finite number for each row"):
         target_rows(inputs, np.where(targets > 1, np.nan, targets))
     with pytest.raises(DataError, match="sample_weight"):
-        fit_one(RidgeRegression(), target_rows(inputs, targets), METHOD, np.zeros(len(targets)))
+        fit_binary(RidgeRegression(), target_rows(inputs, targets), METHOD, np.zeros(len(targets)))

@@ -127,7 +127,7 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
         for _ in range(2):
             current = learning.advance(current, data, here)
         assert current.current is not None
-        ends.append((current.current.fapg.current.image.tobytes(), learning.standing(current)))
+        ends.append((current.current.fapg.current.image.tobytes(), learning.progress(current)))
     assert ends[0] == ends[1] == ends[2]
 
 

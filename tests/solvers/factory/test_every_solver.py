@@ -55,7 +55,7 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     assert np.ptp(scores) > 0
     assert stored.precision == predictor.precision == ("float64" if solver == "ridge" else "float32")
     if isinstance(learning, OnlineSolver):
-        standing = learning.standing(state)
+        standing = learning.progress(state)
         assert standing.error < 1.7 * standing.baseline_error
 
 
@@ -109,5 +109,5 @@ def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: T
     for step_size in (0.25, 1.0, 8.0):
         learning = make_online_solver(settings_of(solver, step_size=step_size), data[task])
         with open_execution() as execution:
-            errors.add(learning.standing(last_state(learning, data[task], execution)).error)
+            errors.add(learning.progress(last_state(learning, data[task], execution)).error)
     assert len(errors) == 1

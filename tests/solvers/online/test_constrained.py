@@ -59,10 +59,10 @@ def test_predicting_weights_keep_to_all_limits(data: Dataset, mode: str) -> None
     assert not learner.kept.excess(weights).any()
     assert np.linalg.norm(weights) <= 8 * (1 + 1e-6)
     free_solver, free = learn(data, constraints=(), radius=8.0, step_size="auto", mode="stream")
-    standing = solver.standing(state)
+    standing = solver.progress(state)
     assert standing.violation is not None
     assert standing.violation > 0
-    assert free_solver.standing(free).violation is None
+    assert free_solver.progress(free).violation is None
     assert standing.error < 0.9 * standing.baseline_error
 
 

@@ -299,7 +299,7 @@ def test_every_mode_beats_the_baseline(loss: str, mode: Mode, learnable: dict[Ta
     rank = 15 if loss == "multiclass-hinge" else 20
     solver = OnlineSolver(NOGDFactory(make_loss(loss), budget=60, rank=rank), 2, rounds=20, mode=mode)
     state = last_state(solver, data, here)
-    standing, chosen = solver.standing(state), solver.chosen(state)
+    standing, chosen = solver.progress(state), solver.chosen(state)
     assert standing.done_rows == 2 * data.rows("train")
     assert standing.error < standing.baseline_error
     assert isinstance(state.learner, NOGDLearner if mode == "stream" else LinearLearner)

@@ -112,7 +112,7 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
         middle = SOLVER.advance(SOLVER.start(data, execution), data, execution)
         assert middle.gram is not None
         assert 0 < middle.done < len(stretches_of(data))
-        assert SOLVER.standing(middle).relative_gap == 1.0
+        assert SOLVER.progress(middle).relative_gap == 1.0
         apart = EncodedTree(middle, {"data": data})
         again = DecodedTree(apart.tree, apart.arrays, {"data": data}).value
         resumed = SOLVER.advance(again, data, execution)

@@ -40,13 +40,13 @@ __all__ = [
 
 
 def _discovered() -> dict[str, type[Classifier]]:
-    found = []
+    names = []
     for module in pkgutil.iter_modules(__path__):
-        here = importlib.import_module(f"{__name__}.{module.name}")
-        for _, thing in inspect.getmembers(here, inspect.isclass):
-            if issubclass(thing, Classifier) and thing.__module__ == here.__name__:
-                found.append(thing)
-    return {model.NAME: model for model in sorted(found, key=lambda model: (model.EQUATION, model.NAME))}
+        imported = importlib.import_module(f"{__name__}.{module.name}")
+        for _, thing in inspect.getmembers(imported, inspect.isclass):
+            if issubclass(thing, Classifier) and thing.__module__ == imported.__name__:
+                names.append(thing)
+    return {model.NAME: model for model in sorted(names, key=lambda model: (model.EQUATION, model.NAME))}
 
 
 _MODELS = _discovered()
@@ -65,8 +65,8 @@ def model_class(name: str) -> type[Classifier]:
         return _MODELS[name]
     declared = plugins.find("solver", name)
     if declared is None:
-        known = (*MODEL_NAMES, *plugins.names("solver"))
-        raise ConfigError(f"model = {name!r}; expected one of {', '.join(known)}.")
+        names = (*MODEL_NAMES, *plugins.names("solver"))
+        raise ConfigError(f"model = {name!r}, but it takes one of {', '.join(names)}.")
     model: type[Classifier] = declared.thing
     return model
 

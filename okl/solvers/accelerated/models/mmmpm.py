@@ -97,7 +97,7 @@ def mpm_kappa_max(moments: ClassMoments) -> float:
     def squared(t: float) -> float:
         return inverse_form(positive / t + negative / (1.0 - t), moments.difference)
 
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda t: 1.0 / squared(t), bounds=(1e-6, 1.0 - 1e-6), method="bounded", options={"xatol": 1e-9}
     )
-    return 1.0 / math.sqrt(float(found.fun))
+    return 1.0 / math.sqrt(float(optimum.fun))

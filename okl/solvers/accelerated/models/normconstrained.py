@@ -37,12 +37,13 @@ class NormConstrained:
     Examples
     --------
     >>> from okl.solvers.accelerated.method import Fapg
-    >>> from okl.solvers.accelerated.fitting import fit_one
+    >>> from okl.solvers.accelerated.fitting import fit_binary
     >>> from okl.solvers.accelerated.models import LogisticRegression
     >>> random = np.random.default_rng(0)
     >>> inputs = random.normal(size=(200, 5))
     >>> rows = DenseRows(inputs, np.where(inputs[:, 0] + 0.5 * random.normal(size=200) > 0.0, 1.0, -1.0))
-    >>> found = fit_one(NormConstrained(LogisticRegression(C=1.0), power=1.5, radius=2.0), rows, Fapg(tolerance=1e-4))
+    >>> model = NormConstrained(LogisticRegression(C=1.0), power=1.5, radius=2.0)
+    >>> found = fit_binary(model, rows, Fapg(tolerance=1e-4))
     >>> bool(np.sum(np.abs(found.weights) ** 1.5) ** (1 / 1.5) <= 2.0 + 1e-9)
     True
     >>> bool(found.certificate.relative_gap <= 1e-4)

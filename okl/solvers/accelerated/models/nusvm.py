@@ -61,12 +61,12 @@ def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_inter
     # variables of size 1: the solver's tolerances are absolute
     scale = float(share.max())
     bounds = np.stack([np.zeros(rows.n_points), share / scale], axis=1)
-    found = linprog(
+    optimum = linprog(
         -np.ones(rows.n_points), A_eq=equations, b_eq=np.zeros(equations.shape[0]), bounds=bounds, method="highs"
     )
-    if found.status != 0:
-        raise ConfigError(f"nu_min could not be computed: {found.message} Scale the columns, or set nu by trial.")
-    return min(1.0, max(0.0, -float(found.fun) * scale))
+    if optimum.status != 0:
+        raise ConfigError(f"nu_min could not be computed: {optimum.message} Scale the columns, or set nu by trial.")
+    return min(1.0, max(0.0, -float(optimum.fun) * scale))
 
 
 def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_array:
@@ -74,8 +74,8 @@ def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_
     signed = sparse.csr_array(rows.rows, dtype=np.float64).multiply(rows.signs[:, np.newaxis])
     columns = sparse.csc_array(signed)
     largest: NDArray[np.float64] = np.asarray(np.abs(columns).max(axis=0).todense(), dtype=np.float64).ravel()
-    kept = np.flatnonzero(largest)
-    scaled = sparse.csr_array((columns[:, kept] / largest[kept]).T)
+    indices = np.flatnonzero(largest)
+    scaled = sparse.csr_array((columns[:, indices] / largest[indices]).T)
     return sparse.csr_array(sparse.vstack([scaled, rows.signs[np.newaxis]])) if fit_intercept else scaled
 
 
@@ -110,8 +110,8 @@ def _quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     # a total that the weights reach but for rounding is the last value's
-    place = int(np.searchsorted(reached, total * (1.0 - 1e-12)))
-    return float(values[order[min(place, len(order) - 1)]])
+    index = int(np.searchsorted(reached, total * (1.0 - 1e-12)))
+    return float(values[order[min(index, len(order) - 1)]])
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ class NuSVM(Classifier):
         weights = weights_of(rows, sample_weight)
         return nu_min(rows, weights, fit_intercept), nu_max(rows.signs, weights) if fit_intercept else 1.0
 
-    def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
+    def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
-        if found.certificate.primal < 0.0:
+        if solution.certificate.primal < 0.0:
             return
         low, high = self.valid_range(rows, sample_weight, self.fit_intercept)
         if self.nu <= low:

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.fitting import fit_one, path, with_parameter
+from okl.solvers.accelerated.fitting import fit_binary, path, with_parameter
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
@@ -69,12 +69,12 @@ def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
 def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
     rows = two_classes(8, n_rows=60, n_columns=3, distance=1.0)
     low, high = valid_range("nu-svm", rows)
-    above = fit_one(NuSVM(1.02 * low), rows, METHOD)
+    above = fit_binary(NuSVM(1.02 * low), rows, METHOD)
     assert above.certificate.primal < -1e-9
     with pytest.raises(ConfigError, match=r"outside \(0\.\d+, 0\.\d+\].*all 0"):
-        fit_one(NuSVM(0.98 * low), rows, METHOD)
+        fit_binary(NuSVM(0.98 * low), rows, METHOD)
     with pytest.raises(ConfigError, match=r"outside \(0, 0\.\d+\]"):
-        fit_one(NuSVM(1.02 * high), rows, METHOD)
+        fit_binary(NuSVM(1.02 * high), rows, METHOD)
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
@@ -82,25 +82,25 @@ def test_weights_vanish_at_kappa_max(name: str) -> None:
     rows = two_classes(10, n_rows=80, n_columns=4)
     low, high = valid_range(name, rows)
     assert low == 0.0
-    near = fit_one(make_model(name, kappa=0.99 * high), rows, METHOD)
+    near = fit_binary(make_model(name, kappa=0.99 * high), rows, METHOD)
     assert 0.0 < np.linalg.norm(near.weights) < 0.1 * np.linalg.norm(class_moments(rows).difference)
     for kappa in (high, 2.0 * high):
         with pytest.raises(ConfigError, match=r"outside \(0, \d+\.\d+\)"):
-            fit_one(make_model(name, kappa=kappa), rows, METHOD)
+            fit_binary(make_model(name, kappa=kappa), rows, METHOD)
 
 
 def test_singular_covariance_is_mended_and_told() -> None:
     rows = two_classes(11, n_rows=50, n_columns=4)
     flat = DenseRows(np.hstack([rows.rows, rows.signs[:, np.newaxis], np.ones((50, 1))]), rows.signs)
     for model in (MMFDA(0.1), MMMPM(0.1)):
-        found = fit_one(model, flat, METHOD)
+        found = fit_binary(model, flat, METHOD)
         assert "singular" in found.note
         assert "was added" in found.note
         assert found.certificate.relative_gap <= METHOD.tolerance
         assert math.isfinite(valid_range(model.NAME, flat)[1])
     # a constant column is singular too, but the means agree along it
     constant = DenseRows(np.hstack([rows.rows, np.ones((50, 1))]), rows.signs)
-    assert fit_one(MMFDA(0.1), constant, METHOD).note == ""
+    assert fit_binary(MMFDA(0.1), constant, METHOD).note == ""
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
@@ -110,9 +110,9 @@ def test_minimax_row_counts_as_often_as_it_weighs(name: str) -> None:
     repeated = np.repeat(np.arange(60), weights)
     again = DenseRows(rows.rows[repeated], rows.signs[repeated])
     model = make_model(name, kappa=0.2)
-    one, other = fit_one(model, rows, METHOD, weights.astype(float)), fit_one(model, again, METHOD)
+    one, other = fit_binary(model, rows, METHOD, weights.astype(float)), fit_binary(model, again, METHOD)
     assert one.certificate.primal == pytest.approx(other.certificate.primal)
-    assert one.certificate.primal != pytest.approx(fit_one(model, rows, METHOD).certificate.primal)
+    assert one.certificate.primal != pytest.approx(fit_binary(model, rows, METHOD).certificate.primal)
 
 
 def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
@@ -147,7 +147,7 @@ def test_warm_started_path_finds_what_single_fits_find(name: str) -> None:
     grid = [low + share * (min(high, 2.0) - low) for share in (0.2, 0.3, 0.5)]
     steps = path(name, rows, grid, METHOD, fit_intercept=False)
     for step, value in zip(steps, grid, strict=True):
-        alone = fit_one(with_parameter(name, value, fit_intercept=False), rows, METHOD)
+        alone = fit_binary(with_parameter(name, value, fit_intercept=False), rows, METHOD)
         size = abs(alone.certificate.primal)
         assert step.parameter == value
         assert step.solution.certificate.primal == pytest.approx(alone.certificate.primal, abs=3e-6 * size)
