@@ -25,17 +25,17 @@ from okl.losses import DeclaredLoss
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.models import MODEL_NAMES
-from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Linear, Quadratic, SumOfLosses
+from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, LinearTerm, Quadratic, SumOfLosses
 
 __all__ = [
     "Arrays",
-    "Box",
     "BoxHyperplane",
+    "BoxRegion",
     "Classifier",
     "DualProblem",
     "HalfSquare",
     "Kernel",
-    "Linear",
+    "LinearTerm",
     "ParameterName",
     "Quadratic",
     "SumOfLosses",

@@ -24,7 +24,7 @@ from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
-from okl.solvers.accelerated.problem import Box, EuclideanNorm, Risk, Separable
+from okl.solvers.accelerated.problem import BoxRegion, EuclideanNorm, Risk, Separable
 from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
@@ -389,7 +389,7 @@ def _problem(
         rows=both,
         outer=plain.outer,
         separable=_WithLimits(plain.separable, rows.n_points, bounds),
-        region=Box(0.0, np.concatenate([upper, np.full(len(sides), np.inf)])),
+        region=BoxRegion(0.0, np.concatenate([upper, np.full(len(sides), np.inf)])),
         risk=_DataRisk(plain.risk, rows.n_points),
         first=np.zeros(both.n_points),
         intercept=False,
@@ -506,7 +506,7 @@ def hindsights(
     found: list[tuple[SolverProgress, Hindsight]] = []
     for standing in _horizons(standings, held.labels):
         rows, weights = held.first(standing.done_rows), held.weights(standing.done_rows)
-        enough = _Enough(standing, told)
+        enough = _RegretGapReached(standing, told)
         if isinstance(learner, ConstrainedLearner):
             near = solve_within(rows, loss, learner.kept, weights, near, enough)
         else:
@@ -517,7 +517,7 @@ def hindsights(
 
 
 @dataclass
-class _Enough:
+class _RegretGapReached:
     """A gap of 1%, and of a fifth of the regret, which is a small difference of two losses, where that is not too far.
 
     Where hardly any loss is left in hindsight, a gap of 1% of the regret suffices. At every check, it reports how

@@ -383,7 +383,7 @@ def solve_runs(
         near: Hindsight | None = None
         for j in range(i + 1, n + 1):
             first, last = int(borders[i]), int(borders[j])
-            enough = _Enough(float(sums[j] - sums[i]))
+            enough = _LossGapReached(float(sums[j] - sums[i]))
             near = solve_in_ball(
                 held.between(first, last), name, radius, held.weights_between(first, last), near, enough
             )
@@ -452,7 +452,7 @@ def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Enough:
+class _LossGapReached:
     """A gap of 1%, or of a hundredth of what it is compared with."""
 
     played: float

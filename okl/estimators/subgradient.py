@@ -35,7 +35,7 @@ from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.subgradient.fitting import GeometricGrowth, SubgradientFit
-from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive, PiecewiseLinear, weigh
+from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge, weigh
 from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Average, PegasosFactory
@@ -265,7 +265,7 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         self.classes_, codes = classes_of(self, labels)
         weights = weights_of_classes(self.class_weight, self.classes_, labels)
         if len(self.classes_) == 2:
-            self._learn(inputs, 2.0 * codes - 1.0, weigh(Hinge(), weights), 1)
+            self._learn(inputs, 2.0 * codes - 1.0, weigh(SignHinge(), weights), 1)
         else:
             self._learn(inputs, codes, weigh(ClassesHinge(), weights), len(self.classes_))
         return self

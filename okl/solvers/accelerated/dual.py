@@ -26,11 +26,11 @@ from okl.solvers.accelerated.base import (
 )
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, TargetRows
 from okl.solvers.accelerated.problem import (
-    Box,
     BoxHyperplane,
+    BoxRegion,
     Entropy,
     EntropyBarrier,
-    Linear,
+    LinearTerm,
     Outer,
     Quadratic,
     Region,
@@ -184,18 +184,18 @@ class GuessedSweep:
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
     """Return the sweep of a dual problem, or None where the prox needs the full gradient or rows are not explicit."""
-    if not (isinstance(rows, DenseRows) and isinstance(separable, Linear | Quadratic)):
+    if not (isinstance(rows, DenseRows) and isinstance(separable, LinearTerm | Quadratic)):
         return None
-    if isinstance(region, EntropyBarrier) and isinstance(separable, Linear) and not region.hyperplane:
+    if isinstance(region, EntropyBarrier) and isinstance(separable, LinearTerm) and not region.hyperplane:
         return EntropySweep(rows, region.upper, separable.slope)
-    if not isinstance(region, Box | BoxHyperplane | SimplexPair):
+    if not isinstance(region, BoxRegion | BoxHyperplane | SimplexPair):
         return None
-    curvatures = np.zeros(rows.n_points) if isinstance(separable, Linear) else separable.curvatures
-    offset = separable.slope if isinstance(separable, Linear) else -1.0
+    curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures
+    offset = separable.slope if isinstance(separable, LinearTerm) else -1.0
     lower, upper = (
         np.array(np.broadcast_to(bound, rows.n_points), dtype=np.float64) for bound in (region.lower, region.upper)
     )
-    if isinstance(region, Box):
+    if isinstance(region, BoxRegion):
         return None if np.any(lower) else BoxSweep(rows, curvatures, upper, offset)
     return GuessedSweep(rows, region, curvatures, region.signs.astype(np.int8), lower, upper, offset)
 
@@ -356,7 +356,7 @@ def active_rows_of(
     if not (isinstance(problem, DualProblem) and type(problem.rows) is DenseRows):
         return None
     region = problem.region
-    if not isinstance(region, Box | BoxHyperplane | SimplexPair):
+    if not isinstance(region, BoxRegion | BoxHyperplane | SimplexPair):
         return None
     lower = region.lower
     free = (stepped > lower) & (stepped < region.upper)
@@ -499,8 +499,8 @@ def _separable(whole: Separable, spread: Spread) -> Separable:
 
 
 def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread) -> Region:
-    if isinstance(whole, Box):
-        return Box(spread(whole.lower), spread(whole.upper))
+    if isinstance(whole, BoxRegion):
+        return BoxRegion(spread(whole.lower), spread(whole.upper))
     if isinstance(whole, SimplexPair):
         plus, minus = float(point[signs > 0].sum()), float(point[signs < 0].sum())
         return SimplexPair(signs, spread(whole.upper), plus, minus)

@@ -168,7 +168,7 @@ class Separable(Protocol):
 
 @stored("linear-term")
 @dataclass(frozen=True)
-class Linear:
+class LinearTerm:
     """sum_i slope a_i."""
 
     slope: float
@@ -398,7 +398,7 @@ class _Set:
 
 @stored("box-region")
 @dataclass(frozen=True, eq=False)
-class Box(_Set):
+class BoxRegion(_Set):
     """lower <= a_i <= upper: of a model without a bias; bounds are numbers or (m,), upper may be infinite."""
 
     lower: Bound

@@ -29,8 +29,8 @@ from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import (
     Bound,
-    Box,
     BoxHyperplane,
+    BoxRegion,
     ClassMoments,
     EntropyBarrier,
     EuclideanNorm,
@@ -450,14 +450,14 @@ def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
         return np.eye(2), np.array([region.plus, region.minus])
     if isinstance(region, EntropyBarrier | RootsBarrier) and region.hyperplane:
         return np.array([[1.0, -1.0]]), np.zeros(1)
-    if isinstance(region, Box | EntropyBarrier | RootsBarrier):
+    if isinstance(region, BoxRegion | EntropyBarrier | RootsBarrier):
         return np.empty((0, 2)), np.empty(0)
     raise ConfigError(f"Shards cannot project onto {type(region).__name__}. Train this model in memory.")
 
 
 def upper_of(region: Region) -> NDArray[np.float64]:
     """Return the upper bound of a row of each group (n_groups,), or (1,), for a region of `normals_of`."""
-    assert isinstance(region, Box | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
+    assert isinstance(region, BoxRegion | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
     return np.ravel(np.asarray(region.upper, dtype=np.float64))
 
 

@@ -126,7 +126,7 @@ class _Common:
 
 @stored("subgradient-hinge")
 @dataclass(frozen=True)
-class Hinge(_Common):
+class SignHinge(_Common):
     """max(0, 1 - y s), targets -1 or +1.
 
     Source: Zhang & Sen, problem (1).
@@ -375,7 +375,7 @@ def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     ------
     ConfigError : another loss, or an epsilon below 0
     """
-    losses: dict[str, PiecewiseLinear] = {"hinge": Hinge(), "multiclass-hinge": ClassesHinge()}
+    losses: dict[str, PiecewiseLinear] = {"hinge": SignHinge(), "multiclass-hinge": ClassesHinge()}
     losses |= {"absolute": Insensitive(0.0), "epsilon-insensitive": Insensitive(epsilon)}
     if name not in losses:
         raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(losses)}.")

@@ -28,7 +28,7 @@ from okl.solvers.subgradient.bundle import (
     Point,
     Ray,
 )
-from okl.solvers.subgradient.losses import Hinge, PiecewiseLinear
+from okl.solvers.subgradient.losses import PiecewiseLinear, SignHinge
 from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # Descent on one sample.
@@ -229,7 +229,7 @@ class Scs:
     """
 
     lam: float = 1e-3
-    loss: PiecewiseLinear = field(default_factory=Hinge)
+    loss: PiecewiseLinear = field(default_factory=SignHinge)
     gap: float = 1e-4
     directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     bundle_size: int = 100

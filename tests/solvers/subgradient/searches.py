@@ -7,9 +7,9 @@ import numpy as np
 from scipy import sparse
 
 from okl.solvers.subgradient.bundle import Ray
-from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive, PiecewiseLinear
+from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge
 
-LOSSES: tuple[PiecewiseLinear, ...] = (Hinge(), Insensitive(0.0), Insensitive(0.4), ClassesHinge())
+LOSSES: tuple[PiecewiseLinear, ...] = (SignHinge(), Insensitive(0.0), Insensitive(0.4), ClassesHinge())
 
 
 def random_ray(rng: np.random.Generator, loss: PiecewiseLinear) -> Ray:
@@ -58,7 +58,7 @@ def least_by_programme(ray: Ray, loss: PiecewiseLinear, longest: float) -> float
 
 def _lines(ray: Ray, loss: PiecewiseLinear, row: int) -> list[tuple[int, float, float]]:
     score, along, target = ray.scores[row], ray.along[row], ray.targets[row]
-    if isinstance(loss, Hinge):
+    if isinstance(loss, SignHinge):
         return [(row, 0.0, 0.0), (row, -target * along, 1.0 - target * score)]
     if isinstance(loss, Insensitive):
         rest = [(row, side * along, side * (score - target) - loss.epsilon) for side in (1.0, -1.0)]

@@ -15,7 +15,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
 from okl.solvers.subgradient.bundle import Bundle
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.losses import ClassesHinge, Hinge, Insensitive, PiecewiseLinear
+from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge
 from okl.solvers.subgradient.method import Sampled, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 
@@ -63,7 +63,7 @@ def test_optima_are_those_of_dual_descent_in_a_map_and_by_a_kernel(lam: float) -
         assert solved.reason == "gap"
         assert solved.objective == pytest.approx(best.objective, abs=2e-8)
         assert solved.lower_bound <= best.objective + 1e-12
-        assert solved.objective == pytest.approx(objective(space, solved, targets, Hinge(), lam), rel=1e-12)
+        assert solved.objective == pytest.approx(objective(space, solved, targets, SignHinge(), lam), rel=1e-12)
 
 
 def objective(space: Any, solved: Sampled, targets: FloatArray, loss: PiecewiseLinear, lam: float) -> float:
@@ -77,7 +77,7 @@ def test_bounds_never_cross_the_optimum_on_random_problems() -> None:
     for index in range(500):
         n_rows, lam = int(rng.integers(2, 60)), float(10.0 ** rng.uniform(-3, 0.5))
         rows = rng.standard_normal((n_rows, 4)) * 10.0 ** rng.uniform(-1, 1)
-        loss: PiecewiseLinear = (Hinge(), Insensitive(0.2), Insensitive(0.0))[index % 3]
+        loss: PiecewiseLinear = (SignHinge(), Insensitive(0.2), Insensitive(0.0))[index % 3]
         targets = rng.choice([-1.0, 1.0], n_rows)
         options = ({}, *PAPERS)[index % 4]
         exact = solve_sample(ExplicitRows(rows), targets, Scs(lam=lam, loss=loss, gap=1e-11, max_iterations=500))
@@ -119,7 +119,7 @@ def test_free_bias_is_that_of_libsvm(lam: float) -> None:
     space, gamma, matrix = kernel_rows(rows), 0.5, Gaussian(1.0).matrix(rows, rows)
     numbers = np.sin(3 * rows[:, 0]) + 5.0
     peers = (
-        (Hinge(), labels, SVC(gamma=gamma, C=1 / (lam * 300), tol=1e-8)),
+        (SignHinge(), labels, SVC(gamma=gamma, C=1 / (lam * 300), tol=1e-8)),
         (Insensitive(0.1), numbers, SVR(gamma=gamma, C=1 / (lam * 300), tol=1e-8, epsilon=0.1)),
     )
     for loss, targets, peer in peers:

@@ -14,7 +14,7 @@ import numpy as np
 from okl.extensions import add_model
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Quadratic, SumOfLosses
+from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, Quadratic, SumOfLosses
 
 GAMMA = 0.5  # width of the quadratic part, in units of the margin
 
@@ -61,7 +61,7 @@ class SmoothedSVM(Classifier):
             rows=rows,
             outer=HalfSquare(),
             separable=Quadratic(curvatures),
-            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else BoxRegion(0.0, upper),
             risk=SumOfLosses(SmoothedHinge(), rows.signs, upper),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,

@@ -12,7 +12,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Linear, SumOfLosses
+from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, LinearTerm, SumOfLosses
 
 
 @stored("c-svm-margin-loss")
@@ -70,8 +70,8 @@ class CSVM(Classifier):
         return DualProblem(
             rows=rows,
             outer=HalfSquare(),
-            separable=Linear(-1.0),
-            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
+            separable=LinearTerm(-1.0),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else BoxRegion(0.0, upper),
             risk=SumOfLosses(_Hinge(), rows.signs, upper),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,

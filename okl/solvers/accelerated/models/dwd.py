@@ -15,10 +15,10 @@ from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.problem import (
-    Box,
     BoxHyperplane,
+    BoxRegion,
     EuclideanNorm,
-    Linear,
+    LinearTerm,
     Region,
     Roots,
     RootsBarrier,
@@ -108,9 +108,9 @@ class DWD(Classifier):
 
     def _parts(self, rows: RowOperator, weights: FloatArray, upper: FloatArray) -> tuple[Separable, Region]:
         if self.margin is None:
-            return Linear(0.0), RootsBarrier(rows.signs, weights, upper, self.fit_intercept)
+            return LinearTerm(0.0), RootsBarrier(rows.signs, weights, upper, self.fit_intercept)
         lower = self.margin * upper
-        region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else Box(lower, upper)
+        region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else BoxRegion(lower, upper)
         return Roots(weights, lower), region
 
 

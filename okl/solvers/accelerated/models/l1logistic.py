@@ -18,7 +18,7 @@ _TINY = 1e-290  # a share so small that quotients with others may overflow
 
 
 @stored("l1-logistic-loss")
-class _Logistic:
+class _L1LogisticLoss:
     """log(1 + exp(-z)), with curvature of at most 1/4."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -97,4 +97,4 @@ class L1LogisticRegression(Classifier):
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
         """Return the problem on rows with sample_weight (m,), or 1."""
-        return SparseProblem(rows, _Logistic(), self.C * weights_of(rows, sample_weight), curvature=0.25)
+        return SparseProblem(rows, _L1LogisticLoss(), self.C * weights_of(rows, sample_weight), curvature=0.25)

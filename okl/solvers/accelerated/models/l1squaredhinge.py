@@ -16,7 +16,7 @@ from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
 
 @stored("l1-squared-hinge-loss")
-class _SquaredHinge:
+class _L1SquaredHinge:
     """max(0, 1 - z)^2, with curvature of at most 2."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -73,4 +73,4 @@ class L1SquaredHinge(Classifier):
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
         """Return the problem on rows with sample_weight (m,), or 1."""
-        return SparseProblem(rows, _SquaredHinge(), self.C * weights_of(rows, sample_weight), curvature=2.0)
+        return SparseProblem(rows, _L1SquaredHinge(), self.C * weights_of(rows, sample_weight), curvature=2.0)

@@ -12,11 +12,11 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Quadratic, SumOfLosses
+from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, Quadratic, SumOfLosses
 
 
 @stored("l2-svm-margin-loss")
-class _SquaredHinge:
+class _SquaredHingeMargins:
     """max(0, 1 - z)^2."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -75,8 +75,8 @@ class L2SVM(Classifier):
             rows=rows,
             outer=HalfSquare(),
             separable=Quadratic(curvatures),
-            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
-            risk=SumOfLosses(_SquaredHinge(), rows.signs, weights),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else BoxRegion(0.0, upper),
+            risk=SumOfLosses(_SquaredHingeMargins(), rows.signs, weights),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,
             curvature=float(curvatures.min()),

@@ -14,12 +14,12 @@ from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.problem import (
-    Box,
     BoxHyperplane,
+    BoxRegion,
     Entropy,
     EntropyBarrier,
     HalfSquare,
-    Linear,
+    LinearTerm,
     Region,
     Separable,
     SumOfLosses,
@@ -27,7 +27,7 @@ from okl.solvers.accelerated.problem import (
 
 
 @stored("logistic-margin-loss")
-class _Logistic:
+class _LogisticMarginLoss:
     """log(1 + exp(-z))."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -92,7 +92,7 @@ class LogisticRegression(Classifier):
             outer=HalfSquare(),
             separable=separable,
             region=region,
-            risk=SumOfLosses(_Logistic(), rows.signs, upper),
+            risk=SumOfLosses(_LogisticMarginLoss(), rows.signs, upper),
             first=first,
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 4.0 / float(upper.max()),
@@ -103,8 +103,8 @@ class LogisticRegression(Classifier):
         if self.margin is None:
             region: Region = EntropyBarrier(rows.signs, upper, self.fit_intercept)
             region.prox(first, np.zeros(rows.n_points), 1.0 / float(upper.max()))
-            return Linear(0.0), region, first
+            return LinearTerm(0.0), region, first
         lower, highest = self.margin * upper, (1.0 - self.margin) * upper
-        region = BoxHyperplane(rows.signs, lower, highest) if self.fit_intercept else Box(lower, highest)
+        region = BoxHyperplane(rows.signs, lower, highest) if self.fit_intercept else BoxRegion(lower, highest)
         region.prox(first, lower, 1.0)
         return Entropy(upper, self.margin), region, first

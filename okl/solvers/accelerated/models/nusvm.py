@@ -19,7 +19,7 @@ from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
-from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, Linear, Region, SimplexPair
+from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, SimplexPair
 
 # Where the parameter of nu-SVM makes sense: the least nu, by a linear program.
 #
@@ -181,7 +181,7 @@ class NuSVM(Classifier):
         return DualProblem(
             rows=rows,
             outer=HalfSquare(),
-            separable=Linear(0.0),
+            separable=LinearTerm(0.0),
             region=region,
             risk=_TailMean(rows.signs, upper),
             first=first,
