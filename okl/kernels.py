@@ -452,10 +452,9 @@ def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
         raise ConfigError(f"The kernel {name!r} does not have {', '.join(unknown)}; its parameters: {takes}.")
     try:
         return KERNELS[name](**parameters)
-    except TypeError as error:
-        raise ConfigError(
-            f"The kernel {name!r} cannot be made of {dict(parameters)}: {error}. Expected {', '.join(accepted)}."
-        ) from None
+    except TypeError:
+        given = f"got {dict(parameters)}" if parameters else "got none"
+        raise ConfigError(f"The kernel {name!r} requires valid values of {', '.join(accepted)}, but {given}.") from None
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:

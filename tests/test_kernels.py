@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_named() -> None:
         make_kernel("gaussian", {"degree": 2})
     with pytest.raises(ConfigError, match="'linear' does not have bandwidth"):
         make_kernel("linear", {"bandwidth": 2.0})
-    with pytest.raises(ConfigError, match="'matern32' takes bandwidth"):
+    with pytest.raises(ConfigError, match="'matern32' requires valid values of bandwidth, but got none"):
         make_kernel("matern32", {})
     with pytest.raises(ConfigError, match="bandwidth = -1"):
         make_kernel("laplacian", {"bandwidth": -1.0})

@@ -283,10 +283,10 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
             if encoding is not None and equal_categories(encoding.categories, kind):
                 hint = f" {_advise_text_column(name)}"
             elif is_text(kind) and "number" in fault:
-                hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
+                hint = " Write numbers such as 1234.5, and leave missing ones empty."
             elif is_text(kind) and where == "table":
                 hint = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
-            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.{hint}")
+            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} requires {fault}.{hint}")
 
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
@@ -299,7 +299,7 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
         return "" if is_number(kind) else "a number"
     if encoding.kind == "category":
         if alike := equal_categories(encoding.categories, kind):
-            return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number,"
+            return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number"
         return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
     if pa.types.is_null(value_type(kind)):
         return ""

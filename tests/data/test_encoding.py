@@ -403,10 +403,10 @@ def test_a_data_set_with_other_categories_is_refused(data: Dataset, tmp_path: Pa
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("city", [["a"]], r"column 'city' is of type list<.*takes text there"),
-        ("age", ["old"], r"column 'age' is of type (large_)?string, but the model takes a number"),
-        ("at", ["soon"], r"column 'at' is of type (large_)?string, but the model takes times"),
-        ("at", [pd.Timestamp("2026-01-01", tz="UTC")], r"column 'at' is .*but the model takes times without a zone"),
+        ("city", [["a"]], r"column 'city' is of type list<.*requires text"),
+        ("age", ["old"], r"column 'age' is of type (large_)?string, but the model requires a number"),
+        ("at", ["soon"], r"column 'at' is of type (large_)?string, but the model requires times"),
+        ("at", [pd.Timestamp("2026-01-01", tz="UTC")], r"column 'at' is .*but the model requires times without a zone"),
     ],
 )
 def test_columns_of_another_kind_are_named(data: Dataset, column: str, values: list[Any], message: str) -> None:

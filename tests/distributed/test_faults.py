@@ -110,7 +110,7 @@ def test_waits_for_workers_says_so_and_gives_up(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("text", ["a while", "-1", "inf"])
 def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("OKL_PATIENCE_SECONDS", text)
-    with pytest.raises(ConfigError, match="it takes a number of seconds, such as 60"):
+    with pytest.raises(ConfigError, match="expected a number of seconds, such as 60"):
         open_execution(2)
 
 

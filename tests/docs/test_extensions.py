@@ -160,7 +160,7 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
         "tuple": "(1.0,)",
         "list": "[]",
         "'shift'": "{'shift': 'far'}",
-        "no names": "{3: __import__('numpy').ones(2)}",
+        "not strings": "{3: __import__('numpy').ones(2)}",
     }
     for number, (told, drawn) in enumerate(draws.items()):
         (tmp_path / f"drawing_{number}.py").write_text(

@@ -225,9 +225,9 @@ def test_a_state_file_without_its_supervisor_is_no_stack(tmp_path: Path, torn: b
 
 
 def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--port 70000, but it takes"):
+    with pytest.raises(ConfigError, match=r"--port 70000 is invalid: expected"):
         prepare(StackOptions(tmp_path, port=70000))
-    with pytest.raises(ConfigError, match=r"--workers -1, but it takes"):
+    with pytest.raises(ConfigError, match=r"--workers -1 is invalid: expected"):
         prepare(StackOptions(tmp_path, workers=-1))
     with pytest.raises(ConfigError, match=r"ca\.pem is missing; --tls takes a folder"):
         prepare(StackOptions(tmp_path, tls=tmp_path))

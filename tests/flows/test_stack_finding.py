@@ -22,7 +22,7 @@ from okl.foundation.errors import ExecutionError
 def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
     waiting = Child("waiting", (sys.executable, "-c", "import time; time.sleep(60)"), {}, memory_limit=1)
     running = Running(waiting, tmp_path / "waiting.log")
-    for life, reason in enumerate(("took ", "ended by SIGTERM")):
+    for life, reason in enumerate(("used ", "ended by SIGTERM")):
         running.start(tmp_path, now=0.0)
         process = running.process
         assert process is not None

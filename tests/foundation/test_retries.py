@@ -81,7 +81,7 @@ def test_what_may_pass_is_asked_for_again_after_longer_and_longer_waits(error: E
     assert ask.calls == ATTEMPTS
     middle = [locations.FIRST_WAIT_SECONDS * 2**attempt for attempt in range(ATTEMPTS - 1)]
     assert all(0.5 * wait <= waited <= 1.5 * wait for wait, waited in zip(middle, waits, strict=True))
-    with pytest.raises(DataError, match=rf"^s3://b/x cannot be read each of {ATTEMPTS} times: .+\. Try again"):
+    with pytest.raises(DataError, match=rf"^s3://b/x cannot be read in {ATTEMPTS} attempts: .+\. Try again"):
         with_retries(Asked(error, 99), "s3://b/x cannot be read")
 
 

@@ -245,7 +245,7 @@ def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredMod
     with pytest.raises(RegistryError, match=r"00000001\.json is damaged"):
         fresh().entries()
     (log / "00000001.json").unlink()
-    with pytest.raises(RegistryError, match=r"00000001\.json cannot be read \(No such file or directory\)\. Bring"):
+    with pytest.raises(RegistryError, match=r"00000001\.json cannot be read \(No such file or directory\)\. Restore"):
         fresh().state()
     (log / "00000001.json").write_bytes(seal({**json.loads(old), "why": "another"}))
     with pytest.raises(RegistryError, match=r"00000002\.json does not follow 00000001\.json: one of them was replaced"):

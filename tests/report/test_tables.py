@@ -116,9 +116,9 @@ def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:
     with pytest.raises(DataError, match=r"1 of them is missing: 'city'\. Did you mean 'City'"):
         model.scores(rows.rename(columns={"city": "City"}))
     as_text = rows.assign(at=rows["at"].astype(str))
-    with pytest.raises(DataError, match=r"takes times there\. In pandas: read_csv\(\.\.\., parse_dates=\['at'\]\)"):
+    with pytest.raises(DataError, match=r"requires times\. In pandas: read_csv\(\.\.\., parse_dates=\['at'\]\)"):
         model.scores(as_text)
-    with pytest.raises(ModelError, match=r"takes a table or an array, but int came"):
+    with pytest.raises(ModelError, match=r"takes a table or an array, but got int"):
         model.scores(3)
     dropping = replace(model, schema=replace(model.schema, missing="drop"))
     with pytest.raises(ModelError, match=r"Row \d of the table has a missing value"):

@@ -417,7 +417,7 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
     if is_date(types[name]):
         remedy = "Write dates as 2026-12-31"
     elif value and re.search(r"\d,\d|[%$€£]", value[1]):
-        remedy = "Write numbers plainly, such as 1234.5"
+        remedy = "Write numbers such as 1234.5"
     return f"{file}: column {name!r}{_row(match, before)} {why}. {remedy}, or leave the column out."
 
 

@@ -117,7 +117,7 @@ def test_numbers_that_are_read_as_text_are_an_error_unless_they_were_asked_for(
     header: str, line: str, value: str, tmp_path: Path
 ) -> None:
     (tmp_path / "s.csv").write_text("\n".join([header, *[line] * 50, line[:-1] + "1"]))
-    told = rf"column 'a', row 0 .* holds '{re.escape(value)}', .* Write numbers plainly, .* use --category a\."
+    told = rf"column 'a', row 0 .* holds '{re.escape(value)}', .* Write numbers such as .* use --category a\."
     with pytest.raises(DataError, match=told):
         check_source(tmp_path / "s.csv", settings())
     data = ingest(tmp_path / "s.csv", tmp_path / "data", settings(categories=("a",))).dataset

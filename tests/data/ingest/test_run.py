@@ -218,7 +218,7 @@ def test_row_groups_of_many_columns_fit_a_window(tmp_path: Path, monkeypatch: py
 
 
 def test_scaled_targets_are_for_regression_only(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"holdout = 20%, .* write 0\.2\."):
+    with pytest.raises(ConfigError, match=r"holdout = 20%; .* write 0\.2\."):
         made(tmp_path, table(10), holdout="20%")
     with pytest.raises(ConfigError, match="scale = none"):
         made(tmp_path, table(100), scale_target=True)

@@ -205,7 +205,7 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
     ("values", "sentence"),
     [
         ({"lam": 0.0}, "lam = 0.0; expected a finite number above 0"),
-        ({"gap": -1.0}, "gap = -1.0, but it takes"),
+        ({"gap": -1.0}, "gap = -1.0; expected"),
         ({"confidence": 1.0}, "confidence = 1; expected a number between 0 and 1"),
         ({"first_sample": 5000}, "first_sample = 5,000, but there are 2,600 training rows"),
         (

@@ -66,7 +66,7 @@ def model_class(name: str) -> type[Classifier]:
     declared = plugins.find("solver", name)
     if declared is None:
         names = (*MODEL_NAMES, *plugins.names("solver"))
-        raise ConfigError(f"model = {name!r}, but it takes one of {', '.join(names)}.")
+        raise ConfigError(f"model = {name!r}; expected one of {', '.join(names)}.")
     model: type[Classifier] = declared.thing
     return model
 
