@@ -299,8 +299,8 @@ def schema_with(encoding: Encoding) -> Schema:
 def test_numbers_that_are_two_names_or_may_be_a_word_for_none_are_refused() -> None:
     two = schema_with(Encoding("c", "category", ("c=007", "c=7"), ("007", "7")))
     check_columns(two, pa.schema([("c", pa.string())]), "new")
-    message = r"new: column 'c' is of type int64, but the model takes text, as its values '007' and '7' are one number,"
-    with pytest.raises(DataError, match=message + r" there\. Give the column as text.* dtype=\{'c': str\}\)\.$"):
+    message = r"new: column 'c' is of type int64, but the model requires text, as its values '007' and '7' are one number"
+    with pytest.raises(DataError, match=message + r"\. Give the column as text.* dtype=\{'c': str\}\)\.$"):
         check_columns(two, pa.schema([("c", pa.int64())]), "new")
     word = Encoding("c", "category", ("c=7", "c=NA"), ("7", "NA"))
     out = np.empty((2, 2), dtype=np.float32)
