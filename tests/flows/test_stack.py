@@ -229,7 +229,7 @@ def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
         prepare(StackOptions(tmp_path, port=70000))
     with pytest.raises(ConfigError, match=r"--workers -1 is invalid: expected"):
         prepare(StackOptions(tmp_path, workers=-1))
-    with pytest.raises(ConfigError, match=r"ca\.pem is missing; --tls takes a folder"):
+    with pytest.raises(ConfigError, match=r"ca\.pem is missing\. --tls requires a folder"):
         prepare(StackOptions(tmp_path, tls=tmp_path))
     assert not down(tmp_path), "there was nothing to end"
 
