@@ -299,7 +299,9 @@ def schema_with(encoding: Encoding) -> Schema:
 def test_numbers_that_are_two_names_or_may_be_a_word_for_none_are_refused() -> None:
     two = schema_with(Encoding("c", "category", ("c=007", "c=7"), ("007", "7")))
     check_columns(two, pa.schema([("c", pa.string())]), "new")
-    message = r"new: column 'c' is of type int64, but the model requires text, as its values '007' and '7' are one number"
+    message = (
+        r"new: column 'c' is of type int64, but the model requires text, as its values '007' and '7' are one number"
+    )
     with pytest.raises(DataError, match=message + r"\. Give the column as text.* dtype=\{'c': str\}\)\.$"):
         check_columns(two, pa.schema([("c", pa.int64())]), "new")
     word = Encoding("c", "category", ("c=7", "c=NA"), ("7", "NA"))
