@@ -14,7 +14,7 @@ from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
+from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_kernel, shift_invariant
@@ -49,9 +49,7 @@ class FourierFeatures:
                 f"Frequencies have shape {self.frequencies.shape}; expected (n_inputs, n_frequencies), both at least 1."
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # without what `waves` keeps: it would double the bytes that go to a worker
-        return {"kernel": self.kernel, "frequencies": self.frequencies}
+    __getstate__ = lasting_attributes
 
     @property
     def n_inputs(self) -> int:
@@ -286,9 +284,7 @@ class StructuredFeatures:
                 f"{self.n_inputs} inputs must be {expected} and a vector, none of them empty, in one precision."
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # without what `_compiled` keeps
-        return {"kernel": self.kernel, "n_inputs": self.n_inputs, "signs": self.signs, "radii": self.radii}
+    __getstate__ = lasting_attributes
 
     @property
     def n_frequencies(self) -> int:

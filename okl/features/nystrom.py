@@ -15,7 +15,7 @@ from okl.compiled.products import panels_of, project
 from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
+from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel, describe_kernel
@@ -53,9 +53,7 @@ class NystromFeatures:
                 "be (n_landmarks, n_inputs) and (n_landmarks, n_columns), none of them 0, in one precision."
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # without what is packed for compiled code: it would double the bytes that go to a worker
-        return {"kernel": self.kernel, "landmarks": self.landmarks, "projection": self.projection}
+    __getstate__ = lasting_attributes
 
     @property
     def n_inputs(self) -> int:

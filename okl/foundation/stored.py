@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type[Any])
@@ -65,13 +66,28 @@ def class_of(tag: str) -> type[Any] | None:
     return _classes.get(tag)
 
 
+def lasting_attributes(instance: Any) -> dict[str, Any]:
+    """Return the attributes of an instance without cached properties.
+
+    Arrays packed for compiled code are cached; their layout depends on the CPU, so that each process packs its own.
+    """
+    return {name: value for name, value in vars(instance).items() if not _is_cache(type(instance), name)}
+
+
 def with_todays_names(kind: type[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an instance as read from a file, by the names that its class gives them today."""
+    """Return the attributes of an instance as read from a file, by the names that its class gives them today.
+
+    Values of cached properties, which older files hold, are left out.
+    """
     renamed: dict[str, str | None] = {}
     for base in reversed(kind.__mro__):
         renamed |= _renamed.get(base, {})
     named = {renamed.get(name, name): value for name, value in attributes.items()}
-    return {name: value for name, value in named.items() if name is not None}
+    return {name: value for name, value in named.items() if name is not None and not _is_cache(kind, name)}
+
+
+def _is_cache(kind: type[Any], name: str) -> bool:
+    return isinstance(getattr(kind, name, None), cached_property)
 
 
 def _attributes(kind: type[Any]) -> set[str]:

@@ -33,7 +33,7 @@ from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, loca
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import TrainSettings, settings_from
-from okl.foundation.stored import class_of, stored, tag_of, tagged_classes, with_todays_names
+from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
 from okl.runs.history import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
@@ -207,7 +207,7 @@ class EncodedTree:
         if id(value) in self._places:
             return {"same": self._places[id(value)]}
         self._places[id(value)] = len(self._places)
-        return {"is": name, "has": {key: self._node(item) for key, item in vars(value).items()}}
+        return {"is": name, "has": {key: self._node(item) for key, item in lasting_attributes(value).items()}}
 
     def _array(self, value: Array) -> dict[str, Any]:
         if value.dtype.kind not in STORED_KINDS or not value.dtype.isnative:

@@ -35,7 +35,7 @@ from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.stored import stored
+from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
@@ -143,6 +143,8 @@ class Candidates:
     bases: tuple[FourierFeatures, ...]
     n_octaves: int = N_OCTAVES
     linear: StandardisedLinear | None = None
+
+    __getstate__ = lasting_attributes
 
     def __post_init__(self) -> None:
         check_at_least("n_octaves", self.n_octaves, 1)

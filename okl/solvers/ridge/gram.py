@@ -23,7 +23,7 @@ from okl.data.reading import read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
+from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
@@ -120,9 +120,7 @@ class LandmarkBasis:
         if self.kernel.rule is None:
             raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled code. Use another kernel.")
 
-    def __getstate__(self) -> dict[str, Any]:
-        # without what is packed for compiled code: it would double the bytes that go to a worker
-        return {"kernel": self.kernel, "landmarks": self.landmarks}
+    __getstate__ = lasting_attributes
 
     @property
     def n_columns(self) -> int:
