@@ -21,14 +21,13 @@ from pydantic import (
     GetJsonSchemaHandler,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import Precision, Task
+from okl.foundation.types import Task
 
 # TOML files
 
@@ -59,13 +58,6 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
-SolverName = Literal[
-    "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
-    "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
-    "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
-    "scs", "wolfe", "pegasos", "ridge",
-]  # fmt: skip
-SolverChoice = Literal[SolverName, "auto"]
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
 LossName = Literal[
@@ -132,6 +124,11 @@ class ExecutionSettings(BaseModel):
     threads: Count | Literal["auto"] = Field(
         "auto", description="threads of this process; auto: one per core, at most 4"
     )
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Return the names that values may have."""
+        return tuple(cls.model_fields)
 
     @field_validator("cluster", "tls")
     @classmethod
@@ -202,244 +199,6 @@ class IngestSettings(BaseModel):
         return str(index) if index in (0, 1) else index
 
 
-_TRUE = ("true", "1", "yes", "on")
-SELECTION_OPTIONS = frozenset(
-    {"data", "ingest", "solver", "rescale", "budget_seconds", "validation", "seed", "precision", "checkpoint_seconds"}
-    | {"checkpoint_rounds", "out", "name"}
-)
-"""Options of a run that the automatic choice accepts; any other one selects fogd."""
-
-
-class TrainSettings(ExecutionSettings):
-    """Settings of training: everything that determines the model, and where the work runs."""
-
-    data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
-    ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
-    solver: Annotated[SolverChoice, OrExtension("solver")] = Field(
-        "auto",
-        description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
-        "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
-        "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
-        "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
-        "over all rows",
-    )
-    kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
-    bandwidth: Positive | Literal["auto"] = Field(
-        "auto",
-        description="kernel bandwidth in units of the scaled inputs; auto: the median distance; fogd chooses it by "
-        "experts while it trains",
-    )
-    degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
-    offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="offset of the polynomial kernel")
-    frequencies: int = Field(
-        400,
-        ge=1,
-        description="random frequencies of the Fourier map, which has twice as many columns (fogd, c-svm to pegasos)",
-    )
-    map: Annotated[MapName, OrExtension("map")] = Field(
-        "independent",
-        description="sampling of the random frequencies; auto: chosen by the inputs; exact: the kernel itself, no map "
-        "(scs)",
-    )
-    C: Positive | Literal["auto"] = Field(
-        "auto",
-        description="weight of the losses, as in LIBSVM (c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm); auto: 1",
-    )
-    nu: Positive | Literal["auto"] = Field(
-        "auto",
-        description="nu-svm: upper bound on the share of margin errors; auto: half of the largest valid value, or more "
-        "if all weights would be 0. dwd: any number above 0; auto: 0.5",
-    )
-    kappa: Positive | Literal["auto"] = Field(
-        "auto",
-        description="standard deviations allowed around the class means (mm-fda, mm-mpm); auto: half of the largest "
-        "valid value",
-    )
-    tol: Positive = Field(1e-4, description="relative duality gap to stop at (c-svm to l1-l2-svm)")
-    lam: Positive = Field(
-        1e-3,
-        description="weight of half the squared norm, added to the mean loss; C = 1 / (lam * rows) (scs, wolfe, "
-        "pegasos)",
-    )
-    gap: Positive = Field(0.01, description="absolute gap of the objective over all rows to stop at (scs, wolfe)")
-    confidence: float = Field(
-        0.95,
-        gt=0,
-        lt=1,
-        description="confidence of a sampled gap (scs, pegasos with --certify); an exact gap needs none",
-    )
-    first_sample: Annotated[int, Field(ge=2)] | Literal["auto"] = Field(
-        "auto", description="rows of the first sample (scs); auto: 1000, or all rows if there are fewer"
-    )
-    bundle_size: int = Field(100, ge=2, description="maximum number of cuts in the bundle (scs)")
-    batch: int = Field(1, ge=1, description="rows per step, a divisor of 256 (pegasos)")
-    project: bool = Field(
-        False, description="project the weights onto the ball that contains the optimal ones (pegasos)"
-    )
-    max_iterations: int = Field(
-        20_000, ge=1, description="maximum number of iterations, for each class (c-svm to wolfe)"
-    )
-    fit_intercept: bool = Field(True, description="fit a bias (c-svm to mm-mpm, ridge)")
-    bias: Literal["own", "errors", "regularised", "free"] = Field(
-        "own",
-        description="c-svm to l1-l2-svm: own: the bias of the model's formula; errors: the bias with the fewest "
-        "training errors. scs, wolfe: own: no bias; regularised: penalised like a weight; free: not penalised",
-    )
-    budget: int = Field(100, ge=1, description="maximum number of support vectors or landmarks")
-    rank: Count | Literal["auto"] = Field(
-        "auto", description="columns of the Nystrom map (nogd); auto: 0.3 of the budget"
-    )
-    landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
-        "supports",
-        description="choice of landmarks (nogd, ridge); supports: the first support vectors (nogd only; ridge: "
-        "uniform); uniform, kmeans, rpcholesky: from a sample before training",
-    )
-    n_landmarks: Count | Literal["auto"] = Field(
-        "auto", description="number of landmarks (ridge); auto: 1,000, or all rows if there are fewer"
-    )
-    penalty: Positive | Literal["auto"] = Field(
-        "auto",
-        description="weight of the squared norm, added to the mean squared error (ridge); auto: the value with the "
-        "smallest leave-one-out error on sampled training rows",
-    )
-    rescale: Literal["stored", "none", "standard", "minmax"] = Field(
-        "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
-    )
-    budget_seconds: float = Field(
-        60.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="time limit of the automatic choice and training, in seconds on a machine with two cores; counted "
-        "in operations, so that the model does not depend on the clock",
-    )
-    validation: Literal["auto", "rows", "blocks"] = Field(
-        "auto",
-        description="validation of the candidates in the automatic choice; rows: shuffled folds; blocks: contiguous "
-        "folds, for data whose neighbouring rows are similar; auto: rows, or blocks if their error is much larger and "
-        "the test rows were given, not drawn",
-    )
-    regularisation: Positive | Literal["auto"] = Field(
-        "auto", description="weight of the squared norm (bogd, bogd++, norma, bsgd); auto: the solver's default"
-    )
-    aggressiveness: Positive | Literal["auto"] = Field(
-        "auto", description="largest coefficient of a row (bpa, tvm); auto: the solver's default"
-    )
-    loss: Annotated[LossName, OrExtension("loss")] = Field(
-        "auto", description="loss to minimise; auto: by the task; absolute, epsilon-insensitive: scs and wolfe only"
-    )
-    epsilon: float = Field(
-        0.1,
-        ge=0,
-        allow_inf_nan=False,
-        description="regression: residuals below this, in units of the scaled target, have no loss",
-    )
-    step_size: Positive | Literal["auto"] = Field(
-        "auto", description="step size for feature maps with rows of norm 1; auto: chosen on a sample or by experts"
-    )
-    class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
-        "none", description="weight of each class in steps or losses; balanced: rows / (classes * rows of the class)"
-    )
-    average: bool = Field(True, description="predict with the average of all iterates, not with the last one")
-    passes: int = Field(1, ge=1, description="passes over the training rows")
-    rounds: Count | Literal["auto"] = Field("auto", description="rounds per pass (modes mix and sum)")
-    step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
-        "adagrad",
-        description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
-        "step size also uses sqrt",
-    )
-    radius: Positive | None = Field(
-        None,
-        description="radius of the ball that the weights are projected onto (fogd, two classes); with --track: radius "
-        "of the models in the certificate",
-    )
-    constraints: tuple[str, ...] = Field(
-        (),
-        description="constraint on the scores (fogd, two classes), such as 'abs(covariance(COLUMN)) <= 0.01', "
-        "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
-    )
-    constraint_margin: float = Field(
-        0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="safety margin: constraints are enforced with limits tightened by this",
-    )
-    constraint_gain: Positive | Literal["auto"] = Field(
-        "auto",
-        description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
-        "theorems allow; larger values have no proven bound",
-    )
-    learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
-    certify: bool = Field(
-        False,
-        description="compute a certificate; fogd: regret against the best fixed weights in the ball, with --track also "
-        "against weights that change 1, 2, 4, ... times; pegasos: gap over all rows",
-    )
-    track: bool = Field(
-        False,
-        description="follow data that change over time (fogd): combine several step sizes by Fixed Share; the order of "
-        "rows is then stored by default",
-    )
-    order: Literal["shuffle", "stored"] = Field("shuffle", description="order of the rows in each pass")
-    seed: int = Field(0, ge=0, description="seed of frequencies, row order and samples")
-    precision: Precision = Field(
-        "float32",
-        description="precision of inputs, maps and weights; ridge: float64 by default, and always if it was chosen "
-        "automatically",
-    )
-    mode: Literal["auto", "stream", "mix", "sum"] = Field(
-        "auto",
-        description="stream: row by row in one process; mix: train on each shard and average the weights; sum: "
-        "mini-batch steps over all shards",
-    )
-    checkpoint_seconds: float = Field(
-        60.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="seconds between checkpoints, for okl train --resume; 0: no checkpoints by time",
-    )
-    checkpoint_rounds: Count | None = Field(
-        None, description="rounds, stream segments or gap checks between checkpoints; none: checkpoints by time only"
-    )
-    out: str | None = Field(None, description="folder of the run; none: a new folder in okl's home folder")
-    name: str | None = Field(None, description="name of the model")
-
-    @model_validator(mode="after")
-    def _select_fogd(self) -> TrainSettings:
-        """Select fogd if an option of a solver is given without a solver: nothing is left to the automatic choice."""
-        if self.solver == "auto":
-            own = set(TrainSettings.model_fields) - set(ExecutionSettings.model_fields) - SELECTION_OPTIONS
-            given = own & self.model_fields_set
-            if "solver" in self.model_fields_set:  # as in stored settings, where all fields are set
-                given = {name for name in own if getattr(self, name) != TrainSettings.model_fields[name].default}
-            if given:
-                object.__setattr__(self, "solver", "fogd")  # frozen, but not yet handed out
-        return self
-
-    @model_validator(mode="before")
-    @classmethod
-    def _ridge_in_double(cls, values: Any) -> Any:
-        """Use float64 for ridge by default: its weights may be large and cancel, so float32 sums are inaccurate."""
-        if isinstance(values, dict) and values.get("solver") == "ridge" and "precision" not in values:
-            return values | {"precision": "float64"}
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_start(cls, values: Any) -> Any:
-        """Drop the former setting `start` at its default, which older versions of okl recorded."""
-        if isinstance(values, dict) and values.get("start") == "own":
-            return {name: value for name, value in values.items() if name != "start"}
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _track_as_stored(cls, values: Any) -> Any:
-        """Use the stored order by default with track."""
-        if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
-            return values | {"order": "stored"}
-        return values
-
-
 # Validation of values from a command line, a TOML file or the parameters of a flow
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -458,18 +217,20 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
         faults: dict[str, list[str]] = {}
         for fault in error.errors():
             # later parts of the path only distinguish the members of a union; show the field and its value
-            field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
+            if isinstance(refusal := fault.get("ctx", {}).get("error"), ConfigError):
+                raise refusal from None
+            location = [part for part in fault["loc"] if part != "options"]  # which are spelled flat
+            field, path = str(location[0]), ".".join(map(str, location))
             if fault["type"] == "extra_forbidden":
-                takes = (
-                    f"valid options: {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
-                )
-                close = get_close_matches(path, kind.model_fields, 2, 0.7)
+                names = kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)
+                takes = f"valid options: {', '.join(names)}" if path == field else f"see the fields of {field}"
+                close = get_close_matches(path, names, 2, 0.7)
                 near = f" (did you mean {' or '.join(close)}?)" if close else ""
                 faults[f"{path!r} is not an option{near}; {takes}"] = []
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []
             else:
-                name, value = _innermost(values, fault["loc"])
+                name, value = _innermost(values, location)
                 faults.setdefault(f"{name} = {value!r}", []).append(_reason(fault))
         parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(parts)}.") from None

@@ -1,4 +1,4 @@
-"""Array type aliases and the names of the learning tasks."""
+"""Array type aliases and the names of tasks, splits, precisions and modes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Task = Literal["binary", "multiclass", "regression"]
 Split = Literal["train", "test"]
 Precision = Literal["float32", "float64"]
+Mode = Literal["stream", "mix", "sum"]
 
 # quoted: settings import this module, and `okl --help` loads no numpy
 FloatArray: TypeAlias = "NDArray[np.floating[Any]]"

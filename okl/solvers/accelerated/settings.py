@@ -1,0 +1,132 @@
+"""Settings of the models that are solved to a certified duality gap."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from okl.data.dataset import Schema
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import Positive
+from okl.solvers.accelerated.base import Classifier
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import model_class
+from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
+from okl.solvers.online.settings import map_of, summary_of
+from okl.solvers.settings import (
+    ClassWeightOptions,
+    FourierOptions,
+    IterationOptions,
+    MemoryModel,
+    SolverSettings,
+    TrainSettings,
+    number_of,
+)
+
+
+class CostOptions(SolverSettings):
+    """The parameter C."""
+
+    C: Positive | Literal["auto"] = Field("auto", description="weight of the losses, as in LIBSVM; auto: 1")
+
+
+class NuOptions(SolverSettings):
+    """The parameter nu."""
+
+    nu: Positive | Literal["auto"] = Field(
+        "auto",
+        description="nu-svm: upper bound on the share of margin errors; auto: half of the largest valid value, or more "
+        "if all weights would be 0. dwd: any number above 0; auto: 0.5",
+    )
+
+
+class KappaOptions(SolverSettings):
+    """The parameter kappa."""
+
+    kappa: Positive | Literal["auto"] = Field(
+        "auto",
+        description="standard deviations allowed around the class means; auto: half of the largest valid value",
+    )
+
+
+class InterceptOptions(SolverSettings):
+    """Whether there is a bias."""
+
+    fit_intercept: bool = Field(True, description="fit a bias")
+
+
+class ModelSettings(FourierOptions, IterationOptions):
+    """Options of a model that is solved to a certified duality gap."""
+
+    MODEL: ClassVar[type[Classifier]]
+
+    tol: Positive = Field(1e-4, description="relative duality gap to stop at")
+    max_iterations: int = Field(20_000, ge=1, description="maximum number of iterations, for each class")
+    bias: Literal["own", "errors", "regularised", "free"] = Field(
+        "own", description="own: the bias of the model's formula; errors: the bias with the fewest training errors"
+    )
+
+    @property
+    def intercept(self) -> bool:
+        """Return whether a bias is fitted."""
+        return not isinstance(self, InterceptOptions) or self.fit_intercept
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse biases of other solvers, and options of a map without one."""
+        super().check(run)
+        if self.bias in ("regularised", "free"):
+            raise ConfigError(
+                f"bias = {self.bias!r}, but {self.SOLVER} has its own bias or that of fewest errors. Remove it, or "
+                "use scs."
+            )
+        if self.bias == "errors" and not self.intercept:
+            raise ConfigError(
+                "bias = 'errors' is set with fit_intercept = False, but the bias of fewest errors is an intercept. "
+                "Remove one of them."
+            )
+        self.check_no_map()
+
+    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> AcceleratedSolver:
+        """Make the accelerated solver."""
+        assert self.bias != "regularised", "options were checked"
+        assert self.bias != "free", "options were checked"
+        weights = self.weights_of_classes(schema) if isinstance(self, ClassWeightOptions) else None
+        return AcceleratedSolver(
+            task=ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept),
+            maps=map_of(self),
+            class_weights=weights,
+            bias=self.bias,
+            method=Fapg(tolerance=self.tol, max_iterations=self.max_iterations),
+            seed=run.seed,
+            precision=run.precision,
+        )
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of a gradient, or of the moments of both classes."""
+        if self.MEMORY.unit != "moment":
+            return super().part_bytes(n_inputs, n_outputs, rows, item)
+        columns = self.n_columns(n_inputs)
+        return float(8 * columns * (2 * columns + n_outputs))
+
+
+_PARAMETERS: dict[str, type[SolverSettings]] = {"C": CostOptions, "nu": NuOptions, "kappa": KappaOptions}
+
+
+def model_settings(name: str) -> type[ModelSettings]:
+    """Return the settings of a model by name; class moments do not depend on sample weights."""
+    model = model_class(name)
+    bases: list[type[SolverSettings]] = [ModelSettings, _PARAMETERS[model.PARAMETER]]
+    if model.HAS_OWN_BIAS:
+        bases.append(InterceptOptions)
+    if model.PARAMETER != "kappa":
+        bases.append(ClassWeightOptions)
+    own = {
+        "SOLVER": name,
+        "SUMMARY": summary_of(model),
+        "MODEL": model,
+        "MEMORY": MemoryModel("moment") if model.PARAMETER == "kappa" else MemoryModel("iteration", vectors=9),
+        "__module__": __name__,
+        "__doc__": model.__doc__,
+    }
+    return type(f"{model.__name__}Settings", tuple(bases), own)

@@ -1,0 +1,536 @@
+"""Settings of the online solvers: FOGD, NOGD and the learners with support vectors."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from okl.data.dataset import Schema
+from okl.data.executor import Rows
+from okl.features.fourier import DRAWS
+from okl.features.landmarks import MOST_ROWS
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import Count, Positive
+from okl.foundation.types import Mode
+from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
+from okl.solvers.base import SolverMap
+from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, check_loss
+from okl.solvers.online.budget import BudgetStrategy
+from okl.solvers.online.constrained import ConstrainedFactory
+from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.drift import TrackingFactory
+from okl.solvers.online.experts import ExpertFactory
+from okl.solvers.online.linear import LinearFactory, check_ball
+from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
+from okl.solvers.online.nystrom import NOGDFactory
+from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
+from okl.solvers.online.strategies import BudgetFactory, Strategy
+from okl.solvers.settings import (
+    ClassWeightOptions,
+    FourierOptions,
+    KernelOptions,
+    LossOptions,
+    MemoryModel,
+    PolynomialOptions,
+    SolverSettings,
+    TrainSettings,
+    number_of,
+)
+
+MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards average weights in a feature map
+MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are united and reduced to the budget
+CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
+WINDOWS = 100  # a pass in stored order: windows of the drift report
+
+# Feature maps
+
+
+def map_of(options: FourierOptions) -> SolverMap:
+    """Return the map that the options mean: of a linear kernel the inputs themselves."""
+    return InputsChoice() if options.kernel == "linear" else random_map(options)
+
+
+def random_map(options: FourierOptions) -> SolverMap:
+    """Return the map of random frequencies, or of an extension, that the options name, whatever the kernel is."""
+    shape = options.kernel, number_of(options.bandwidth), options.frequencies
+    if options.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
+        return FourierChoice(*shape, options.map)
+    return ExtensionChoice(options.map, *shape)
+
+
+# Options of all online solvers
+
+
+class OnlineSettings(KernelOptions, LossOptions):
+    """Options of every online solver."""
+
+    ROUNDS: ClassVar[tuple[int, int]] = (MOST_JOINS, LEAST_JOIN_ROWS)  # most a pass, and the least rows of each
+
+    passes: int = Field(1, ge=1, description="passes over the training rows")
+    rounds: Count | Literal["auto"] = Field("auto", description="rounds per pass (modes mix and sum)")
+    order: Literal["shuffle", "stored"] = Field("shuffle", description="order of the rows in each pass")
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse rounds in a stream."""
+        super().check(run)
+        if self.rounds != "auto" and run.training_mode == "stream":
+            raise ConfigError(
+                "rounds applies to the modes mix and sum, but the mode is stream. Set --mode mix or --mode sum."
+            )
+
+    def mode(self, run: TrainSettings) -> Mode:
+        """Return stream in one process, and mix with workers."""
+        return "mix" if run.workers or run.scheduler or run.cluster else "stream"
+
+    def factory(self, schema: Schema) -> LearnerFactory:
+        """Return the learner that the options mean.
+
+        Raises
+        ------
+        ConfigError : options that do not fit each other or the data
+        """
+        raise NotImplementedError
+
+    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> OnlineSolver:
+        """Make the online solver."""
+        self.check_epsilon(schema)
+        mode, factory = run.training_mode, self.factory(schema)
+        check_mode(factory, mode)
+        return OnlineSolver(
+            factory=factory,
+            passes=self.passes,
+            order=self.order,
+            seed=run.seed,
+            precision=run.precision,
+            mode=mode,
+            rounds=self._default_rounds(mode, rows or 1) if self.rounds == "auto" else self.rounds,
+            segments=self._segments(mode),
+        )
+
+    def linear_baseline(self, schema: Schema) -> LearnerFactory:
+        """Return a linear model of standardised inputs, learned the same way: what a kernel must beat."""
+        return LinearFactory(LinearChoice(), name="linear", **self.learning(schema))
+
+    def learning(self, schema: Schema) -> dict[str, Any]:
+        """Return how weights in a feature map are learned, as options of LinearFactory."""
+        return {"loss": self.loss_of(schema), "class_weights": None, "average": True, "adaptive": True}
+
+    def loss_of(self, schema: Schema) -> Loss:
+        """Return the loss that the options mean for a data set, or ConfigError."""
+        loss = make_loss(DEFAULT_LOSS[schema.task] if self.loss == "auto" else self.loss, self.epsilon)
+        check_loss(loss, schema)
+        return loss
+
+    @property
+    def certifies(self) -> bool:
+        """Return whether the run ends with a certificate that reads the course of the pass."""
+        return False
+
+    def _default_rounds(self, mode: Mode, rows: int) -> int:
+        """Return the default number of rounds a pass; a round has a minimum number of rows."""
+        most, least_rows = self.ROUNDS
+        return 1 if mode == "stream" else max(1, min(most, rows // least_rows))
+
+    def _segments(self, mode: Mode) -> int:
+        """Return the segments of a pass: the points where regret is computed, or the windows of the drift report."""
+        if mode == "stream" and self.order == "stored" and self.passes == 1:
+            return WINDOWS
+        return CERTIFIED_SEGMENTS if self.certifies else SEGMENTS
+
+
+def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
+    """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
+
+    rows : training rows, None if unknown
+
+    Raises
+    ------
+    ConfigError : as raised by the factory
+    """
+    if isinstance(factory, LinearFactory) and isinstance(factory.maps, NystromChoice) and rows is not None:
+        _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS))
+    if isinstance(factory, BudgetFactory):
+        factory = replace(factory, race=False)
+    elif isinstance(factory, NOGDFactory):
+        factory = replace(factory, step_size=factory.step_size or 1.0)
+    else:
+        return
+    made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
+    factory.build(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
+
+
+def _check_landmarks(maps: NystromChoice, rows: int) -> None:
+    n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
+    if maps.n_landmarks > n_sampled:
+        raise ConfigError(
+            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
+            f"rows. Set a budget of at most {n_sampled:,}, or landmarks = 'supports'."
+        )
+
+
+class StepOptions(SolverSettings):
+    """Step size."""
+
+    step_size: Positive | Literal["auto"] = Field(
+        "auto", description="step size for feature maps with rows of norm 1; auto: chosen on a sample or by experts"
+    )
+
+
+class BudgetOptions(SolverSettings):
+    """Budget of support vectors or landmarks."""
+
+    budget: int = Field(100, ge=1, description="maximum number of support vectors or landmarks")
+
+
+# FOGD and NOGD: weights in a feature map
+
+
+class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
+    """Options of online gradient descent in a feature map."""
+
+    ROUNDS: ClassVar[tuple[int, int]] = (MOST_ROUNDS, LEAST_ROUND_ROWS)
+
+    average: bool = Field(True, description="predict with the average of all iterates, not with the last one")
+    step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
+        "adagrad",
+        description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
+        "step size also uses sqrt",
+    )
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse a step rule without effect."""
+        super().check(run)
+        if self.step_rule == "sqrt" and self.ball_radius is None:
+            raise ConfigError(
+                "step_rule = 'sqrt' is set, but steps decay only with a bound on the weights. Remove it, or set a "
+                "radius."
+            )
+        if self.step_rule == "plain" and (mode := run.training_mode) != "sum":
+            raise ConfigError(
+                f"step_rule = 'plain' applies to the mode sum, but the mode is {mode}. Remove it, or set --mode sum."
+            )
+
+    @property
+    def ball_radius(self) -> float | None:
+        """Return the radius of the ball that weights stay in; None for no ball."""
+        return None
+
+    def mode(self, run: TrainSettings) -> Mode:
+        """Return stream in one process, and sum with workers."""
+        return "sum" if super().mode(run) == "mix" else "stream"
+
+    def learning(self, schema: Schema) -> dict[str, Any]:
+        """Return how weights in a feature map are learned, as options of LinearFactory."""
+        return {
+            "loss": self.loss_of(schema),
+            "class_weights": self.weights_of_classes(schema),
+            "average": self.average,
+            "adaptive": self.step_rule == "adagrad",
+        }
+
+
+class FogdSettings(MapLearningOptions, FourierOptions):
+    """Fourier online gradient descent, with experts, tracking, constraints and a certificate of regret.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+
+    SOLVER: ClassVar[str] = "fogd"
+    SUMMARY: ClassVar[str] = "online gradient descent on random Fourier features"
+
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: chosen by experts during training, or the "
+        "median distance if other options exclude experts",
+    )
+    radius: Positive | None = Field(
+        None,
+        description="radius of the ball that the weights are projected onto (two classes); with --track: radius of the "
+        "models in the certificate",
+    )
+    constraints: tuple[str, ...] = Field(
+        (),
+        description="constraint on the scores (two classes), such as 'abs(covariance(COLUMN)) <= 0.01', "
+        "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
+    )
+    constraint_margin: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="safety margin: constraints are enforced with limits tightened by this",
+    )
+    constraint_gain: Positive | Literal["auto"] = Field(
+        "auto",
+        description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
+        "theorems allow; larger values have no proven bound",
+    )
+    learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
+    certify: bool = Field(
+        False,
+        description="compute a certificate: regret against the best fixed weights in the ball; with --track also "
+        "against weights that change 1, 2, 4, ... times",
+    )
+    track: bool = Field(
+        False,
+        description="follow data that change over time: combine several step sizes by Fixed Share; the order of rows "
+        "is then stored by default",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _track_as_stored(cls, values: Any) -> Any:
+        """Use the stored order by default with track."""
+        if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
+            return values | {"order": "stored"}
+        return values
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse options of constraints, tracking and certificates without effect.
+
+        Raises
+        ------
+        ConfigError : bad grammar, constraints without a ball, or options of constraints without any
+        """
+        constraints, _ = parse_constraints(self.constraints)
+        if constraints and self.ball_radius is None:
+            raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
+        for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
+            if self.changed(name) and not constraints:
+                raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
+        super().check(run)
+        if self.track:
+            self._check_track()
+        if self.certify:
+            self._check_certify(run)
+
+    @property
+    def ball_radius(self) -> float | None:
+        """Return the radius of the ball that weights stay in, given or by a constraint of the norm; None: no ball."""
+        bound = parse_constraints(self.constraints)[1]
+        return min((radius for radius in (self.radius, bound) if radius is not None), default=None)
+
+    @property
+    def certifies(self) -> bool:
+        """Return whether the run ends with a certificate of regret."""
+        return self.certify
+
+    def mode(self, run: TrainSettings) -> Mode:
+        """Return stream in one process, and with workers sum, or mix under constraints."""
+        mode = super().mode(run)
+        return "mix" if mode == "sum" and self.constraints else mode
+
+    def factory(self, schema: Schema) -> LearnerFactory:
+        """Return the learner: experts, a tracker, a constrained or a plain one."""
+        maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
+        if self.track:
+            if isinstance(loss := learning["loss"], ExtensionLoss):
+                raise ConfigError(
+                    f"loss = {loss.name!r} with track, which supports okl's own losses only. Remove one of them."
+                )
+            check_ball(self.radius, False, loss)
+            return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
+        # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
+        free = self.bandwidth == self.step_size == "auto" and self.average and radius is None
+        # and they weigh the losses of the table
+        if free and self.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
+            return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
+        decaying = self.step_rule == "sqrt"
+        check_ball(radius, decaying, learning["loss"])
+        learning |= {"step_size": number_of(self.step_size), "radius": radius, "decaying": decaying}
+        if parse_constraints(self.constraints)[0]:
+            del learning["adaptive"]
+            return ConstrainedFactory(maps, **self._constraint_options(), **learning)
+        return LinearFactory(maps, **learning)
+
+    def linear_baseline(self, schema: Schema) -> LearnerFactory:
+        """Return a linear model of standardised inputs, learned the same way, within the same limits."""
+        if not parse_constraints(self.constraints)[0]:
+            return super().linear_baseline(schema)
+        learning = self.learning(schema)
+        del learning["adaptive"]
+        return ConstrainedFactory(
+            LinearChoice(),
+            radius=self.ball_radius,
+            name="linear",
+            race=True,  # rows are longer than those of a map: the step of the radius would be too long
+            **self._constraint_options(),
+            **learning,
+        )
+
+    def _constraint_options(self) -> dict[str, Any]:
+        return {
+            "constraints": parse_constraints(self.constraints)[0],
+            "margin": self.constraint_margin,
+            "gain": number_of(self.constraint_gain),
+        }
+
+    def _check_track(self) -> None:
+        for name in ("step_size", "average", "step_rule", "constraints"):
+            if self.changed(name):
+                raise ConfigError(
+                    f"{self.described(name)}, but track chooses step sizes and averages itself. Remove {name} or track."
+                )
+        if (self.radius is None) == self.certify:
+            given, missing = ("certify", "radius") if self.certify else ("radius", "certify")
+            raise ConfigError(
+                f"{self.described(given)} with track, but the certificate of tracking requires both certify and "
+                f"radius. Set {missing} too, or remove {given}."
+            )
+
+    def _check_certify(self, run: TrainSettings) -> None:
+        """Refuse a certificate in another mode than stream or in several passes."""
+        if (mode := run.training_mode) != "stream":
+            raise ConfigError(
+                f"certify conflicts with mode {mode}: regret is defined for rows that are trained on in order. Set "
+                "--mode stream, or remove certify."
+            )
+        if self.passes != 1:
+            raise ConfigError(
+                f"certify conflicts with passes = {self.passes}: regret is defined for a single pass. Remove one of "
+                "them."
+            )
+
+
+_TRUE = ("true", "1", "yes", "on")
+RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
+
+
+class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
+    """Nystrom online gradient descent.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
+    """
+
+    SOLVER: ClassVar[str] = "nogd"
+    SUMMARY: ClassVar[str] = "online gradient descent on a Nystrom map of landmarks"
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("pass", "budget")
+
+    rank: Count | Literal["auto"] = Field("auto", description="columns of the Nystrom map; auto: 0.3 of the budget")
+    landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
+        "supports",
+        description="choice of landmarks; supports: the first support vectors; uniform, kmeans, rpcholesky: from a "
+        "sample before training",
+    )
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse a rank above the budget."""
+        super().check(run)
+        if self.rank != "auto" and self.rank > self.budget:
+            raise ConfigError(
+                f"rank = {self.rank:,}, but a budget of {self.budget:,} landmarks allows at most "
+                f"that rank. Set the rank to at most {self.budget:,}, or raise the budget."
+            )
+
+    def factory(self, schema: Schema) -> LearnerFactory:
+        """Return the learner with landmarks that it collects, or that are chosen beforehand."""
+        rank = max(1, round(RANK_SHARE * self.budget)) if self.rank == "auto" else self.rank
+        kernel: dict[str, Any] = {
+            "kernel": self.kernel,
+            "bandwidth": number_of(self.bandwidth),
+            "degree": self.degree,
+            "offset": self.offset,
+        }
+        learning = self.learning(schema) | {"step_size": number_of(self.step_size), "name": "nogd"}
+        if self.landmarks == "supports":
+            return NOGDFactory(budget=self.budget, rank=rank, **kernel, **learning)
+        maps = NystromChoice(n_landmarks=self.budget, rank=rank, landmarks=self.landmarks, **kernel)
+        return LinearFactory(maps, **learning)
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return an upper bound of the rank."""
+        return self.budget if self.rank == "auto" else self.rank
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of weights and landmarks."""
+        return super().part_bytes(n_inputs, n_outputs, rows, item) + self.budget * n_inputs * item
+
+
+# Strategies: learners with support vectors
+
+SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
+STRATEGY_LOSSES = ("auto", "hinge", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive")
+
+
+class RegularisationOptions(SolverSettings):
+    """Weight of the squared norm."""
+
+    regularisation: Positive | Literal["auto"] = Field(
+        "auto", description="weight of the squared norm; auto: the solver's default"
+    )
+
+
+class AggressivenessOptions(SolverSettings):
+    """Bound of a coefficient."""
+
+    aggressiveness: Positive | Literal["auto"] = Field(
+        "auto", description="largest coefficient of a row; auto: the solver's default"
+    )
+
+
+class StrategySettings(OnlineSettings, PolynomialOptions):
+    """Options of a learner with support vectors."""
+
+    STRATEGY: ClassVar[type[Strategy]]
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse another loss than the hinge."""
+        super().check(run)
+        if self.loss not in STRATEGY_LOSSES:
+            raise ConfigError(
+                f"loss = {self.loss!r}, but {self.SOLVER} uses the hinge loss. Remove it, or use fogd or nogd."
+            )
+
+    def factory(self, schema: Schema) -> BudgetFactory:
+        """Return the learner with the strategy's options."""
+        own = _options_of(self.STRATEGY)
+        given = {name: value for name in own if (value := number_of(getattr(self, name))) is not None}
+        size_free = self.SOLVER in SIZE_FREE and schema.task != "regression"
+        return BudgetFactory(
+            self.STRATEGY(**given),
+            self.loss_of(schema),
+            self.kernel,
+            number_of(self.bandwidth),
+            getattr(self, "budget", 100),
+            race="step_size" in own and "step_size" not in given and not size_free,
+            degree=self.degree,
+            offset=self.offset,
+        )
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of the support vectors."""
+        return float(getattr(self, "budget", rows) * (n_inputs + n_outputs + 2) * item)
+
+
+_OF_STRATEGIES: dict[str, type[SolverSettings]] = {
+    "step_size": StepOptions,
+    "regularisation": RegularisationOptions,
+    "aggressiveness": AggressivenessOptions,
+}
+
+
+def _options_of(strategy: type[Strategy]) -> list[str]:
+    names = {field.name for field in fields(strategy)}  # type: ignore[arg-type]
+    return [name for name in _OF_STRATEGIES if name in names]
+
+
+def strategy_settings(strategy: type[Strategy]) -> type[StrategySettings]:
+    """Return the settings of a strategy: those of its fields that are options, and a budget if it has one."""
+    budgeted = issubclass(strategy, BudgetStrategy)
+    mixins = [*(_OF_STRATEGIES[name] for name in _options_of(strategy)), *([BudgetOptions] if budgeted else [])]
+    own = {
+        "SOLVER": strategy.name,
+        "SUMMARY": summary_of(strategy),
+        "STRATEGY": strategy,
+        "MEMORY": MemoryModel("pass", "budget" if budgeted else "supports"),
+        "__module__": __name__,
+        "__doc__": strategy.__doc__,
+    }
+    return type(f"{strategy.__name__}Settings", (StrategySettings, *mixins), own)
+
+
+def summary_of(thing: type) -> str:
+    """Return the first line of a docstring, for the help."""
+    return (thing.__doc__ or "").partition("\n")[0].rstrip(".")

@@ -1,0 +1,70 @@
+"""Settings of kernel least squares."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from okl.data.dataset import Schema
+from okl.foundation.settings import Count, Positive
+from okl.foundation.types import Precision
+from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
+from okl.solvers.settings import (
+    ClassWeightOptions,
+    IterationOptions,
+    KernelOptions,
+    MemoryModel,
+    PolynomialOptions,
+    TrainSettings,
+    number_of,
+)
+
+
+class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWeightOptions):
+    """Exact kernel least squares on landmarks."""
+
+    SOLVER: ClassVar[str] = "ridge"
+    SUMMARY: ClassVar[str] = "exact kernel least squares on landmarks"
+    PRECISION: ClassVar[Precision] = "float64"  # weights may be large and cancel, so that float32 sums are inaccurate
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", answers=STRETCHES_AT_ONCE)
+
+    n_landmarks: Count | Literal["auto"] = Field(
+        "auto", description="number of landmarks; auto: 1,000, or all rows if there are fewer"
+    )
+    landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
+        "supports", description="choice of landmarks from a sample before training; supports: uniform"
+    )
+    penalty: Positive | Literal["auto"] = Field(
+        "auto",
+        description="weight of the squared norm, added to the mean squared error; auto: the value with the smallest "
+        "leave-one-out error on sampled training rows",
+    )
+    fit_intercept: bool = Field(True, description="fit a bias")
+
+    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> RidgeSolver:
+        """Make the solver of kernel least squares."""
+        return RidgeSolver(
+            kernel=self.kernel,
+            bandwidth=number_of(self.bandwidth),
+            n_landmarks=None if self.n_landmarks == "auto" else self.n_landmarks,
+            landmarks="uniform" if self.landmarks == "supports" else self.landmarks,
+            penalty=number_of(self.penalty),
+            degree=self.degree,
+            offset=self.offset,
+            class_weights=self.weights_of_classes(schema),
+            fit_intercept=self.fit_intercept,
+            seed=run.seed,
+            precision=run.precision,
+        )
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the number of landmarks, or of inputs for a linear kernel."""
+        if self.kernel == "linear":
+            return n_inputs
+        return N_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of the moments."""
+        columns = self.n_columns(n_inputs)
+        return float(8 * columns * (columns + n_outputs))

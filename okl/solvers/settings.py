@@ -1,0 +1,537 @@
+"""Settings of training: those of every run, the options of each solver, and the registry of solvers.
+
+A solver owns its options: a frozen model of its own, nested in `TrainSettings.options`. Command line, TOML files,
+Python and stored models spell them flat, next to the other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import (
+    Count,
+    ExecutionSettings,
+    IngestSettings,
+    KernelName,
+    LossName,
+    MapName,
+    OrExtension,
+    Positive,
+)
+from okl.foundation.types import Mode, Precision
+
+if TYPE_CHECKING:
+    from okl.data.dataset import Schema
+    from okl.solvers.base import Solver
+
+# The registry of solvers: a new solver is one file, and one line here. Paths are "module:class", imported when used.
+
+STRATEGIES = {
+    "perceptron": "okl.solvers.online.strategies:Perceptron",
+    "ogd": "okl.solvers.online.strategies:OnlineGradientDescent",
+    "norma": "okl.solvers.online.strategies:Norma",
+    "rbp": "okl.solvers.online.strategies:RandomizedBudgetPerceptron",
+    "forgetron": "okl.solvers.online.strategies:Forgetron",
+    "projectron": "okl.solvers.online.strategies:Projectron",
+    "projectron++": "okl.solvers.online.strategies:ProjectronPlus",
+    "bpa-s": "okl.solvers.online.strategies:BPASimple",
+    "bpa-nn": "okl.solvers.online.strategies:BPANearest",
+    "bpa-p": "okl.solvers.online.strategies:BPAProjection",
+    "bogd": "okl.solvers.online.strategies:BoundedGradientDescent",
+    "bogd++": "okl.solvers.online.strategies:SampledGradientDescent",
+    "bsgd-removal": "okl.solvers.online.strategies:BSGDRemoval",
+    "bsgd-merging": "okl.solvers.online.strategies:BSGDMerging",
+    "budget-perceptron": "okl.solvers.online.strategies:BudgetPerceptron",
+    "tvm": "okl.solvers.online.strategies:TwinVectors",
+}
+"""Online learners with support vectors: classes whose fields are their options."""
+
+MODELS = {
+    "c-svm": "okl.solvers.accelerated.models.csvm:CSVM",
+    "l2-svm": "okl.solvers.accelerated.models.l2svm:L2SVM",
+    "logistic": "okl.solvers.accelerated.models.logistic:LogisticRegression",
+    "nu-svm": "okl.solvers.accelerated.models.nusvm:NuSVM",
+    "dwd": "okl.solvers.accelerated.models.dwd:DWD",
+    "mm-fda": "okl.solvers.accelerated.models.mmfda:MMFDA",
+    "mm-mpm": "okl.solvers.accelerated.models.mmmpm:MMMPM",
+    "l1-logistic": "okl.solvers.accelerated.models.l1logistic:L1LogisticRegression",
+    "l1-l2-svm": "okl.solvers.accelerated.models.l1squaredhinge:L1SquaredHinge",
+}
+"""Models that the accelerated method solves to a certified gap: subclasses of Classifier."""
+
+SOLVERS = (
+    {"fogd": "okl.solvers.online.settings:FogdSettings", "nogd": "okl.solvers.online.settings:NogdSettings"}
+    | STRATEGIES
+    | MODELS
+    | {
+        "scs": "okl.solvers.subgradient.settings:ScsSettings",
+        "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
+        "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
+        "ridge": "okl.solvers.ridge.settings:RidgeSettings",
+        "auto": "okl.solvers.settings:AutoSettings",
+    }
+)
+"""All names of `--solver`; all but strategies and models are subclasses of SolverSettings."""
+
+SOLVER_NAMES = tuple(name for name in SOLVERS if name != "auto")
+
+if TYPE_CHECKING:
+    SolverChoice = str
+else:
+    SolverChoice = Literal[tuple(SOLVERS)]
+
+
+def load(path: str) -> Any:
+    """Return the class of a path in the registry."""
+    module, name = path.split(":")
+    return getattr(import_module(module), name)
+
+
+@cache
+def solver_settings(name: str) -> type[SolverSettings]:
+    """Return the settings of a solver, okl's own or an extension's model.
+
+    Raises
+    ------
+    KeyError : an unknown name
+    """
+    if name in STRATEGIES:
+        from okl.solvers.online.settings import strategy_settings
+
+        return strategy_settings(load(STRATEGIES[name]))
+    if name in MODELS or plugins.find("solver", name) is not None:
+        from okl.solvers.accelerated.settings import model_settings
+
+        return model_settings(name)
+    kind: type[SolverSettings] = load(SOLVERS[name])
+    return kind
+
+
+def owners_of(option: str) -> list[str]:
+    """Return the solvers that take an option."""
+    return [name for name in SOLVERS if option in solver_settings(name).model_fields]
+
+
+# The interface of a solver's settings.
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """Growth of a solver's memory.
+
+    unit : "pass", rows are read once a pass; "iteration", in each iteration; "sample", a growing sample in each
+        iteration; "moment", once, to sum their moments
+    state : "fixed", constant size; "budget", grows up to the budget; "supports", grows with the rows
+    vectors : number of float64 vectors with one entry a row
+    answers : shards whose answers are in the driver at once; None: all
+    """
+
+    unit: Literal["pass", "iteration", "sample", "moment"]
+    state: Literal["fixed", "budget", "supports"] = "fixed"
+    vectors: int = 0
+    answers: int | None = None
+
+
+class SolverSettings(BaseModel):
+    """Options of one solver, what it needs, and how it is made.
+
+    SOLVER : its name; SUMMARY : one line for the help; PRECISION : of the run by default; MEMORY : how its memory grows
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    SOLVER: ClassVar[str]
+    SUMMARY: ClassVar[str]
+    PRECISION: ClassVar[Precision] = "float32"
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("pass")
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse options without effect, and combinations that no data could make valid.
+
+        Raises
+        ------
+        ConfigError : names the option, its value, and what to do
+        """
+
+    def mode(self, run: TrainSettings) -> Mode:
+        """Return the mode of a run."""
+        return "sum"
+
+    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> Solver[Any]:
+        """Make the solver for data of a schema.
+
+        rows : training rows, None if unknown
+
+        Raises
+        ------
+        ConfigError : settings that do not fit each other or the data
+        """
+        raise NotImplementedError
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the number of columns of the rows that it works on, for a number of inputs."""
+        return n_inputs
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of an upper bound of one shard's answer; item : bytes of a number."""
+        return float(3 * 8 * self.n_columns(n_inputs) * n_outputs)
+
+    def changed(self, name: str) -> bool:
+        """Return whether an option differs from its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    def described(self, name: str) -> str:
+        """Return an option and its value, to begin a message."""
+        return f"{name} = {getattr(self, name)!r} is set"
+
+
+def number_of(value: float | str) -> float | None:
+    """Return a number as it is; None for "auto", or what else is a word."""
+    return None if isinstance(value, str) else value
+
+
+# Options that several solvers take.
+
+
+class KernelOptions(SolverSettings):
+    """The kernel."""
+
+    kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: the median distance",
+    )
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse parameters that the kernel does not have."""
+        from okl.kernels import kernel_parameters
+
+        super().check(run)
+        parameters = set(kernel_parameters(self.kernel))
+        for name in ("degree", "offset"):
+            if name in type(self).model_fields and name not in parameters and self.changed(name):
+                raise ConfigError(
+                    f"{self.described(name)}, but the kernel {self.kernel!r} has no {name}. Remove it, or set "
+                    "kernel = 'polynomial'."
+                )
+        if self.bandwidth != "auto" and not parameters & {"bandwidth", "scale"}:
+            raise ConfigError(
+                f"{self.described('bandwidth')}, but the kernel {self.kernel!r} has no bandwidth. Remove it."
+            )
+
+
+class PolynomialOptions(SolverSettings):
+    """The polynomial kernel."""
+
+    degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
+    offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="offset of the polynomial kernel")
+
+
+class FourierOptions(KernelOptions):
+    """The random Fourier map."""
+
+    frequencies: int = Field(
+        400,
+        ge=1,
+        description="random frequencies of the Fourier map, which has twice as many columns",
+    )
+    map: Annotated[MapName, OrExtension("map")] = Field(
+        "independent",
+        description="sampling of the random frequencies; auto: chosen by the inputs; exact: the kernel itself, no map "
+        "(scs only)",
+    )
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse a map that the solver cannot use."""
+        super().check(run)
+        self.check_map()
+
+    def check_map(self) -> None:
+        """Refuse the kernel itself, without a map; see `check`."""
+        if self.map == "exact":
+            raise ConfigError(
+                f"map = 'exact' is set, but {self.SOLVER} does not support it. Remove it, "
+                "or use scs, or a solver with a budget."
+            )
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the columns of the map, or the inputs of a linear kernel."""
+        return n_inputs if self.kernel == "linear" or self.map == "exact" else 2 * self.frequencies
+
+    def check_no_map(self) -> None:
+        """Refuse options of a map with a linear kernel, which uses the inputs themselves."""
+        for name in ("frequencies", "map") if self.kernel == "linear" else ():
+            if self.changed(name):
+                raise ConfigError(f"{self.described(name)}, but kernel = 'linear' uses no feature map. Remove it.")
+
+
+class ClassWeightOptions(SolverSettings):
+    """Weights of classes."""
+
+    class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
+        "none", description="weight of each class in steps or losses; balanced: rows / (classes * rows of the class)"
+    )
+
+    def weights_of_classes(self, schema: Schema) -> tuple[float, ...] | None:
+        """Return the weight of each class, in the order of the labels; None for all equal."""
+        from okl.solvers.online.base import balanced_class_weights
+
+        given = self.class_weights
+        if given == "none":
+            return None
+        if schema.task == "regression":
+            raise ConfigError("class_weights is for classification, but this is a regression task. Remove it.")
+        if given == "balanced":
+            return balanced_class_weights(schema)
+        names = [str(label) for label in schema.labels]
+        if unknown := sorted(set(given) - set(names)):
+            raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
+        if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
+            raise ConfigError(f"class_weights holds {bad}; expected finite numbers above 0.")
+        return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+class IterationOptions(SolverSettings):
+    """Solvers that read all rows in every iteration, whose only mode is sum."""
+
+    def check(self, run: TrainSettings) -> None:
+        """Refuse another mode."""
+        super().check(run)
+        if run.mode not in ("auto", "sum"):
+            raise ConfigError(
+                f"mode = {run.mode!r}, but {self.SOLVER} reads all rows in every iteration: its mode is sum. Remove it."
+            )
+
+
+class LossOptions(SolverSettings):
+    """The loss."""
+
+    loss: Annotated[LossName, OrExtension("loss")] = Field("auto", description="loss to minimise; auto: by the task")
+    epsilon: float = Field(
+        0.1,
+        ge=0,
+        allow_inf_nan=False,
+        description="regression: residuals below this, in units of the scaled target, have no loss",
+    )
+
+    def check_epsilon(self, schema: Schema) -> None:
+        """Refuse an epsilon where nothing has residuals."""
+        if self.changed("epsilon") and schema.task != "regression":
+            raise ConfigError(
+                f"epsilon = {self.epsilon:g} is for regression, but {schema.target!r} makes this a {schema.task} task. "
+                "Remove it, or ingest with --task regression."
+            )
+
+
+class AutoSettings(IterationOptions):
+    """The automatic choice of solver, scaling, kernel, bandwidth and size."""
+
+    SOLVER: ClassVar[str] = "auto"
+    SUMMARY: ClassVar[str] = "choose solver, scaling, kernel, bandwidth and size on a sample"
+
+    budget_seconds: float = Field(
+        60.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="time limit of the automatic choice and training, in seconds on a machine with two cores; counted "
+        "in operations, so that the model does not depend on the clock",
+    )
+    validation: Literal["auto", "rows", "blocks"] = Field(
+        "auto",
+        description="validation of the candidates in the automatic choice; rows: shuffled folds; blocks: contiguous "
+        "folds, for data whose neighbouring rows are similar; auto: rows, or blocks if their error is much larger and "
+        "the test rows were given, not drawn",
+    )
+
+
+# Settings of training.
+
+NOT_OF_SOLVERS = frozenset(
+    {"data", "ingest", "solver", "options", "rescale", "seed", "precision", "checkpoint_seconds", "checkpoint_rounds"}
+    | {"out", "name"}
+)
+"""Settings that leave the automatic choice of a solver as it is; an option of a solver, or a mode, selects fogd."""
+
+
+class TrainSettings(ExecutionSettings):
+    """Settings of training: everything that determines the model, and where the work runs.
+
+    Options of the solver are given flat, as in TrainSettings(data="rows", solver="fogd", frequencies=100), and read as
+    settings.options.frequencies. Without a solver, an option of one selects fogd.
+    """
+
+    data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
+    ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
+    solver: Annotated[SolverChoice, OrExtension("solver")] = Field(
+        "auto",
+        description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
+        "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
+        "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
+        "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
+        "over all rows",
+    )
+    options: SerializeAsAny[SolverSettings] = Field(default_factory=AutoSettings, description="options of the solver")
+    rescale: Literal["stored", "none", "standard", "minmax"] = Field(
+        "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
+    )
+    seed: int = Field(0, ge=0, description="seed of frequencies, row order and samples")
+    precision: Precision = Field(
+        "float32",
+        description="precision of inputs, maps and weights; ridge: float64 by default, and always if it was chosen "
+        "automatically",
+    )
+    mode: Literal["auto", "stream", "mix", "sum"] = Field(
+        "auto",
+        description="stream: row by row in one process; mix: train on each shard and average the weights; sum: "
+        "mini-batch steps over all shards",
+    )
+    checkpoint_seconds: float = Field(
+        60.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="seconds between checkpoints, for okl train --resume; 0: no checkpoints by time",
+    )
+    checkpoint_rounds: Count | None = Field(
+        None, description="rounds, stream segments or gap checks between checkpoints; none: checkpoints by time only"
+    )
+    out: str | None = Field(None, description="folder of the run; none: a new folder in okl's home folder")
+    name: str | None = Field(None, description="name of the model")
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Return the names of all settings, of all solvers, as they are spelled flat."""
+        options = dict.fromkeys(option for name in SOLVERS for option in solver_settings(name).model_fields)
+        return (*(name for name in cls.model_fields if name != "options"), *options)
+
+    @classmethod
+    def defaults(cls, solver: str) -> dict[str, Any]:
+        """Return the default of every setting of a run with a solver, as stored models spell it."""
+        return cls(data="", solver=solver).model_dump(mode="json")
+
+    def replaced(self, **changes: Any) -> TrainSettings:
+        """Return these settings with others instead; for another solver, without the options that it does not take."""
+        given = self.model_dump(exclude_unset=True)
+        if (solver := changes.get("solver", self.solver)) != self.solver:
+            dropped = set(type(self.options).model_fields) - set(solver_settings(solver).model_fields)
+            given = {name: value for name, value in given.items() if name not in dropped}
+        return type(self).model_validate(given | changes)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest_options(cls, values: Any) -> Any:
+        """Move the options of the solver into `options`; drop other solvers' options at their defaults.
+
+        Stored settings of older versions hold the options of all solvers.
+        """
+        if not isinstance(values, dict):
+            return values
+        given = dict(values)
+        if given.get("start") == "own":  # a former setting
+            del given["start"]
+        nested = given.pop("options", {})
+        flat = {name: given.pop(name) for name in list(given) if name not in cls.model_fields}
+        options = (nested.model_dump(exclude_unset=True) if isinstance(nested, SolverSettings) else nested) | flat
+        solver = given.get("solver", "auto")
+        if solver == "auto" and _selects_fogd(given, options):
+            given["solver"] = solver = "fogd"
+        if solver not in SOLVERS and not (isinstance(solver, str) and plugins.find("solver", solver)):
+            return given  # refused by the choice itself
+        kind = solver_settings(solver)
+        given["options"] = {name: value for name, value in options.items() if name in kind.model_fields}
+        for name in options.keys() - given["options"].keys():
+            if not _is_default(name, options[name], solver):
+                given[name] = options[name]  # an unknown setting
+        if kind.PRECISION != "float32":
+            given.setdefault("precision", kind.PRECISION)
+        return given
+
+    @field_validator("options", mode="wrap")
+    @classmethod
+    def _of_solver(cls, options: Any, handler: Any, info: ValidationInfo) -> SolverSettings:
+        """Validate options by the solver that takes them."""
+        return solver_settings(info.data.get("solver", "auto")).model_validate(options)
+
+    @model_serializer(mode="wrap")
+    def _flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the options of the solver next to the other settings."""
+        values: dict[str, Any] = handler(self)
+        return values | values.pop("options", {})
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the schema with the options of all solvers, flat."""
+        described = handler.resolve_ref_schema(handler(schema))
+        properties = described["properties"]
+        properties.pop("options", None)
+        for name in SOLVERS:
+            own = solver_settings(name).model_json_schema()
+            properties |= {option: entry for option, entry in own["properties"].items() if option not in properties}
+        return described
+
+    @property
+    def training_mode(self) -> Mode:
+        """Return the mode: as set, or by default stream in one process and with workers the faster of mix and sum."""
+        return self.options.mode(self) if self.mode == "auto" else self.mode
+
+
+def _selects_fogd(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Return whether settings without a solver hold an option of one, or a mode."""
+    execution = ExecutionSettings.model_fields
+    others = {name: value for name, value in given.items() if name not in NOT_OF_SOLVERS and name not in execution}
+    if "solver" not in given:  # whatever the value is
+        return bool(others) or bool(options.keys() - AutoSettings.model_fields.keys())
+    return others.get("mode", "auto") != "auto" or any(
+        not _is_default(name, value, None) for name, value in options.items() if name not in AutoSettings.model_fields
+    )
+
+
+def _is_default(option: str, value: Any, solver: str | None) -> bool:
+    """Return whether a value is the default of an option of another solver; False for an unknown option.
+
+    Raises
+    ------
+    ConfigError : another value, if a solver is given
+    """
+    owners = owners_of(option)
+    if not owners:
+        return False
+    kind = solver_settings(owners[0])
+    default = kind.model_fields[option].default
+    if value == default or getattr(kind.model_validate({option: value}), option) == default:
+        return True
+    if solver is None:
+        return False
+    raise ConfigError(
+        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {_listed(owners)}. "
+        "Remove it, or choose another solver."
+    )
+
+
+_MOST_LISTED = 6
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > _MOST_LISTED:
+        return f"{', '.join(names[: _MOST_LISTED // 2])} and {len(names) - _MOST_LISTED // 2} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
