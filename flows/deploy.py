@@ -26,10 +26,10 @@ from flows.server import PRIVACY
 from flows.service import ServiceSettings
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.locations import okl_home
-from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.reference import is_reference
 from okl.models.registry import registry_location
+from okl.solvers.settings import TrainSettings
 
 # Deployments and their parameters, from infra/prefect.yaml
 

@@ -27,9 +27,9 @@ from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import Observer
 
 if TYPE_CHECKING:
-    from okl.foundation.settings import TrainSettings
     from okl.lifecycle.settings import RetrainSettings
     from okl.runs.predict import ScoreSettings
+    from okl.solvers.settings import TrainSettings
 
 EXIT_CODE = 130
 FIRST = "Interrupted: stopping and removing incomplete files."

@@ -10,9 +10,9 @@ from prefect.client.schemas.objects import State
 
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
-from okl.foundation.settings import TrainSettings
 from okl.runs.checkpoint import find_by_key
 from okl.runs.train import TrainingRun, check_settings, stages_of
+from okl.solvers.settings import TrainSettings
 
 
 # "Args:" and not numpydoc: Prefect shows it in the form of a deployment

@@ -35,7 +35,6 @@ from .foundation.errors import ModelError as ModelError
 from .foundation.errors import OklError as OklError
 from .foundation.errors import RegistryError as RegistryError
 from .foundation.settings import IngestSettings as IngestSettings
-from .foundation.settings import TrainSettings as TrainSettings
 from .models.export import export as export
 from .models.reference import load as load
 from .models.registry import Registry as Registry
@@ -44,5 +43,6 @@ from .runs.api import ingest as ingest
 from .runs.api import predict as predict
 from .runs.api import train as train
 from .solvers import oco as oco
+from .solvers.settings import TrainSettings as TrainSettings
 
 __all__: list[str]

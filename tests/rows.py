@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.foundation.locations import Place
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
+from okl.solvers.settings import TrainSettings
 
 CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row at which it becomes another
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.foundation.types import Task
+from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
-from okl.solvers.online.base import LearnerFactory, Mode
+from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice

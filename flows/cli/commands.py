@@ -21,7 +21,8 @@ from flows.cli.options import (
     resumed_settings,
     train_settings,
 )
-from okl.foundation.settings import ExecutionSettings, IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
+from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
     from okl.foundation.telemetry import Observer
@@ -186,7 +187,7 @@ def describe(
     print_result(description_of(data), json, describe_text(data))
 
 
-@app.command(cls=SectionedCommand, short_help="Train a model, evaluate it, and save it with a report.")
+@app.command(cls=sectioned(*SECTIONS, solver_group=TRAIN), short_help="Train a model, evaluate it, and save it with a report.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
     options: OptionValues,

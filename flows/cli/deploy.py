@@ -39,8 +39,9 @@ from flows.service import RetrainService, ServiceSettings
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
 from okl.foundation.plugins import elsewhere
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
+from okl.solvers.settings import TrainSettings
 
 SERVICE = Options(
     RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
@@ -50,6 +51,7 @@ DEPLOYED = Options(
     TRAIN.kind,
     tuple(name for name in TRAIN.fields if name != "out"),
     {"solver": solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain")},
+    of_solvers=True,
 )
 SPLIT = Options(
     INGEST.kind,
@@ -69,7 +71,7 @@ LEVELS: Section = ("Timeouts, retries and late runs", SERVICE.fields)
 
 
 @app.command(
-    cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS),
+    cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS, solver_group=DEPLOYED),
     short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.",
 )
 @accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
@@ -141,7 +143,7 @@ def deploy(
         if score is not None and isinstance(rows := place_of(score), Path) and not (rows.exists() or has_magic(score)):
             typer.echo(f"Warning: {rows.absolute()} does not exist. Scoring fails until it does.", err=True)
     trained = retraining.train if retraining else training
-    if trained and (warning := elsewhere(trained.solver, trained.loss, trained.map)):
+    if trained and (warning := elsewhere(*trained.names)):
         typer.echo(f"Warning: {warning}", err=True)
     configured = server_is_configured()
     with stack_server_settings():
@@ -190,12 +192,12 @@ def _retraining(
     """Return the checked settings of retraining."""
     allowed = {"train": (options, LEARNING), "ingest": (ingest, READING)}
     for given, known in allowed.values():
-        if odd := [field for field in given if field not in (*known.fields, *RETRAIN.fields)]:
+        if odd := [field for field in given if not known.takes(field) and field not in RETRAIN.fields]:
             why = NOT_OF_TRAIN.get(odd[0])
             problem = f"--{odd[0].replace('_', '-')} is not an option of retraining"
             raise ConfigError(f"{problem}: {why}. Remove it." if why else f"{problem}: see okl retrain --help.")
     groups: dict[str, dict[str, Any]] = {
-        table: {field: value for field, value in given.items() if field in known.fields}
+        table: {field: value for field, value in given.items() if known.takes(field)}
         for table, (given, known) in allowed.items()
     }
     values = retrain_values(name, source, retraining, groups, config, pairs)

@@ -16,11 +16,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
+from typer._click import get_current_context
 from typer.core import TyperCommand
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
-from okl.foundation.settings import ExecutionSettings, IngestSettings, TrainSettings, read_toml, settings_from
+from okl.foundation.settings import ExecutionSettings, IngestSettings, read_toml, settings_from
+from okl.solvers.settings import SOLVERS, TrainSettings, solver_settings
 
 # Options generated from settings
 
@@ -46,11 +48,19 @@ class Options:
     kind : class of the settings
     fields : names of the settings that are options
     help_texts : whole help text, by field, if it differs from the description of the setting
+    of_solvers : whether the command also takes the options of the solver, which its settings declare
+    without : options of solvers that the command does not take
     """
 
     kind: type[BaseModel]
     fields: tuple[str, ...]
     help_texts: Mapping[str, str] = field(default_factory=dict)
+    of_solvers: bool = False
+    without: frozenset[str] = frozenset()
+
+    def takes(self, name: str) -> bool:
+        """Return whether a setting is an option of the group."""
+        return name in self.fields or (self.of_solvers and name not in (*self.kind.model_fields, *self.without))
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return typer's parameters, by field; values stay text, which the settings validate, and default to None."""
@@ -59,6 +69,8 @@ class Options:
     def given(self, arguments: OptionValues) -> OptionValues:
         """Return the arguments that were given; convert those whose syntax exists only on the command line."""
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
+        if self.of_solvers:
+            values |= get_current_context().meta.get(SOLVER_OPTIONS, {})
         if "holdout" in values:
             values["holdout"] = _number_or_text(values["holdout"])
         if "=" in str(values.get("class_weights", "")):
@@ -66,23 +78,31 @@ class Options:
         return values
 
     def _parameter(self, field: str) -> inspect.Parameter:
-        annotation = self.kind.model_fields[field].annotation
-        flag = ONE_OF_MANY.get(field, field).replace("_", "-")
-        text = self.help_texts.get(field) or help_for(self.kind, field)
-        if annotation is bool:
-            kind: Any = bool
-            option = typer.Option(f"--{flag}/--no-{flag}", help=text)
-        else:
-            many = get_origin(annotation) is tuple
-            kind = list[str] if many else str
-            option = typer.Option(
-                f"--{flag}",
-                metavar=metavar(annotation, field),
-                help=f"{text} (repeatable)" if many else text,
-            )
-        return inspect.Parameter(
-            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        return option_of(self.kind, field, self.help_texts.get(field))
+
+
+SOLVER_OPTIONS = "okl.solver_options"  # key in click's context: the given values of a solver's options
+
+
+def option_of(kind: type[BaseModel], field: str, help_text: str | None = None) -> inspect.Parameter:
+    """Return typer's parameter of a setting."""
+    annotation = kind.model_fields[field].annotation
+    flag = ONE_OF_MANY.get(field, field).replace("_", "-")
+    text = help_text or help_for(kind, field)
+    if annotation is bool:
+        value_kind: Any = bool
+        option = typer.Option(f"--{flag}/--no-{flag}", help=text)
+    else:
+        many = get_origin(annotation) is tuple
+        value_kind = list[str] if many else str
+        option = typer.Option(
+            f"--{flag}",
+            metavar=metavar(annotation, field),
+            help=f"{text} (repeatable)" if many else text,
         )
+    return inspect.Parameter(
+        field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_kind | None, option]
+    )
 
 
 EXECUTION_FIELDS = ("workers", "scheduler", "cluster", "tls", "threads")
@@ -93,13 +113,9 @@ INGEST = Options(
 )  # fmt: skip
 TRAIN = Options(
     TrainSettings,
-    (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
-     *("n_landmarks", "penalty", "rescale", "budget_seconds", "validation"),
-     *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
-     *("class_weights", "radius", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive",
-      "certify"),
-     *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *EXECUTION_FIELDS,
+    (*("solver", "rescale", "seed", "precision", "mode"), *EXECUTION_FIELDS,
      *("checkpoint_seconds", "checkpoint_rounds", "out", "name")),
+    of_solvers=True,
 )  # fmt: skip
 INGEST_ALL = Options(IngestSettings, (*INGEST.fields, "compression"))
 EXECUTION = Options(TrainSettings, EXECUTION_FIELDS)
@@ -336,7 +352,7 @@ Section = tuple[str, tuple[str, ...]]
 
 WHERE_IT_RUNS: Section = (
     "Workers and threads",
-    ("workers", "scheduler", "cluster", "tls", "threads", "mode", "rounds"),
+    ("workers", "scheduler", "cluster", "tls", "threads", "mode"),
 )
 FROM_FILES: Section = ("Settings from a file, and settings without an option", ("config", "pairs"))
 DATA: Section = (
@@ -348,52 +364,120 @@ SECTIONS: tuple[Section, ...] = (
     DATA,
     (
         "Model",
-        ("solver", "kernel", "bandwidth", "loss", "class_weights", "rescale", "validation", "seed", "precision"),
+        ("solver", "rescale", "seed", "precision"),
     ),
-    ("Time and passes", ("budget_seconds", "passes", "order")),
     ("Output", ("out", "name", "overwrite")),
     FROM_FILES,
     ("Checkpoints and interrupted runs", ("resume", "checkpoint_seconds", "checkpoint_rounds")),
     WHERE_IT_RUNS,
-    ("Fourier map: fogd, c-svm to l1-l2-svm, scs, wolfe, pegasos", ("frequencies", "map")),
-    ("Online solvers: fogd to tvm (--landmarks: also ridge)", ("step_size", "budget", "rank", "landmarks", "track")),
-    ("Solver ridge", ("n_landmarks", "penalty")),
-    ("Certified solvers: c-svm to l1-l2-svm", ("C", "nu", "kappa", "tol")),
-    ("Bias: c-svm to l1-l2-svm, ridge, scs, wolfe", ("fit_intercept", "bias")),
-    ("Subgradient solvers: scs, wolfe, pegasos", ("lam", "gap", "confidence")),
-    (
-        "Solver fogd: constraints and certificate",
-        ("radius", "certify", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive"),
-    ),
     ("File formats", ("svmlight_index", "hash_columns", "rows_per_shard", "compression")),
 )  # fmt: skip
 REST = "Options"
+RARE = frozenset(
+    {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
+    | {"keys", "tls", "threads", "checkpoint_rounds", "checkpoint_seconds", "rescale", "precision", "mode"}
+)
+"""Options that `--help` shows only with --solver NAME, or, of data, in `okl ingest --help`."""
+HIDDEN = frozenset(
+    {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
+    | {"aggressiveness", "epsilon", "average", "step_rule"}
+)
+"""Settings of solvers for --set and TOML files, without an option of their own."""
 
 
 class SectionedCommand(SourceCommand):
-    """Command that shows its options by section; options without a section come last."""
+    """Command that shows its options by section; options without a section come last.
+
+    `okl train --help` shows what most runs need; with --solver NAME it shows all, and the options of that solver.
+    """
 
     sections: Sequence[Section] = SECTIONS
+    solver_group: Options | None = None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with the options of solvers; called by typer."""
+        solver = _solver_in(args)
+        if self.solver_group is not None and (solver or not {"--help", "-h"} & {*args}):
+            ctx.meta[_PARAMETERS] = solver_parameters(self.solver_group, solver if {"--help", "-h"} & {*args} else None)
+        rest = super().parse_args(ctx, args)
+        given = {parameter.name: ctx.params.pop(parameter.name, None) for parameter in ctx.meta.get(_PARAMETERS, ())}
+        ctx.meta[SOLVER_OPTIONS] = {name: value for name, value in given.items() if value not in (None, ())}
+        return rest
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, with those of the solver; called by typer."""
+        own = super().get_params(ctx)
+        return [*own[:-1], *ctx.meta.get(_PARAMETERS, ()), *own[-1:]]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options by section; called by typer for --help."""
         entries: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         headings = {name: heading for heading, names in reversed(self.sections) for name in names}
+        of_solver = {str(parameter.name) for parameter in ctx.meta.get(_PARAMETERS, ())}
         parameters = self.get_params(ctx)
         order = [name for _, names in self.sections for name in names]
         ranks = {name: rank for rank, name in reversed([*enumerate(order)])}
         for parameter in sorted(parameters, key=lambda shown: ranks.get(str(shown.name), len(order))):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                argument = parameter.param_type_name == "argument"
-                heading = "Arguments" if argument else headings.get(str(parameter.name), REST)
-                entries.setdefault(heading, []).append(record)
+            if record is None or (self.solver_group is not None and not of_solver and parameter.name in RARE):
+                continue
+            argument = parameter.param_type_name == "argument"
+            rest = "Options of the solver" if parameter.name in of_solver else REST
+            heading = "Arguments" if argument else headings.get(str(parameter.name), rest)
+            entries.setdefault(heading, []).append(record)
         for heading, records in entries.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+        if self.solver_group is not None and not of_solver:
+            with formatter.section("More options"):
+                formatter.write_text(f"{ctx.command_path} --solver NAME --help lists all options, also of the solver.")
+                formatter.write_text(f"Solvers: {', '.join(SOLVERS)}.")
 
 
-def sectioned(*sections: Section) -> type[SectionedCommand]:
-    """Return a command class with other sections; a name in several sections belongs to the first."""
-    return type("Sectioned", (SectionedCommand,), {"sections": sections})
+_PARAMETERS = "okl.solver_parameters"  # key in click's context: the parameters of a solver
+
+
+def _solver_in(args: Sequence[str]) -> str | None:
+    """Return the solver that the arguments name, or None."""
+    for number, argument in enumerate(args):
+        if argument.startswith("--solver="):
+            return argument.partition("=")[2]
+        if argument == "--solver" and number + 1 < len(args):
+            return args[number + 1]
+    return None
+
+
+def solver_parameters(group: Options, solver: str | None) -> list[Any]:
+    """Return click's parameters of a solver's options, or of those of all solvers, for a command with a group.
+
+    Raises
+    ------
+    ConfigError : an unknown solver
+    """
+    if solver is not None and solver not in SOLVERS:
+        raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")
+    kinds = [solver_settings(name) for name in ((solver,) if solver else SOLVERS)]
+    fields = {field: kind for kind in reversed(kinds) for field in kind.model_fields}
+
+    def declare(**_: Any) -> None:
+        """Take the options, for typer to read them."""
+
+    options = {
+        field: option_of(kind, field, group.help_texts.get(field))
+        for field, kind in fields.items()
+        if group.takes(field) and field not in HIDDEN
+    }
+    declare.__signature__ = inspect.Signature([*options.values()])  # type: ignore[attr-defined]  # inspect's protocol
+    declare.__annotations__ = {field: parameter.annotation for field, parameter in options.items()}
+    reader = typer.Typer(add_completion=False)
+    reader.command()(declare)
+    return [parameter for parameter in typer.main.get_command(reader).params if parameter.name != "help"]
+
+
+def sectioned(*sections: Section, solver_group: Options | None = None) -> type[SectionedCommand]:
+    """Return a command class with other sections; a name in several sections belongs to the first.
+
+    solver_group : group of the command that takes the options of solvers, or None
+    """
+    return type("Sectioned", (SectionedCommand,), {"sections": sections, "solver_group": solver_group})

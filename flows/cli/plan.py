@@ -9,7 +9,8 @@ import typer
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import INGEST, SECTIONS, TRAIN, OptionValues, accepts, sectioned, train_settings
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
+from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
     from okl.runs.plan import AssumedData
@@ -22,7 +23,7 @@ GIB = 2**30
 ASSUMED = ("Size of the data and of a worker", ("rows", "columns", "classes", "memory"))
 
 
-@app.command(cls=sectioned(ASSUMED, *SECTIONS), short_help="Show the memory of a run, and whether it would be refused.")
+@app.command(cls=sectioned(ASSUMED, *SECTIONS, solver_group=TRAIN), short_help="Show the memory of a run, and whether it would be refused.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def plan(
     options: OptionValues,

@@ -45,9 +45,11 @@ LEARNING = Options(
     tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
     {
         "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
-        "learn_sensitive": f"{help_for(TRAIN.kind, 'learn_sensitive', with_default=False)}; otherwise a new model gets "
+        "learn_sensitive": f"{'also use the columns of the constraints as inputs'}; otherwise a new model gets "
         "them as keys [default: no]",
     },
+    of_solvers=True,
+    without=frozenset(NOT_OF_TRAIN),
 )
 KEYS_OF_A_MODEL = "a registered model keeps the key columns of its first version"
 READING = Options(
@@ -67,7 +69,7 @@ TABLES = ("train", "ingest", "contract")
 
 
 @app.command(
-    cls=sectioned(ARRIVING, JUDGING, *SECTIONS),
+    cls=sectioned(ARRIVING, JUDGING, *SECTIONS, solver_group=LEARNING),
     short_help="Train on new shards since the champion; publish the model if it is better.",
 )
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)

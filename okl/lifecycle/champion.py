@@ -13,7 +13,6 @@ from okl.data.executor import Execution
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import CheckpointError, DataError
 from okl.foundation.locations import Place
-from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord, Time
@@ -26,6 +25,7 @@ from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.online.base import Progress
 from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Learner state: JSON and arrays, verified when read; reading runs no code.
@@ -288,7 +288,7 @@ def learn_shards(
         state, seconds = done.state, seconds + done.seconds
         curve.append(_row(record, state.learned.progress.since(before)))
     assert solver is not None, "there is a shard"
-    size = settings.passes * _bytes(whole)
+    size = settings.options.n_passes * _bytes(whole)
     return Challenger(solver, state, whole, tuple(records), how, seconds, size, tuple(curve))
 
 

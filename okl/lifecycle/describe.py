@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.foundation.locations import Place, RemotePath
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
 from okl.models.registry import (
     CANDIDATE,
@@ -26,6 +26,7 @@ from okl.models.registry import (
 from okl.report.format import aligned, flatten, mistake_rate_text, number
 from okl.report.run import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS
+from okl.solvers.settings import TrainSettings
 
 # Changes against the previous version.
 
@@ -319,8 +320,7 @@ def _training_rows(description: Mapping[str, Any]) -> str:
 
 def _given(description: Mapping[str, Any]) -> set[str]:
     """Return names of data, solver and all settings that differ from their defaults."""
-    train = TrainSettings.model_construct(data="").model_dump(mode="json")
-    usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
+    usual = flattened(TrainSettings.defaults() | {"ingest": IngestSettings().model_dump(mode="json")})
     names = set()
     for name, value in flattened(description["settings"]).items():
         setting = name.removeprefix("train.")

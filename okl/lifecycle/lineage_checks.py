@@ -14,14 +14,15 @@ from okl.data.ingest.run import check_source, ingest
 from okl.data.values import is_date
 from okl.foundation.errors import ConfigError, DataError, PlaceError
 from okl.foundation.locations import Place, okl_home
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
-from okl.solvers.options import check_constraints
+from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.settings import TrainSettings
 
 # The opening shards: inputs, labels and scaling.
 
@@ -90,11 +91,11 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 
     Raises
     ------
-    ConfigError : see `okl.solvers.options.check_constraints`
+    ConfigError : see `okl.solvers.online.settings.FogdSettings.check`
     """
-    check_constraints(settings.train)
+    settings.train.options.check(settings.train)
     keys = dict.fromkeys((*settings.ingest.keys, *_constrained_columns(settings.train)))
-    if settings.train.learn_sensitive or len(keys) == len(settings.ingest.keys):
+    if _learns_sensitive(settings.train) or len(keys) == len(settings.ingest.keys):
         return settings.ingest
     return settings.ingest.model_copy(update={"keys": tuple(keys)})
 
@@ -105,14 +106,14 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     Raises
     ------
     ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the errors
-        in `okl.solvers.options.check_constraints`
+        in `okl.solvers.online.settings.FogdSettings.check`
     DataError : a column that is neither an input nor a key
     """
-    check_constraints(settings.train)
-    constraints, _ = parse_constraints(settings.train.constraints)
+    settings.train.options.check(settings.train)
+    constraints, _ = parse_constraints(constraints_of(settings.train.options))
     names, where = columns_of(constraints), f"the shards of {settings.name}"
     inputs = [name for name in names if name in (*reference.features, *reference.source_columns)]
-    if settings.train.learn_sensitive:
+    if _learns_sensitive(settings.train):
         check_columns(reference, constraints, where)
         if names and not inputs:
             raise ConfigError(
@@ -133,15 +134,20 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
 
 def without_constraints(train: TrainSettings) -> TrainSettings:
     """Return the same in the same ball, without limits on columns: a single shard may not hold every group."""
-    norms = tuple(text for text in train.constraints if isinstance(parse_constraint(text), NormBound))
-    if norms == train.constraints:
+    constraints = constraints_of(train.options)
+    norms = tuple(text for text in constraints if isinstance(parse_constraint(text), NormBound))
+    if norms == constraints:
         return train
-    usual = {name: TrainSettings.model_fields[name].default for name in OF_COLUMNS}
-    return train.model_copy(update={"constraints": norms, **usual})
+    usual = {name: FogdSettings.model_fields[name].default for name in OF_COLUMNS}
+    return train.replaced(constraints=norms, **usual)
+
+
+def _learns_sensitive(train: TrainSettings) -> bool:
+    return isinstance(train.options, FogdSettings) and train.options.learn_sensitive
 
 
 def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:
-    return columns_of(parse_constraints(train.constraints)[0])
+    return columns_of(parse_constraints(constraints_of(train.options))[0])
 
 
 # Settings that are fixed for the lifetime of a model.

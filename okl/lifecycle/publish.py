@@ -15,7 +15,7 @@ from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
-from okl.foundation.settings import TrainSettings
+from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
@@ -25,7 +25,7 @@ from okl.models.file import Model
 from okl.models.registry import WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
 from okl.solvers.online.solver import OnlineState
-from okl.solvers.options import mode_of
+from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
     from okl.lifecycle.decide import ChallengerResult
@@ -115,11 +115,11 @@ def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -
     """
     if history.champion is None:
         return ""
-    usual = {name: field.default for name, field in TrainSettings.model_fields.items()}
-    before = usual | dict(history.champion.model.configuration)  # an older okl had fewer settings
-    now = _train(settings) | {"mode": mode_of(settings.train)}
-    before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
-    other = next((name for name in _decisive(now) if _plainly(before[name]) != _plainly(now[name])), None)
+    stored = settings_from(TrainSettings, dict(history.champion.model.configuration), str(history.champion.version))
+    # auto is another mode with workers
+    before = stored.model_dump(mode="json") | {"mode": stored.training_mode}
+    now = _train(settings) | {"mode": settings.train.training_mode}
+    other = next((name for name in ("solver", *_decisive(now)) if before.get(name) != now[name]), None)
     return f"{other} changed from {before[other]!r} ({history.champion.version}) to {now[other]!r}" if other else ""
 
 

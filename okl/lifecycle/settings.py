@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from okl.foundation.settings import Count, IngestSettings, TrainSettings
+from okl.foundation.settings import Count, IngestSettings
+from okl.solvers.settings import TrainSettings
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Share = float
@@ -123,11 +124,12 @@ class RetrainSettings(BaseModel):
     @classmethod
     def _select_solver(cls, train: TrainSettings) -> TrainSettings:
         """Select fogd without a solver: it continues with each new shard."""
+        values, defaults = train.model_dump(), type(train)(data="", solver=train.solver).model_dump()
         for name, why in NOT_OF_TRAIN.items():
-            if (value := getattr(train, name)) != TrainSettings.model_fields[name].default:
+            if (value := values.get(name)) != defaults.get(name):
                 given = "" if name == "ingest" else f" = {value!r}"
                 raise ValueError(f"{name}{given} is not a setting of a retraining: {why}. Remove it.")
-        return train.model_copy(update={"solver": "fogd"}) if train.solver == "auto" else train
+        return train.replaced(solver="fogd") if train.solver == "auto" else train
 
     @field_validator("ingest")
     @classmethod

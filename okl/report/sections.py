@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.report import figures
 from okl.report.assessment import MEASURED_ON, Assessment, assess, error_text
 from okl.report.figures import (
@@ -66,6 +65,7 @@ from okl.report.text import (
     violation_curve,
     window_curve,
 )
+from okl.solvers.settings import TrainSettings
 
 # Changes since the previous version
 
@@ -281,13 +281,9 @@ def _score(candidate: Mapping[str, Any]) -> float:
 
 def _given(settings: Mapping[str, Any]) -> list[list[str]]:
     """Return names and texts of settings that differ from their default, except for locations."""
-    defaults = dict(flatten(_defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}))
+    defaults = dict(flatten(TrainSettings.defaults() | {"ingest": IngestSettings().model_dump()}))
     given = flatten({name: value for name, value in settings.items() if name not in PLACES})
     return [[name.replace("_", " "), text] for name, text in given if text != defaults.get(name, "-")]
-
-
-def _defaults(settings: type[BaseModel]) -> dict[str, Any]:
-    return {name: field.get_default(call_default_factory=True) for name, field in settings.model_fields.items()}
 
 
 def _final_errors(curve: Sequence[Sequence[float]], verdict: Assessment) -> str:

@@ -9,8 +9,9 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.solvers.settings import TrainSettings
 
 Place = str | os.PathLike[str]
 OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys()

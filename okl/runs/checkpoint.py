@@ -32,12 +32,12 @@ from okl.foundation.errors import CheckpointError
 from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, local_folder, resumable, resumable_in, sync
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import file_sha256, okl_home, place_of
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
 from okl.runs.history import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
-from okl.solvers.options import mode_of
+from okl.solvers.settings import TrainSettings
 
 # Classes whose instances a checkpoint may contain
 #
@@ -508,9 +508,9 @@ class Origin:
     def of(cls, settings: TrainSettings, data: Dataset, key: str = "") -> Origin:
         """Return the origin of a run that starts or resumes now."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
-        versions |= plugins.origins(settings.solver, settings.loss, settings.map)
+        versions |= plugins.origins(*settings.names)
         stored = settings.model_dump(mode="json")
-        return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
+        return cls(stored, settings.training_mode, data.sha256, source_sha256(), versions, processor(), key)
 
     def going_on(self, about: Mapping[str, Any]) -> Origin:
         """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
@@ -534,8 +534,8 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
 
     begun : settings that the run was begun with, as JSON, from which these may differ in where the work runs
     """
-    mode = mode_of(settings.model_copy(update=_place_in(begun)))
-    return settings if mode == mode_of(settings) else settings.model_copy(update={"mode": mode})
+    mode = settings.model_copy(update=_place_in(begun)).training_mode
+    return settings if mode == settings.training_mode else settings.model_copy(update={"mode": mode})
 
 
 def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
@@ -546,7 +546,7 @@ def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: 
     about : what a checkpoint of the run says that it belongs to
     """
     before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
-    now = settings.model_dump(mode="json") | {"mode": mode_of(in_mode_of(before, settings))}
+    now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
     for name in now:
         if name not in WHERE_IT_RUNS and now[name] != before.get(name):
             raise CheckpointError(
@@ -775,7 +775,7 @@ def settings_of(folder: Path) -> TrainSettings:
     CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
     """
     stored: Mapping[str, Any] = newest_head(folder).about["settings"]
-    unknown = sorted(set(stored) - set(TrainSettings.model_fields))
+    unknown = sorted(set(stored) - {*TrainSettings.option_names(), "start"})
     if unknown:
         raise CheckpointError(
             f"{folder} was started with settings that this version of okl does not have: {', '.join(unknown)}. Resume "

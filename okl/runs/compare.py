@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev, variance
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.folders import output_folder
 from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.runs.compare_report import Page, html_page, markdown_page
@@ -49,16 +49,18 @@ from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
-from okl.solvers.factory import make_factory, make_online_solver
-from okl.solvers.online.base import BuildContext
+from okl.solvers.factory import make_online_solver
+from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
+from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 
 # Candidates: models and solvers by name.
 
 IN_MAPS = ("fogd", "nogd")
-ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name in (*IN_MAPS, *STRATEGIES))
+ONLINE_NAMES = tuple(name for name in SOLVER_NAMES if name in (*IN_MAPS, *STRATEGIES))
 OF_FREQUENCIES = "fogd and certified models use it"
 OF_A_MAP = "fogd uses it, and certified models with frequencies"
 GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
@@ -153,7 +155,7 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
     online = [name for name in names if not is_certified(name)]
     for name in online:
-        make_factory(train_settings(settings, name), schema)
+        factory_of(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or "fogd" in names:
         return
     if len(online) == len(names):
@@ -755,11 +757,23 @@ class OnlineItem:
         return [Trial({"own": pack_correct(columns, part.test_targets)}, len(part.test_targets), seconds=seconds)]
 
 
+def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
+    """Return the online learner of the settings.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    assert isinstance(settings.options, OnlineSettings), "the others are certified models"
+    settings.options.check(settings)
+    return settings.options.factory(schema)
+
+
 def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
     """Build a solver from the first rows, and train it on all rows in order, which is shuffled already."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
-    learner = make_factory(settings, schema).build(context).learner
+    learner = factory_of(settings, schema).build(context).learner
     return learner.predictor(learner.learn(learner.start(), rows))
 
 

@@ -19,7 +19,7 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
-from okl.foundation.settings import ExecutionSettings, TrainSettings
+from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
 from okl.metrics.counts import predicted_classes
@@ -30,6 +30,7 @@ from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
 from okl.runs.evaluate import in_target_unit
+from okl.solvers.settings import TrainSettings
 
 # Sample of labelled rows
 
@@ -347,7 +348,7 @@ def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -
     >>> settings_text({"models": ["c-svm", "dwd"], "folds": 3, "seed": 7}, {"model": "dwd"})
     'solver dwd, seed 7'
     """
-    usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name not in PLACES}
+    usual = {name: value for name, value in TrainSettings.defaults().items() if name not in PLACES}
     given = {name: value for name, value in _scalars(configuration) if name in usual and value != usual[name]}
     solver = configuration.get("solver", chosen.get("model"))
     return ", ".join(f"{name} {number(value)}" for name, value in ({"solver": solver} | given).items())

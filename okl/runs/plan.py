@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
@@ -14,68 +14,19 @@ from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError
 from okl.foundation.folders import check_published
-from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
-from okl.foundation.types import Task
+from okl.foundation.settings import IngestSettings
+from okl.foundation.types import Mode, Task
 from okl.report.format import aligned
 from okl.runs.history import run_folder
 from okl.runs.select import choose
-from okl.solvers.accelerated.models import MODEL_NAMES, is_model
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
-from okl.solvers.factory import (
-    check_factory,
-    make_accelerated,
-    make_factory,
-    make_ridge,
-    make_solver,
-    make_subgradient,
-    training_columns,
-)
-from okl.solvers.online.base import Mode
-from okl.solvers.online.budget import BudgetStrategy
-from okl.solvers.online.solver import check_mode
-from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.options import OPTIONS, check_options, mode_of, options_of
-from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
-from okl.solvers.subgradient.losses import CUTTING_NAMES
+from okl.solvers.factory import training_columns
+from okl.solvers.online.settings import check_factory
+from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.ridge.solver import RidgeSolver
+from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
-
-# Memory models of the solvers; every solver of the command line has an entry
-
-
-@dataclass(frozen=True)
-class MemoryModel:
-    """Growth of a solver's memory.
-
-    unit : "pass", rows are read once a pass; "iteration", in each iteration; "sample", a growing sample in each
-        iteration; "moment", once, to sum their moments
-    state : "fixed", constant size; "budget", grows up to the budget; "supports", grows with the rows
-    vectors : number of float64 vectors with one entry a row
-    """
-
-    unit: Literal["pass", "iteration", "sample", "moment"]
-    state: Literal["fixed", "budget", "supports"] = "fixed"
-    vectors: int = 0
-
-
-def _of_strategy(name: str) -> MemoryModel:
-    return MemoryModel("pass", "budget" if issubclass(STRATEGIES[name], BudgetStrategy) else "supports")
-
-
-MEMORY_MODELS: dict[str, MemoryModel] = (
-    {"fogd": MemoryModel("pass"), "nogd": MemoryModel("pass", "budget"), "pegasos": MemoryModel("pass")}
-    | {name: _of_strategy(name) for name in STRATEGIES}
-    | {name: MemoryModel("iteration", vectors=9) for name in MODEL_NAMES}
-    | dict.fromkeys(("mm-fda", "mm-mpm", "ridge"), MemoryModel("moment"))
-    | {"scs": MemoryModel("sample", vectors=4), "wolfe": MemoryModel("iteration", vectors=4)}
-)
-"""Memory model by solver name. Vectors: `DualVectors`, `PrimalVectors`, `SampleVectors` and their temporaries."""
-
-
-def memory_model_of(solver: str) -> MemoryModel:
-    """Return the memory model of a solver; for a model of an extension, that of the built-in models."""
-    return MEMORY_MODELS["c-svm"] if solver not in MEMORY_MODELS and is_model(solver) else MEMORY_MODELS[solver]
-
 
 # The size of the data, of a data set or assumed
 
@@ -214,9 +165,9 @@ def plan_memory(
     ------
     ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
     """
-    model, item = memory_model_of(settings.solver), 4 if settings.precision == "float32" else 8
-    n_inputs, columns = len(workload.features), n_columns(settings, len(workload.features))
-    streams = mode_of(settings) == "stream"
+    options, model, item = settings.options, settings.options.MEMORY, 4 if settings.precision == "float32" else 8
+    n_inputs, columns = len(workload.features), options.n_columns(len(workload.features))
+    streams = settings.training_mode == "stream"
     shards_each = -(-workload.shards // max(1, workers))
     rows_each = min(workload.rows, shards_each * workload.shard_rows)
     raw_row = n_inputs * item + 8
@@ -230,10 +181,10 @@ def plan_memory(
         wanted = rows_each * (columns * item + 8)
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
-    part = _part_bytes(settings, workload, columns, item)
+    part = options.part_bytes(n_inputs, workload.n_outputs, workload.rows, item)
     answers_each, answers = shards_each, workload.shards
-    if settings.solver == "ridge":  # one answer a chunk, a few chunks at a time
-        answers_each, answers = -(-STRETCHES_AT_ONCE // max(1, workers)), STRETCHES_AT_ONCE
+    if model.answers is not None:  # one answer a chunk, a few chunks at a time
+        answers_each, answers = -(-model.answers // max(1, workers)), model.answers
     messages = int(2 * part * (answers_each + 1)) if workers else int(2 * part)
     fixed = {
         "process": PROCESS_BYTES,
@@ -281,29 +232,6 @@ _REMEDIES = {
 }
 
 
-def n_columns(settings: TrainSettings, n_inputs: int) -> int:
-    """Return the number of columns of the feature map of the settings; without a map that of the inputs."""
-    if settings.solver == "ridge" and settings.kernel != "linear":
-        return N_LANDMARKS if settings.n_landmarks == "auto" else settings.n_landmarks
-    if settings.solver == "nogd":
-        return settings.budget if settings.rank == "auto" else settings.rank
-    in_map = settings.kernel != "linear" and settings.map != "exact"
-    return 2 * settings.frequencies if in_map and settings.solver not in STRATEGIES else n_inputs
-
-
-def _part_bytes(settings: TrainSettings, workload: Workload, columns: int, item: int) -> float:
-    model = memory_model_of(settings.solver)
-    outputs = workload.n_outputs
-    if model.unit == "moment":
-        matrices = 1 if settings.solver == "ridge" else 2  # of all rows, or one a class
-        return float(8 * columns * (matrices * columns + outputs))
-    if settings.solver in STRATEGIES:
-        vectors = settings.budget if model.state == "budget" else workload.rows
-        return float(vectors * (len(workload.features) + outputs + 2) * item)
-    landmarks = settings.budget * len(workload.features) * item if settings.solver == "nogd" else 0
-    return float(3 * 8 * columns * outputs + landmarks)
-
-
 # Checks before training
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -317,7 +245,6 @@ def check(settings: TrainSettings) -> None:
     OklError : settings, data or execution options are invalid
     """
     check_workers(settings)
-    check_mode_options(settings)
     if is_dataset(settings.data):
         check_not_ingested(settings.data, settings.ingest)
         check_solver(settings, training_columns(settings, open_dataset(settings.data)))
@@ -328,68 +255,37 @@ def check(settings: TrainSettings) -> None:
     check_published(run_folder(settings))  # last: it may make okl's home folder
 
 
-def check_mode_options(settings: TrainSettings) -> None:
-    """Raise ConfigError for rounds, step_rule and certify where the mode of the run does not use them."""
-    if settings.rounds != "auto" and mode_of(settings) == "stream":
-        raise ConfigError(
-            "rounds applies to the modes mix and sum, but the mode is stream. Set --mode mix or --mode sum."
-        )
-    if settings.step_rule == "plain" and mode_of(settings) != "sum":
-        raise ConfigError(
-            f"step_rule = 'plain' applies to the mode sum, but the mode is {mode_of(settings)}. Remove it, or "
-            "set --mode sum."
-        )
-    _check_certify(settings)
-
-
 def check_solver(settings: TrainSettings, data: Dataset) -> None:
     """Raise ConfigError if the solver cannot train on the data set with these settings."""
-    if settings.solver == "auto":  # the automatic choice selects solvers that fit
-        check_options(settings)
-        return
-    solver = make_solver(settings, data)
+    settings.options.check(settings)
+    if settings.solver != "auto":  # the automatic choice selects solvers that fit
+        _check_built(settings, data.schema, data.rows("train"))
+
+
+def _check_built(settings: TrainSettings, schema: Schema, rows: int | None) -> None:
+    solver = settings.options.build(settings, schema, rows)
     if isinstance(solver, AcceleratedSolver):
-        solver.check(data.schema)
-    elif isinstance(solver, SubgradientSolver | RidgeSolver):
-        solver.check(data.schema, data.rows("train"))
+        solver.check(schema)
+    elif isinstance(solver, OnlineSolver):
+        check_factory(solver.factory, schema, rows)
     else:
-        check_factory(solver.factory, data.schema, data.rows("train"))
-
-
-def _check_certify(settings: TrainSettings) -> None:
-    """Raise ConfigError for certify with fogd in another mode than stream or in several passes."""
-    if not settings.certify or settings.solver != "fogd":
-        return
-    if (mode := mode_of(settings)) != "stream":
-        raise ConfigError(
-            f"certify conflicts with mode {mode}: regret is defined for rows that are trained on in order. Set --mode "
-            "stream, or remove certify."
-        )
-    if settings.passes != 1:
-        raise ConfigError(
-            f"certify conflicts with passes = {settings.passes}: regret is defined for a single pass. Remove "
-            "one of them."
-        )
+        assert isinstance(solver, SubgradientSolver | RidgeSolver)
+        solver.check(schema, rows)
 
 
 def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     """Raise ConfigError for settings that fit no possible task of a source that has not been read yet."""
+    settings.options.check(settings)
+    if settings.solver == "auto":
+        return None
+    options = settings.options
+    if isinstance(options, ClassWeightOptions):  # labels are not known yet
+        settings = settings.model_copy(update={"options": options.model_copy(update={"class_weights": "none"})})
     refused: list[ConfigError] = []
     for task in TASKS if ingest.task == "auto" else (ingest.task,):
         schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
         try:
-            unweighted = settings.model_copy(update={"class_weights": "none"})
-            if is_model(settings.solver):
-                return make_accelerated(unweighted, schema).check(schema)
-            if settings.solver == "auto":
-                return check_options(settings)
-            if settings.solver == "ridge":
-                return make_ridge(unweighted, schema).check(schema, None)
-            if settings.solver in CUTTING_NAMES:
-                return make_subgradient(unweighted, schema).check(schema, None)
-            factory = make_factory(unweighted, schema)
-            check_mode(factory, mode_of(settings))
-            return check_factory(factory, schema, None)
+            return _check_built(settings, schema, None)
         except ConfigError as error:
             refused.append(error)
     raise refused[0]
@@ -469,7 +365,6 @@ def plan_run(
     workload = _assumed(settings, assumed) if data is None else workload_of(data)
 
     def checked(of: TrainSettings) -> TrainSettings:
-        check_mode_options(of)
         if data is not None:
             check_solver(of, data)
         else:
@@ -479,15 +374,15 @@ def plan_run(
     def planned(of: TrainSettings) -> SolverPlan:
         limit = worker_memory_bytes or memory_bytes() // max(1, of.workers)
         memory = plan_memory(of, workload, of.workers, limit, process_cache().limit_bytes)
-        return SolverPlan(of.solver, mode_of(of), of.workers, memory)
+        return SolverPlan(of.solver, of.training_mode, of.workers, memory)
 
     if not every_solver:
         return PlanReport(workload, (planned(_with_solver(checked(settings), data)),))
     plans: list[SolverPlan] = []
     refused: list[tuple[str, str]] = []
-    for name in get_args(SolverName):
+    for name in SOLVER_NAMES:
         try:
-            plans.append(planned(checked(for_solver(settings, name))))
+            plans.append(planned(checked(settings.replaced(solver=name))))
         except ConfigError as error:
             refused.append((name, str(error)))
     return PlanReport(workload, tuple(plans), tuple(refused))
@@ -498,18 +393,8 @@ def _with_solver(settings: TrainSettings, data: Dataset | None) -> TrainSettings
     if settings.solver != "auto":
         return settings
     if data is None:
-        return settings.model_copy(update={"solver": "fogd"})
+        return settings.replaced(solver="fogd")
     return choose(settings, data).settings
-
-
-def for_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
-    """Return the same settings for another solver, without the options that it does not take."""
-    default = TrainSettings(data=settings.data)
-    others = frozenset().union(*OPTIONS.values()) - options_of(name)
-    dropped = {field: getattr(default, field) for field in others}
-    own = TrainSettings(data=settings.data, solver=name)
-    precise = {} if "precision" in settings.model_fields_set else {"precision": own.precision}
-    return settings.model_copy(update=dropped | precise | {"solver": name})
 
 
 def _assumed(settings: TrainSettings, assumed: AssumedData | None) -> Workload:

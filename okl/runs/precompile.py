@@ -10,10 +10,9 @@ from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.foundation.errors import OklError
-from okl.foundation.settings import TrainSettings
-from okl.solvers.factory import linear_baseline, make_factory
 from okl.solvers.online.base import BuildContext
-from okl.solvers.options import mode_of
+from okl.solvers.online.settings import BudgetOptions, NogdSettings, OnlineSettings
+from okl.solvers.settings import TrainSettings
 
 ROWS = 600  # experts then go through all of their rounds, and a learner with a budget through all of its branches
 MOST_BUDGET = 100
@@ -25,14 +24,18 @@ def compile_ahead(settings: TrainSettings) -> None:
     Machine code is cached on disk, so only the first run with a solver would wait for it in its loop. Nothing is done
     for a source, whose task is unknown, in mode sum, or with workers, which compile by themselves.
     """
-    elsewhere = settings.workers or settings.scheduler or mode_of(settings) == "sum"
+    elsewhere = settings.workers or settings.scheduler or settings.training_mode == "sum"
     if elsewhere or not is_dataset(settings.data):
         return
     with suppress(OklError):  # an error on synthetic rows is ignored; the run reports those of its own data
         schema = open_dataset(settings.data).schema
         rows = synthetic_rows(schema, settings)
-        small = settings.model_copy(update={"budget": min(settings.budget, MOST_BUDGET), "rank": "auto"})
-        for factory in (make_factory(small, schema), linear_baseline(small, schema)):
+        options = settings.options
+        if isinstance(options, BudgetOptions) and options.budget > MOST_BUDGET:
+            rank = {"rank": "auto"} if isinstance(options, NogdSettings) else {}
+            options = options.model_copy(update={"budget": MOST_BUDGET} | rank)
+        assert isinstance(options, OnlineSettings), "the mode of other solvers is sum"
+        for factory in (options.factory(schema), options.linear_baseline(schema)):
             context = BuildContext(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
             learner = factory.build(context).learner
             learner.predictor(learner.learn(learner.start(), rows)).scores(rows.inputs)

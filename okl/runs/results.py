@@ -15,7 +15,6 @@ from okl.features.predictors import Predictor
 from okl.foundation import plugins
 from okl.foundation.folders import PublishedFolder, RunFolder
 from okl.foundation.locations import Place
-from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import Observer
 from okl.metrics.counts import Tally
 from okl.models.file import Model
@@ -27,8 +26,10 @@ from okl.solvers.base import LearningCurve, SolverProgress
 from okl.solvers.factory import Certified
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
+from okl.solvers.online.settings import FogdSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
-from okl.solvers.options import mode_of
+from okl.solvers.settings import TrainSettings
+from okl.solvers.subgradient.settings import PegasosSettings
 
 if TYPE_CHECKING:
     from okl.runs.plan import MemoryPlan
@@ -227,7 +228,7 @@ class RunRecord:
             split: predictor_tallies(data, shards, predictors, settings.precision, execution) if shards else None
             for split, shards in splits.items()
         }
-        constraints, _ = parse_constraints(settings.constraints)
+        constraints, _ = parse_constraints(constraints_of(settings.options))
         parts = (constraints, model, settings.precision, execution)
         self.kept_to = {
             split: measure_constraints(data, shards, *parts) if constraints and shards else None
@@ -242,9 +243,10 @@ class RunRecord:
         )
         assert isinstance(learnt.curve, LearningCurve)
         standings = learnt.curve.recorded()
-        if settings.solver == "pegasos":
-            self.proof = excess_proof(learnt.solver, learnt.state, data, settings.confidence, execution)
-        elif settings.track:
+        options = settings.options
+        if isinstance(options, PegasosSettings):
+            self.proof = excess_proof(learnt.solver, learnt.state, data, options.confidence, execution)
+        elif isinstance(options, FogdSettings) and options.track:
             self.proof = tracking_proof(learnt.solver, learnt.state, standings, data, execution, observer)
         else:
             self.proof = regret_proof(learnt.solver, learnt.state, standings, data, execution, observer)
@@ -253,7 +255,7 @@ class RunRecord:
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
         """Return the model to save, with its provenance; processors : processor models that trained it."""
         origin = provenance(self.data, settings.seed) | {"processors": list(processors), "chosen": self.chosen}
-        if used := plugins.origins(settings.solver, settings.loss, settings.map):
+        if used := plugins.origins(*settings.names):
             origin["extensions"] = used
         return Model(self.data.schema, self.learnt.predictor, settings.model_dump(mode="json"), origin)
 
@@ -279,7 +281,7 @@ class RunRecord:
             **predictor_metrics(schema, self.tallies, "model", learnt),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
-            "mode": mode_of(settings),
+            "mode": settings.training_mode,
             "workers": execution.n_workers,
             "resumed": keeper.resumed,
             "rounds": self.traffic.rounds,
@@ -295,4 +297,4 @@ class RunRecord:
 
     def rows_per_second(self, settings: TrainSettings) -> float:
         """Return the training rows of all passes divided by the seconds of training."""
-        return self.data.rows("train") * settings.passes / max(self.learnt.seconds, 1e-9)
+        return self.data.rows("train") * settings.options.n_passes / max(self.learnt.seconds, 1e-9)

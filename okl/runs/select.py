@@ -17,12 +17,12 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.bandwidth import suit_kernel
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import apart, best_of, fit_rows, folds_of, leave_folds_out
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
+from okl.solvers.settings import AutoSettings, TrainSettings
 
 # Candidates: scalings, kernels and bandwidths of kernel least squares
 
@@ -450,33 +450,34 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
     rows = data.rows("train")
     if rows < 2:
         raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
+    options = settings.options
+    assert isinstance(options, AutoSettings), "the solver is auto"
     begun, observer = time.perf_counter(), observer or NullObserver()
     shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
-    result, by, said = _raced(settings, data, observer)
-    update, why = _sized(result, by, shape, settings.budget_seconds, data.schema)
+    result, by, said = _raced(settings, options, data, observer)
+    update, why = _sized(result, by, shape, options.budget_seconds, data.schema)
     if update["solver"] == "ridge":
-        update["precision"] = "float64"  # as in TrainSettings if ridge is given
+        update["precision"] = "float64"  # as if ridge were given
         if by == "blocks":  # the solver's own would be that of least leave-one-out error
             update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
-    # options of the choice itself: training again with the chosen settings gives the same model without them
-    for name in ("budget_seconds", "validation"):
-        update[name] = TrainSettings.model_fields[name].default
     record = {
         "validation": by,
         "rows": result.winner.rows,
-        "budget_seconds": settings.budget_seconds,
+        "budget_seconds": options.budget_seconds,
         "seconds": time.perf_counter() - begun,
         "candidates": [one.as_json() for one in result.ran],
         "why": why + said,
     }
-    return Choice(settings.model_copy(update=update), record)
+    return Choice(settings.replaced(**update), record)
 
 
-def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Selection, Validation, list[str]]:
+def _raced(
+    settings: TrainSettings, options: AutoSettings, data: Dataset, observer: Observer
+) -> tuple[Selection, Validation, list[str]]:
     """Return the results that decide, their validation, and sentences on similar neighbouring rows."""
-    rounds = selection_rounds(settings.budget_seconds, data.rows("train"))
+    rounds = selection_rounds(options.budget_seconds, data.rows("train"))
     sample, places = _sample(data, rounds[-1][0], settings.seed)
-    by: Validation = "blocks" if settings.validation == "blocks" else "rows"
+    by: Validation = "blocks" if options.validation == "blocks" else "rows"
     outputs = Outputs(data.schema.task, data.schema.n_outputs)
     track = ValidationSample(data.schema, sample, places, outputs, _threads(settings), by)
     starters = initial_candidates(_scales(settings, data.schema))
@@ -486,7 +487,7 @@ def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[
 
     result = successive_halving(track, starters, rounds, tell)
     size = rounds[min(1, len(rounds) - 1)]
-    if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
+    if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, []
     found = measure_similarity(track, result.winner, size)
     if not found.told:

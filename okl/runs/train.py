@@ -29,7 +29,7 @@ from okl.foundation.folders import (
     resumable_in,
 )
 from okl.foundation.locations import Place
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
 from okl.report.run import markdown_report, record_timeline, text_summary, write_report
@@ -50,8 +50,10 @@ from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import Certified, linear_alternative, linear_baseline, make_solver, training_columns
+from okl.solvers.factory import Certified, linear_alternative, make_solver, training_columns
+from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.settings import TrainSettings
 
 # Folder and data of a new or resumed run
 
@@ -313,7 +315,7 @@ TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 def stages_of(settings: TrainSettings) -> tuple[str, ...]:
     """Return the stages of a run, with "certify" after "evaluate" if requested."""
     place = TRAIN_STAGES.index("save")
-    return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.certify else TRAIN_STAGES
+    return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.options.certifies else TRAIN_STAGES
 
 
 def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
@@ -362,7 +364,8 @@ def train_linear_baseline(
 ) -> TrainedSolver | None:
     """Return the linear baseline, trained in the same way; None if there is none."""
     if isinstance(solver, OnlineSolver):
-        other_factory = linear_baseline(settings, data.schema)
+        assert isinstance(settings.options, OnlineSettings), "they made the solver"
+        other_factory = settings.options.linear_baseline(data.schema)
         try:
             return _learn_linear_online(replace(solver, factory=other_factory), data, execution, keeper)
         except ConfigError:  # no linear model satisfies the constraints

@@ -197,6 +197,16 @@ class SolverSettings(BaseModel):
         """Return the bytes of an upper bound of one shard's answer; item : bytes of a number."""
         return float(3 * 8 * self.n_columns(n_inputs) * n_outputs)
 
+    @property
+    def certifies(self) -> bool:
+        """Return whether the run ends with a certificate that reads the course of the training."""
+        return False
+
+    @property
+    def n_passes(self) -> int:
+        """Return the passes over the training rows, where they are known beforehand."""
+        return 1
+
     def changed(self, name: str) -> bool:
         """Return whether an option differs from its default."""
         return bool(getattr(self, name) != type(self).model_fields[name].default)
@@ -425,9 +435,11 @@ class TrainSettings(ExecutionSettings):
         return (*(name for name in cls.model_fields if name != "options"), *options)
 
     @classmethod
-    def defaults(cls, solver: str) -> dict[str, Any]:
-        """Return the default of every setting of a run with a solver, as stored models spell it."""
-        return cls(data="", solver=solver).model_dump(mode="json")
+    def defaults(cls) -> dict[str, Any]:
+        """Return the default of every setting, of all solvers, as stored models spell them."""
+        kinds = [cls, *(solver_settings(name) for name in SOLVERS)]
+        fields = {name: field for kind in reversed(kinds) for name, field in kind.model_fields.items()}
+        return {name: field.get_default() for name, field in fields.items() if name != "options"}
 
     def replaced(self, **changes: Any) -> TrainSettings:
         """Return these settings with others instead; for another solver, without the options that it does not take."""
@@ -476,7 +488,8 @@ class TrainSettings(ExecutionSettings):
     def _flat(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write the options of the solver next to the other settings."""
         values: dict[str, Any] = handler(self)
-        return values | values.pop("options", {})
+        options: dict[str, Any] = values.pop("options", {})
+        return values | options
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -488,6 +501,15 @@ class TrainSettings(ExecutionSettings):
             own = solver_settings(name).model_json_schema()
             properties |= {option: entry for option, entry in own["properties"].items() if option not in properties}
         return described
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the solver, the loss and the map, which an extension may have added."""
+        options = self.options
+        return (
+            self.solver,
+            *(getattr(options, name) for name in ("loss", "map") if name in type(options).model_fields),
+        )
 
     @property
     def training_mode(self) -> Mode:

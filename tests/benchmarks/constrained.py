@@ -30,7 +30,7 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.runs.loop import TrainedSolver, run_loop
@@ -39,6 +39,7 @@ from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner
+from okl.solvers.settings import TrainSettings
 
 RADIUS, BOUND, RATE = 30.0, 0.01, 0.02
 COVARIANCES = (f"abs(covariance(f71)) <= {BOUND}", f"abs(covariance(f72)) <= {BOUND}")

@@ -25,7 +25,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.errors import OklError
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import FloatArray, Task
 from okl.models.export import TOLERANCE, export, largest_difference
 from okl.models.file import load_model
@@ -33,6 +33,7 @@ from okl.runs.train import train
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.settings import TrainSettings
 
 SETS: dict[Task, str] = {"binary": "magic", "multiclass": "letter", "regression": "cadata"}
 BATCH, TURNS = 4096, 5

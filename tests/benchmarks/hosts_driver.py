@@ -22,9 +22,10 @@ from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.settings import TrainSettings
 from tests.distributed.every_solver import made, solver_of
 from tests.solver_cases import bits, last_state
 

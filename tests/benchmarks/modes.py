@@ -20,10 +20,11 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.distributed import open_execution
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.runs.evaluate import predictor_tallies
 from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineState
+from okl.solvers.settings import TrainSettings
 
 IJCNN1_SHARD_ROWS = 6249  # 49,990 train rows make 8 shards
 

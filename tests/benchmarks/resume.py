@@ -33,9 +33,10 @@ from okl.data.ingest.run import ingest
 from okl.foundation.errors import CheckpointError
 from okl.foundation.folders import checkpoints_in, resumable_in
 from okl.foundation.locations import file_sha256
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.models.file import load_model
 from okl.runs.checkpoint import read_head
+from okl.solvers.settings import TrainSettings
 from tests.rows import curved, write
 
 KILLS = 20
@@ -56,7 +57,7 @@ SOLVERS: dict[str, dict[str, Any]] = {
 RUN = """
 import sys
 from pathlib import Path
-from okl.foundation.settings import TrainSettings
+from okl.solvers.settings import TrainSettings
 from okl.foundation.telemetry import NullObserver
 from okl.runs.train import train
 

@@ -27,10 +27,11 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.runs.loop import run_loop
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 ROWS, COLUMNS = 20_000, 200

@@ -23,7 +23,7 @@ from okl.certificates.regret import (
 )
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss
@@ -31,6 +31,7 @@ from okl.runs.plan import check
 from okl.runs.train import train
 from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
+from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
 
 LOSSES: dict[Any, Loss] = {"hinge": Hinge(), "logistic": Logistic()}

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.settings import TrainSettings
 
 ROWS, SHARD_ROWS, CLASSES = 700, 150, 3
 IN_ROUNDS = {"rounds": 2, "seed": 3}

@@ -12,11 +12,12 @@ from okl.data.executor import Execution
 from okl.data.manifest import open_dataset
 from okl.distributed.local import LocalExecution
 from okl.features.predictors import LinearPredictor
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.settings import TrainSettings
 from tests.solvers.online.constraints_cases import sensitive_data
 
 TEXTS = ("abs(covariance(s)) <= 0.001", "mean(s=1) >= 0.8", "norm <= 8")

@@ -14,8 +14,8 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
-from okl.foundation.settings import SolverName
 from okl.foundation.types import Task
+from okl.solvers.settings import SolverName
 from tests.distributed.every_solver import CASES, made, solver_of
 from tests.solver_cases import bits, states
 

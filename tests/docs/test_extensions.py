@@ -21,7 +21,7 @@ from okl.features.predictors import map_from_stored, predictor_from_stored
 from okl.foundation import plugins
 from okl.foundation.errors import CheckpointError, ConfigError, ModelError
 from okl.foundation.plugins import use_extension
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.kernels import Gaussian, Laplacian
 from okl.losses import ExtensionLoss, Logistic, make_loss
@@ -32,6 +32,7 @@ from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings
 
 FOLDER = Path(__file__).parents[2] / "infra" / "docs" / "examples" / "extensions"
 FILES = sorted(FOLDER.glob("*.py"))

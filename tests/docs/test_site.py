@@ -19,7 +19,8 @@ import okl
 import okl.extensions
 from flows.cli.options import INGEST, TRAIN
 from okl.foundation.plugins import use_extension
-from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.settings import IngestSettings, settings_from
+from okl.solvers.settings import TrainSettings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "infra" / "docs"

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from flows.server import TemporaryServer, prefect_home, temporary_server
-from okl.foundation.settings import TrainSettings
 from okl.runs.train import train
+from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
 from tests.flows.commandline import Terminal
 from tests.flows.environment import child_environment

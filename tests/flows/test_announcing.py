@@ -11,8 +11,8 @@ from flows.artifacts import announce
 from flows.records import wait_for_records
 from flows.server import TemporaryServer
 from flows.stages import Started
-from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
+from okl.solvers.settings import TrainSettings
 from tests.distributed.processes import soon
 from tests.flows.conftest import query
 

@@ -37,10 +37,11 @@ from flows.stack.state import rescoring_at
 from flows.stack.status import deployments_of, schedules_at
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.lifecycle.settings import RetrainSettings
 from okl.runs.predict import SCORE_STAGES
 from okl.runs.train import TRAIN_STAGES
+from okl.solvers.settings import TrainSettings
 from tests.flows.blobs import write_blobs
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment

@@ -14,8 +14,8 @@ import typer
 import flows.cli  # noqa: F401  the command's own module
 from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
 from flows.cli.options import SECTIONS, SectionedCommand
-from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
+from okl.solvers.settings import TrainSettings
 from tests.flows.commandline import Terminal
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from flows.cli.options import TRAIN, Options, metavar, split_pairs, train_settings
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
+from okl.solvers.settings import TrainSettings
 
 
 def test_command_line_wins_over_pairs_and_pairs_over_the_file(tmp_path: Path) -> None:

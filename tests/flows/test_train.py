@@ -11,9 +11,10 @@ from flows.run import run_train
 from flows.server import TemporaryServer
 from okl.foundation.errors import DataError
 from okl.foundation.locations import okl_home
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver
 from okl.runs.train import TRAIN_STAGES
+from okl.solvers.settings import TrainSettings
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import copy_database
 from tests.flows.conftest import query

@@ -10,8 +10,9 @@ import pytest
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.plugins import remove_extension, use_extension
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.losses import make_loss
+from okl.solvers.settings import TrainSettings
 
 FUNCTIONS = """
 def value(score, target):

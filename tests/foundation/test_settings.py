@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
+from okl.solvers.settings import TrainSettings
 
 RECORDED = Path(__file__).parents[1] / "data" / "bafc059" / "models" / "fogd" / "model.json"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.lifecycle.champion import ModelHistory, open_champion
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
@@ -18,6 +18,7 @@ from okl.lifecycle.publish import changed_training_setting
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.models.registry import Registry
+from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import content, first_schema, land, validated
 from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
 

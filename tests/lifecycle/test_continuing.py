@@ -13,11 +13,12 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.errors import CheckpointError, ConfigError
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.lifecycle.champion import load_state, save_state
 from okl.runs.loop import run_loop
 from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.settings import TrainSettings
 from tests.conftest import learnable_table
 from tests.runs.checkpoint_cases import ONLINE
 

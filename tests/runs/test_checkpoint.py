@@ -15,7 +15,6 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.foundation.errors import CheckpointError
-from okl.foundation.settings import TrainSettings
 from okl.foundation.types import Task
 from okl.runs.checkpoint import (
     ARRAYS,
@@ -36,6 +35,7 @@ from okl.runs.checkpoint import (
     write_checkpoint,
 )
 from okl.solvers.base import SolverProgress
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.spaces import Vector
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs.checkpoint import check_same_settings, find_unfinished, in_mode_of, newest_head, settings_of
 from okl.runs.train import train
 from okl.solvers.options import mode_of
+from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
 
 TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")

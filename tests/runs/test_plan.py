@@ -14,7 +14,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
-from okl.foundation.settings import ExecutionSettings, SolverName, TrainSettings, settings_from
+from okl.foundation.settings import ExecutionSettings, settings_from
 from okl.runs.history import run_folder
 from okl.runs.plan import (
     MEMORY_MODELS,
@@ -34,6 +34,7 @@ from okl.runs.plan import (
 from okl.runs.select import choose
 from okl.solvers.factory import class_weights, make_online_solver
 from okl.solvers.options import mode_of
+from okl.solvers.settings import SolverName, TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 

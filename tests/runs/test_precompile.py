@@ -14,16 +14,17 @@ import pytest
 
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.precompile import ROWS, compile_ahead, synthetic_rows
+from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, write
 
 COUNTS = """
 import json, sys
 from numba.core.dispatcher import Dispatcher
-from okl.foundation.settings import TrainSettings
+from okl.solvers.settings import TrainSettings
 from okl.runs.train import TrainingRun
 from okl.runs.precompile import compile_ahead
 

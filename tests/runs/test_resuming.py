@@ -14,13 +14,14 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers import rounds
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.settings import TrainSettings
 from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
 
 STEPS = {"dwd": 1}  # of the solver, after which a process is gone; others: 2

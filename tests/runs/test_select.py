@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.models.file import load_model
 from okl.report.run import text_summary
@@ -44,6 +44,7 @@ from okl.runs.select import (
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.options import check_options
+from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 
 # The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said.

@@ -22,7 +22,7 @@ from okl.distributed import open_execution
 from okl.features.fourier import draw_fourier_map
 from okl.foundation import stored
 from okl.foundation.errors import CheckpointError
-from okl.foundation.settings import SolverName, TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.stored import TAG, tag_of, tagged_classes
 from okl.foundation.types import Task
 from okl.kernels import Gaussian
@@ -30,6 +30,7 @@ from okl.lifecycle.champion import load_state
 from okl.runs.checkpoint import DecodedTree, EncodedTree, complete_ones, former_names, known_classes, write_checkpoint
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.experts import Candidates
+from okl.solvers.settings import SolverName, TrainSettings
 
 FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules
 REGRESSIONS = ("eps-svr", "ridge")

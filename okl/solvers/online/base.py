@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from okl.data.order import Order, Window, plan_windows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.losses import Loss
 
 # Progress: prediction errors before each row is learned.
@@ -276,8 +276,6 @@ def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_c
 
 
 # From settings to a learner.
-
-Mode = Literal["stream", "mix", "sum"]
 
 
 @dataclass(frozen=True, eq=False)

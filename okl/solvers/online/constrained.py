@@ -17,10 +17,10 @@ from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Mode
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
-from okl.solvers.online.base import BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
 from okl.solvers.online.constraints import (
     Columns,
     Constraint,

@@ -20,13 +20,12 @@ from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
-    Mode,
     Progress,
     check_class_weights,
     check_loss,

@@ -36,14 +36,13 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
-    Mode,
     Progress,
     check_class_weights,
     check_loss,

@@ -125,9 +125,9 @@ class OnlineSettings(KernelOptions, LossOptions):
         return loss
 
     @property
-    def certifies(self) -> bool:
-        """Return whether the run ends with a certificate that reads the course of the pass."""
-        return False
+    def n_passes(self) -> int:
+        """Return the passes over the training rows."""
+        return self.passes
 
     def _default_rounds(self, mode: Mode, rows: int) -> int:
         """Return the default number of rounds a pass; a round has a minimum number of rows."""
@@ -139,6 +139,11 @@ class OnlineSettings(KernelOptions, LossOptions):
         if mode == "stream" and self.order == "stored" and self.passes == 1:
             return WINDOWS
         return CERTIFIED_SEGMENTS if self.certifies else SEGMENTS
+
+
+def constraints_of(options: SolverSettings) -> tuple[str, ...]:
+    """Return the constraints of a solver's options; empty for a solver without."""
+    return options.constraints if isinstance(options, FogdSettings) else ()
 
 
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
@@ -349,11 +354,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         """Return a linear model of standardised inputs, learned the same way, within the same limits."""
         if not parse_constraints(self.constraints)[0]:
             return super().linear_baseline(schema)
-        learning = self.learning(schema)
+        learning, radius = self.learning(schema), self.ball_radius
+        assert radius is not None, "options were checked"
         del learning["adaptive"]
         return ConstrainedFactory(
             LinearChoice(),
-            radius=self.ball_radius,
+            radius=radius,
             name="linear",
             race=True,  # rows are longer than those of a map: the step of the radius would be too long
             **self._constraint_options(),
@@ -512,14 +518,17 @@ _OF_STRATEGIES: dict[str, type[SolverSettings]] = {
 
 
 def _options_of(strategy: type[Strategy]) -> list[str]:
-    names = {field.name for field in fields(strategy)}  # type: ignore[arg-type]
+    names = {field.name for field in fields(strategy)}
     return [name for name in _OF_STRATEGIES if name in names]
 
 
 def strategy_settings(strategy: type[Strategy]) -> type[StrategySettings]:
     """Return the settings of a strategy: those of its fields that are options, and a budget if it has one."""
     budgeted = issubclass(strategy, BudgetStrategy)
-    mixins = [*(_OF_STRATEGIES[name] for name in _options_of(strategy)), *([BudgetOptions] if budgeted else [])]
+    mixins: list[type] = [
+        *(_OF_STRATEGIES[name] for name in _options_of(strategy)),
+        *([BudgetOptions] if budgeted else []),
+    ]
     own = {
         "SOLVER": strategy.name,
         "SUMMARY": summary_of(strategy),

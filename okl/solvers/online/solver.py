@@ -14,14 +14,13 @@ from okl.data.reading import sample_rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import Precision
+from okl.foundation.types import Mode, Precision
 from okl.solvers.base import Outcome, SolverProgress
 from okl.solvers.online.base import (
     SEGMENTS,
     AdaGrad,
     BuildContext,
     LearnerFactory,
-    Mode,
     Progress,
     Segment,
     segments_of,

@@ -57,11 +57,12 @@ from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Task
+from okl.foundation.types import FloatArray, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers import settings
+from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
 from okl.solvers.online.linear import PLAIN_STEPS
 
@@ -893,14 +894,7 @@ class TwinVectors(BudgetStrategy):
 # Strategies by name.
 
 Strategy = BudgetStrategy | OnlineGradientDescent | Perceptron
-STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy
-    for strategy in (
-        *(Perceptron, OnlineGradientDescent, Norma, RandomizedBudgetPerceptron, Forgetron, Projectron, ProjectronPlus),
-        *(BPASimple, BPANearest, BPAProjection, BoundedGradientDescent, SampledGradientDescent, BSGDRemoval),
-        *(BSGDMerging, BudgetPerceptron, TwinVectors),
-    )
-}
+STRATEGIES: dict[str, type[Strategy]] = {name: settings.load(path) for name, path in settings.STRATEGIES.items()}
 
 
 # The factory: bandwidth and step size from a sample.

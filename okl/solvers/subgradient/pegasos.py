@@ -31,14 +31,13 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
-    Mode,
     Progress,
     check_loss,
     checked_rows,

@@ -14,7 +14,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
-from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.settings import IngestSettings
 from okl.runs.loop import run_loop
 from okl.solvers.accelerated.base import CompositeProblem, SweepArguments
 from okl.solvers.accelerated.method import Fapg, solve
@@ -27,6 +27,7 @@ from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.conftest import learnable_table
 from tests.solvers.accelerated.model_cases import (

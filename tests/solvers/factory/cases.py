@@ -7,12 +7,13 @@ from typing import Any
 
 from okl.data.dataset import Dataset, Schema
 from okl.distributed import open_execution
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.options import OPTIONS
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import bits, last_state
 

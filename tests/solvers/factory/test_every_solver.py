@@ -12,7 +12,6 @@ from okl.data.dataset import Dataset
 from okl.data.reading import sample_rows
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import SolverName
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
@@ -22,6 +21,7 @@ from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.options import OPTIONS, mode_of
+from okl.solvers.settings import SolverName
 from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import last_state
 from tests.solvers.factory.cases import ONLINE, SCHEMAS, SMALL, defined, re_escaped, settings_of

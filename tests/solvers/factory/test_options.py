@@ -9,11 +9,12 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.factory import make_accelerated, make_online_solver, make_ridge, make_subgradient, training_columns
 from okl.solvers.options import OPTIONS, check_options
+from okl.solvers.settings import TrainSettings
 from tests.solvers.factory.cases import ONLINE, defined, learnt_bits, settings_of
 
 CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")

@@ -9,10 +9,11 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.settings import TrainSettings
 from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
 
 

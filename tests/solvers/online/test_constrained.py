@@ -11,11 +11,12 @@ from okl.data.dataset import Dataset
 from okl.distributed.local import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.settings import settings_from
 from okl.runs.plan import check
 from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.settings import TrainSettings
 from tests.solvers.online.constraints_cases import sensitive_data
 
 BOUND = 0.01

@@ -14,11 +14,10 @@ from okl.data.executor import Execution
 from okl.data.reading import sample_rows
 from okl.distributed.local import LocalExecution
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, Task
+from okl.foundation.types import FloatArray, Mode, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
 from okl.losses import make_loss
 from okl.models.file import Model, load_model, save_model
-from okl.solvers.online.base import Mode
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice, MapChoice, NystromChoice
 from okl.solvers.online.solver import OnlineSolver

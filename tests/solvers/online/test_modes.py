@@ -16,10 +16,10 @@ from okl.data.reading import load_window, read_rows
 from okl.distributed.local import LocalExecution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.types import Task
+from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
-from okl.solvers.online.base import BuildContext, Mode, balanced_class_weights
+from okl.solvers.online.base import BuildContext, balanced_class_weights
 from okl.solvers.online.experts import ExpertFactory, ExpertLearner, Round, draw_candidates
 from okl.solvers.online.linear import LinearFactory, LinearLearner, round_rows
 from okl.solvers.online.maps import FourierChoice, LinearChoice

@@ -12,10 +12,9 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Rows
 from okl.distributed.local import LocalExecution
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Polynomial
 from okl.losses import Hinge, Logistic, Loss, make_loss
-from okl.solvers.online.base import Mode
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.nystrom import LowRankLinearSVM, NOGDFactory, NOGDLearner, NOGDState
 from okl.solvers.online.solver import OnlineSolver

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from typing import Any
 
 from okl.foundation import plugins
@@ -22,6 +19,7 @@ from okl.solvers.accelerated.models.mmmpm import MMMPM
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression
+from okl.solvers.settings import MODELS, load
 
 __all__ = [
     "CSVM",
@@ -39,17 +37,7 @@ __all__ = [
 ]
 
 
-def _discovered() -> dict[str, type[Classifier]]:
-    names = []
-    for module in pkgutil.iter_modules(__path__):
-        imported = importlib.import_module(f"{__name__}.{module.name}")
-        for _, thing in inspect.getmembers(imported, inspect.isclass):
-            if issubclass(thing, Classifier) and thing.__module__ == imported.__name__:
-                names.append(thing)
-    return {model.NAME: model for model in sorted(names, key=lambda model: (model.EQUATION, model.NAME))}
-
-
-_MODELS = _discovered()
+_MODELS: dict[str, type[Classifier]] = {name: load(path) for name, path in MODELS.items()}
 
 MODEL_NAMES = tuple(_MODELS)
 
