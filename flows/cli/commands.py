@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from flows.cli.options import (
     INGEST,
     INGEST_ALL,
+    SECTIONS,
     TRAIN,
     WORKERS,
     OptionValues,
@@ -19,6 +20,7 @@ from flows.cli.options import (
     data_location,
     help_for,
     resumed_settings,
+    sectioned,
     train_settings,
 )
 from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
@@ -187,7 +189,10 @@ def describe(
     print_result(description_of(data), json, describe_text(data))
 
 
-@app.command(cls=sectioned(*SECTIONS, solver_group=TRAIN), short_help="Train a model, evaluate it, and save it with a report.")
+@app.command(
+    cls=sectioned(*SECTIONS, solver_group=TRAIN),
+    short_help="Train a model, evaluate it, and save it with a report.",
+)
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
     options: OptionValues,

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
-from typer._click import get_current_context
 from typer.core import TyperCommand
 
 from okl.foundation.errors import ConfigError
@@ -70,7 +69,7 @@ class Options:
         """Return the arguments that were given; convert those whose syntax exists only on the command line."""
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         if self.of_solvers:
-            values |= get_current_context().meta.get(SOLVER_OPTIONS, {})
+            values |= arguments[CONTEXT].meta.get(SOLVER_OPTIONS, {})
         if "holdout" in values:
             values["holdout"] = _number_or_text(values["holdout"])
         if "=" in str(values.get("class_weights", "")):
@@ -81,6 +80,7 @@ class Options:
         return option_of(self.kind, field, self.help_texts.get(field))
 
 
+CONTEXT = "context"  # parameter that typer fills with click's context
 SOLVER_OPTIONS = "okl.solver_options"  # key in click's context: the given values of a solver's options
 
 
@@ -133,6 +133,8 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
         own = inspect.signature(command, eval_str=True)
         added = {name: group.parameters() for name, group in groups.items()}
         options = {field: parameter for parameters in added.values() for field, parameter in parameters.items()}
+        if any(group.of_solvers for group in groups.values()):
+            options[CONTEXT] = inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
         shown = [*(parameter for parameter in keywords if parameter.name not in groups), *options.values()]
 
@@ -375,7 +377,17 @@ SECTIONS: tuple[Section, ...] = (
 REST = "Options"
 RARE = frozenset(
     {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
-    | {"keys", "tls", "threads", "checkpoint_rounds", "checkpoint_seconds", "rescale", "precision", "mode"}
+    | {
+        "keys",
+        "tls",
+        "threads",
+        "checkpoint_rounds",
+        "checkpoint_seconds",
+        "rescale",
+        "precision",
+        "mode",
+        "validation",
+    }
 )
 """Options that `--help` shows only with --solver NAME, or, of data, in `okl ingest --help`."""
 HIDDEN = frozenset(
@@ -396,9 +408,10 @@ class SectionedCommand(SourceCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the options of solvers; called by typer."""
-        solver = _solver_in(args)
-        if self.solver_group is not None and (solver or not {"--help", "-h"} & {*args}):
-            ctx.meta[_PARAMETERS] = solver_parameters(self.solver_group, solver if {"--help", "-h"} & {*args} else None)
+        ctx.meta[_SOLVER], shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
+        if self.solver_group is not None:
+            shown = ctx.meta[_SOLVER] or "auto" if shows_help else None
+            ctx.meta[_PARAMETERS] = solver_parameters(self.solver_group, shown)
         rest = super().parse_args(ctx, args)
         given = {parameter.name: ctx.params.pop(parameter.name, None) for parameter in ctx.meta.get(_PARAMETERS, ())}
         ctx.meta[SOLVER_OPTIONS] = {name: value for name, value in given.items() if value not in (None, ())}
@@ -413,29 +426,32 @@ class SectionedCommand(SourceCommand):
         """Write arguments, then options by section; called by typer for --help."""
         entries: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         headings = {name: heading for heading, names in reversed(self.sections) for name in names}
-        of_solver = {str(parameter.name) for parameter in ctx.meta.get(_PARAMETERS, ())}
+        of_solver = [str(parameter.name) for parameter in ctx.meta.get(_PARAMETERS, ())]
+        solver = ctx.meta.get(_SOLVER)
         parameters = self.get_params(ctx)
-        order = [name for _, names in self.sections for name in names]
+        order = [name for _, names in self.sections for name in (*names, *(of_solver if "solver" in names else ()))]
         ranks = {name: rank for rank, name in reversed([*enumerate(order)])}
         for parameter in sorted(parameters, key=lambda shown: ranks.get(str(shown.name), len(order))):
             record = parameter.get_help_record(ctx)
-            if record is None or (self.solver_group is not None and not of_solver and parameter.name in RARE):
+            if record is None or (self.solver_group is not None and solver is None and parameter.name in RARE):
                 continue
             argument = parameter.param_type_name == "argument"
-            rest = "Options of the solver" if parameter.name in of_solver else REST
+            rest = f"Solver {solver or 'auto'}" if parameter.name in of_solver else REST
             heading = "Arguments" if argument else headings.get(str(parameter.name), rest)
             entries.setdefault(heading, []).append(record)
         for heading, records in entries.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-        if self.solver_group is not None and not of_solver:
+        if self.solver_group is not None and solver is None:
             with formatter.section("More options"):
-                formatter.write_text(f"{ctx.command_path} --solver NAME --help lists all options, also of the solver.")
-                formatter.write_text(f"Solvers: {', '.join(SOLVERS)}.")
+                formatter.write_text(
+                    f"{ctx.command_path} --solver NAME --help lists all options, with the solver's own."
+                )
 
 
-_PARAMETERS = "okl.solver_parameters"  # key in click's context: the parameters of a solver
+_PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters of a solver, and its name
+_SOLVER = "okl.solver"
 
 
 def _solver_in(args: Sequence[str]) -> str | None:

@@ -23,7 +23,10 @@ GIB = 2**30
 ASSUMED = ("Size of the data and of a worker", ("rows", "columns", "classes", "memory"))
 
 
-@app.command(cls=sectioned(ASSUMED, *SECTIONS, solver_group=TRAIN), short_help="Show the memory of a run, and whether it would be refused.")
+@app.command(
+    cls=sectioned(ASSUMED, *SECTIONS, solver_group=TRAIN),
+    short_help="Show the memory of a run, and whether it would be refused.",
+)
 @accepts(options=TRAIN, ingest_options=INGEST)
 def plan(
     options: OptionValues,
