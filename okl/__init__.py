@@ -6,7 +6,7 @@ pyarrow or scikit-learn. `okl.oco` holds online convex optimisation with long-te
 Examples
 --------
 >>> import okl
->>> okl.TrainSettings(data="data/covtype").frequencies
+>>> okl.TrainSettings(data="data/covtype", solver="fogd").options.frequencies
 400
 """
 

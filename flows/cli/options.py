@@ -69,7 +69,7 @@ class Options:
         """Return the arguments that were given; convert those whose syntax exists only on the command line."""
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         if self.of_solvers:
-            values |= arguments[CONTEXT].meta.get(SOLVER_OPTIONS, {})
+            values |= arguments[CONTEXT].meta.get(SOLVER_OPTIONS, {}) if CONTEXT in arguments else {}
         if "holdout" in values:
             values["holdout"] = _number_or_text(values["holdout"])
         if "=" in str(values.get("class_weights", "")):

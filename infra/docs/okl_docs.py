@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import typer
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from pydantic import BaseModel
 from sphinx.application import Sphinx
 
 import flows.cli
 import okl
 from flows.cli.options import help_for, metavar
+from okl.solvers.settings import SOLVERS, solver_settings
 
 _CODE = re.compile(r"(`[^`]+`)")
 _ENTRY = re.compile(r"([A-Za-z_][\w, .*]*) : (.*)")
@@ -48,6 +51,15 @@ class CommandHelp(Directive):
         return [nodes.literal_block(text, text, language="text")]
 
 
+def definitions(entries: Iterable[tuple[str, str, str]]) -> nodes.Node:
+    """Return a definition list of names, the values they take, and their meanings."""
+    listed = nodes.definition_list()
+    for name, values, meaning in entries:
+        term = nodes.term("", "", nodes.literal("", name), nodes.Text(f"  {values}"))
+        listed += nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", meaning)))
+    return listed
+
+
 class SettingsTable(Directive):
     """The fields of TrainSettings or IngestSettings: name, values, meaning and default."""
 
@@ -56,12 +68,25 @@ class SettingsTable(Directive):
     def run(self) -> list[nodes.Node]:
         """Return a definition list."""
         kind = getattr(okl, self.arguments[0])
-        entries = nodes.definition_list()
-        for name, info in kind.model_fields.items():
-            term = nodes.term("", "", nodes.literal("", name), nodes.Text(f"  {metavar(info.annotation, name)}"))
-            meaning = nodes.definition("", nodes.paragraph("", help_for(kind, name)))
-            entries += nodes.definition_list_item("", term, meaning)
-        return [entries]
+        fields = [(kind, name) for name in kind.model_fields if name != "options"]
+        return [definitions(_entry(*field) for field in fields)]
+
+
+class SolverOptions(Directive):
+    """The options of all solvers, and the solvers with the options that each takes."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return two definition lists."""
+        kinds = {name: solver_settings(name) for name in SOLVERS}
+        options = {option: kind for kind in reversed(kinds.values()) for option in kind.model_fields}
+        solvers = [
+            (name, "", f"{kind.SUMMARY}. Options: {', '.join(kind.model_fields)}.") for name, kind in kinds.items()
+        ]
+        return [definitions(solvers), definitions(_entry(kind, name) for name, kind in sorted(options.items()))]
+
+
+def _entry(kind: type[BaseModel], name: str) -> tuple[str, str, str]:
+    return name, metavar(kind.model_fields[name].annotation, name), help_for(kind, name)
 
 
 def as_restructured_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -107,5 +132,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives and the conversion of docstrings."""
     app.add_directive("okl-help", CommandHelp)
     app.add_directive("okl-settings", SettingsTable)
+    app.add_directive("okl-solver-options", SolverOptions)
     app.connect("autodoc-process-docstring", as_restructured_text)
     return {"parallel_read_safe": True}

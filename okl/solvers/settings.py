@@ -428,6 +428,11 @@ class TrainSettings(ExecutionSettings):
     out: str | None = Field(None, description="folder of the run; none: a new folder in okl's home folder")
     name: str | None = Field(None, description="name of the model")
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None:
+            """Take the settings, those of the solver among them."""
+
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of all settings, of all solvers, as they are spelled flat."""

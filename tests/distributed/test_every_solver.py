@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import get_args
 
 import pytest
 
@@ -15,7 +14,7 @@ from okl.data.dataset import Dataset
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
 from okl.foundation.types import Task
-from okl.solvers.settings import SolverName
+from okl.solvers.settings import SOLVER_NAMES
 from tests.distributed.every_solver import CASES, made, solver_of
 from tests.solver_cases import bits, states
 
@@ -36,7 +35,7 @@ def clusters() -> Iterator[dict[int, DaskExecution]]:
 
 
 def test_every_solver_of_the_command_line_is_registered() -> None:
-    assert {name for name, _, _ in CASES.values()} == set(get_args(SolverName))
+    assert {name for name, _, _ in CASES.values()} == set(SOLVER_NAMES)
 
 
 @pytest.mark.parametrize("case", list(CASES))

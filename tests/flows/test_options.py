@@ -16,7 +16,12 @@ def test_command_line_wins_over_pairs_and_pairs_over_the_file(tmp_path: Path) ->
     config = tmp_path / "okl.toml"
     config.write_text('frequencies = 10\npasses = 2\nseed = 3\n[ingest]\ntarget = "label"\nscale = "minmax"\n')
     settings = train_settings("data", {"seed": 5}, {"scale": "standard"}, str(config), ["passes=4", "epsilon=0.2"])
-    assert (settings.frequencies, settings.passes, settings.seed, settings.epsilon) == (10, 4, 5, 0.2)
+    assert tuple(settings.model_dump()[name] for name in ("frequencies", "passes", "seed", "epsilon")) == (
+        10,
+        4,
+        5,
+        0.2,
+    )
     assert settings.ingest is not None
     assert (settings.ingest.target, settings.ingest.scale) == ("label", "standard")
     assert Path(settings.data).is_absolute()
@@ -50,7 +55,7 @@ def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
     assert set(TRAIN.fields) < set(TrainSettings.model_fields)
     settings = train_settings("data", {}, {}, None, ["ingest.compression-level=9", 'step-rule="plain"'])
     assert settings.ingest is not None
-    assert (settings.ingest.compression_level, settings.step_rule) == (9, "plain")
+    assert (settings.ingest.compression_level, settings.model_dump()["step_rule"]) == (9, "plain")
     assert metavar(TrainSettings.model_fields["step_size"].annotation) == "NUMBER|auto"
 
 

@@ -16,7 +16,6 @@ from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs.checkpoint import check_same_settings, find_unfinished, in_mode_of, newest_head, settings_of
 from okl.runs.train import train
-from okl.solvers.options import mode_of
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
 
@@ -136,9 +135,9 @@ def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Pat
 )
 def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
     before = TrainSettings(data="rows", **begun)
-    about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": mode_of(before)}
+    about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": before.training_mode}
     settings = before.model_copy(update=now)
-    assert mode_of(in_mode_of(about["settings"], settings)) == about["mode"] == mode
+    assert in_mode_of(about["settings"], settings).training_mode == about["mode"] == mode
     check_same_settings(about, settings, "later")
     other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -17,24 +17,20 @@ from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, settings_from
 from okl.runs.history import run_folder
 from okl.runs.plan import (
-    MEMORY_MODELS,
     MIB,
     AssumedData,
     MemoryPlan,
     Workload,
     assumed_workload,
     check,
-    for_solver,
-    n_columns,
     plan_memory,
     plan_run,
     plan_text,
     workload_of,
 )
 from okl.runs.select import choose
-from okl.solvers.factory import class_weights, make_online_solver
-from okl.solvers.options import mode_of
-from okl.solvers.settings import SolverName, TrainSettings
+from okl.solvers.factory import make_online_solver
+from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings, solver_settings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 
@@ -102,7 +98,9 @@ def test_a_run_without_a_place_gets_a_new_one_at_home(
 
 def test_class_weights_follow_the_labels(data: Dataset, tmp_path: Path) -> None:
     def weights(given: Any) -> Any:
-        return class_weights(train_settings(data.folder, tmp_path / "run", class_weights=given), data.schema)
+        options = train_settings(data.folder, tmp_path / "run", class_weights=given).options
+        assert isinstance(options, ClassWeightOptions)
+        return options.weights_of_classes(data.schema)
 
     assert weights("none") is None
     assert weights({"6": 2.5}) == (1.0, 2.5, 1.0)
@@ -111,9 +109,9 @@ def test_class_weights_follow_the_labels(data: Dataset, tmp_path: Path) -> None:
 
 
 def test_the_mode_follows_the_workers(data: Dataset, tmp_path: Path) -> None:
-    assert mode_of(train_settings(data.folder, tmp_path)) == "stream"
-    assert mode_of(train_settings(data.folder, tmp_path, workers=2)) in ("mix", "sum")
-    assert mode_of(train_settings(data.folder, tmp_path, workers=2, mode="stream")) == "stream"
+    assert train_settings(data.folder, tmp_path).training_mode == "stream"
+    assert train_settings(data.folder, tmp_path, workers=2).training_mode in ("mix", "sum")
+    assert train_settings(data.folder, tmp_path, workers=2, mode="stream").training_mode == "stream"
     solver = make_online_solver(train_settings(data.folder, tmp_path, mode="mix", rounds=7), data)
     assert (solver.mode, solver.rounds) == ("mix", 7)
 
@@ -127,10 +125,10 @@ def plan_settings(**values: Any) -> TrainSettings:
 
 def test_each_solver_is_planned_in_the_precision_that_it_would_have() -> None:
     settings = plan_settings(solver="fogd", step_size=0.5)
-    told = {name: for_solver(settings, name).precision for name in ("ridge", "nogd")}
+    told = {name: settings.replaced(solver=name).precision for name in ("ridge", "nogd")}
     assert told == {"ridge": "float64", "nogd": "float32"}
     asked = plan_settings(solver="fogd", precision="float32")
-    assert for_solver(asked, "ridge").precision == "float32"
+    assert asked.replaced(solver="ridge").precision == "float32"
 
 
 def test_the_plan_of_a_data_set_is_the_memory_of_its_shards(data: Dataset, tmp_path: Path) -> None:
@@ -192,7 +190,7 @@ def test_a_table_of_assumed_data_has_a_line_for_each_solver_that_fits() -> None:
     settings = plan_settings(workers=100, frequencies=300)
     report = plan_run(settings, AssumedData(10**9, 50), every_solver=True, worker_memory_bytes=2**33)
     refused = dict(report.refused)
-    assert {plan.solver for plan in report.plans} | refused.keys() == set(get_args(SolverName))
+    assert {plan.solver for plan in report.plans} | refused.keys() == set(SOLVER_NAMES)
     assert refused.keys() >= {"perceptron", "ogd"}
     assert not refused.keys() & {plan.solver for plan in report.plans}
     lines = plan_text(report).splitlines()
@@ -217,10 +215,11 @@ def planned(
 
 
 def test_every_solver_has_a_memory_model() -> None:
-    assert set(MEMORY_MODELS) == set(get_args(SolverName))
+    assert all(isinstance(solver_settings(name).MEMORY, MemoryModel) for name in SOLVER_NAMES)
+    assert {solver_settings(name).MEMORY.unit for name in SOLVER_NAMES} == {"pass", "iteration", "sample", "moment"}
 
 
-@pytest.mark.parametrize("solver", get_args(SolverName))
+@pytest.mark.parametrize("solver", SOLVER_NAMES)
 def test_every_solver_has_a_memory_plan(solver: str) -> None:
     plan = planned(solver=solver)
     assert plan.worker == plan.process + plan.block + plan.vectors + plan.messages + plan.held
@@ -255,7 +254,7 @@ def test_a_run_that_cannot_fit_says_what_it_needs_what_there_is_and_what_to_chan
 
 def test_columns_are_those_of_the_map_that_is_meant() -> None:
     def columns(**values: Any) -> int:
-        return n_columns(settings_from(TrainSettings, {"data": "paper"} | values, "test"), 7)
+        return settings_from(TrainSettings, {"data": "paper"} | values, "test").options.n_columns(7)
 
     assert columns(solver="fogd", frequencies=30) == 60
     assert columns(solver="nogd", rank=20) == 20

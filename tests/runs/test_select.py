@@ -43,7 +43,6 @@ from okl.runs.select import (
     selection_rounds,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
-from okl.solvers.options import check_options
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 
@@ -118,8 +117,8 @@ def test_nothing_of_a_choice_but_its_times_depends_on_when_and_where_it_is_made(
 def test_circles_get_a_kernel_and_inputs_of_like_scale(of_circles: Choice) -> None:
     settings, record = of_circles.settings, of_circles.record
     assert settings.solver == "ridge"
-    assert settings.kernel != "linear"
-    assert record["candidates"][0]["name"].startswith(f"{settings.kernel} kernel")
+    assert settings.model_dump()["kernel"] != "linear"
+    assert record["candidates"][0]["name"].startswith(settings.model_dump()["kernel"] + " kernel")
     assert settings.rescale in ("standard", "minmax")
     best, linear = record["candidates"][0], [one for one in record["candidates"] if one["name"].startswith("linear")]
     assert best["score"] > 0.97
@@ -130,20 +129,20 @@ def test_circles_get_a_kernel_and_inputs_of_like_scale(of_circles: Choice) -> No
 
 def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
     settings = of_circles.settings
-    check_options(settings)
+    settings.options.check(settings)
     assert settings_from(TrainSettings, settings.model_dump(mode="json"), "test") == settings
     assert of_circles.record["budget_seconds"] == SECONDS
 
 
 def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
     choice = choose(asked(data["half spaces"]), data["half spaces"])
-    assert (choice.settings.solver, choice.settings.kernel) == ("ridge", "linear")
-    check_options(choice.settings)
+    assert (choice.settings.solver, choice.settings.model_dump()["kernel"]) == ("ridge", "linear")
+    choice.settings.options.check(choice.settings)
 
 
 def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
     choice = choose(asked(data["wave"]), data["wave"])
-    assert choice.settings.kernel != "linear"
+    assert choice.settings.model_dump()["kernel"] != "linear"
     assert choice.record["candidates"][0]["score"] > 0.95
     assert "of the variance unexplained" in choice.record["why"][0]
 
@@ -411,10 +410,10 @@ def test_the_penalty_is_that_of_the_race_by_blocks(neighbour_data: dict[str, Dat
         choose(neighbour_settings(neighbour_data["given"], validation=by), neighbour_data["given"])
         for by in ("rows", "blocks")
     )
-    assert by_rows.settings.penalty == "auto"
-    assert isinstance(by_blocks.settings.penalty, float)
-    assert by_blocks.settings.validation == "auto"
-    check_options(by_blocks.settings)
+    assert by_rows.settings.model_dump()["penalty"] == "auto"
+    assert isinstance(by_blocks.settings.model_dump()["penalty"], float)
+    assert "validation" not in by_blocks.settings.model_dump()
+    by_blocks.settings.options.check(by_blocks.settings)
     assert [by.record["validation"] for by in (by_rows, by_blocks)] == ["rows", "blocks"]
     assert by_rows.record["candidates"][0]["score"] > by_blocks.record["candidates"][0]["score"] + 0.05
     assert not told(by_rows.record["why"] + by_blocks.record["why"])

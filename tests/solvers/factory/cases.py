@@ -12,8 +12,7 @@ from okl.foundation.types import Task
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
 from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.options import OPTIONS
-from okl.solvers.settings import TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import bits, last_state
 
@@ -23,6 +22,8 @@ SCHEMAS = {
     for task, n_labels in zip(TASKS, (2, 3, 0), strict=True)
 }
 SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
+SHARED = {"kernel", "bandwidth", "loss", "epsilon", "passes", "rounds", "order"}
+OPTIONS = {name: frozenset(solver_settings(name).model_fields) - SHARED for name in SOLVER_NAMES}
 ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES, "ridge")]
 
 
@@ -46,3 +47,9 @@ def learnt_bits(solver: Solver[Any], data: Dataset) -> Any:
 
 def re_escaped(text: str) -> str:
     return text.replace("+", r"\+")
+
+
+def make(settings: TrainSettings, schema: Schema) -> Any:
+    """Make the solver for data of a schema, as for a source that has not been read."""
+    settings.options.check(settings)
+    return settings.options.build(settings, schema, None)

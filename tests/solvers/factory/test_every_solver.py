@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,22 +15,23 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
-from okl.solvers.factory import make_factory, make_online_solver, make_solver
+from okl.solvers.factory import make_online_solver, make_solver
+from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory
+from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
-from okl.solvers.options import OPTIONS, mode_of
-from okl.solvers.settings import SolverName
+from okl.solvers.settings import SOLVER_NAMES
 from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import last_state
-from tests.solvers.factory.cases import ONLINE, SCHEMAS, SMALL, defined, re_escaped, settings_of
+from tests.solvers.factory.cases import ONLINE, OPTIONS, SCHEMAS, SMALL, defined, re_escaped, settings_of
 
 
 def test_every_strategy_is_a_solver() -> None:
-    assert get_args(SolverName) == tuple(dict.fromkeys(get_args(SolverName)))
+    assert len(SOLVER_NAMES) == len(set(SOLVER_NAMES))
     named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos", "ridge"}
-    assert set(get_args(SolverName)) == named == set(OPTIONS)
+    assert set(SOLVER_NAMES) == named == set(OPTIONS)
 
 
 CASES = [(solver, task) for solver in (*ONLINE, "ridge") for task in defined(solver)]
@@ -67,6 +68,13 @@ def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> 
         assert learning.predictor(last_state(learning, data[task], execution)).precision == "float64"
 
 
+def factory_of(solver: str, task: Task, **values: Any) -> LearnerFactory:
+    """Return the online learner of a solver for made-up data of a task."""
+    options = settings_of(solver, **values).options
+    assert isinstance(options, OnlineSettings)
+    return options.factory(SCHEMAS[task])
+
+
 def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
     given: dict[str, dict[str, Any]] = {
         "nothing": {},
@@ -75,7 +83,7 @@ def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
         "a map": {"map": "auto"},
         "no average": {"average": False},
     }
-    factories = {name: make_factory(settings_of("fogd", **values), SCHEMAS["binary"]) for name, values in given.items()}
+    factories = {name: factory_of("fogd", "binary", **values) for name, values in given.items()}
     assert isinstance(factories.pop("nothing"), ExpertFactory)
     assert {type(factory) for factory in factories.values()} == {LinearFactory}
 
@@ -89,12 +97,12 @@ def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: st
     assert 0 < held <= (SMALL["budget"] if "budget" in OPTIONS[solver] else data["binary"].rows("train"))
     with pytest.raises(ConfigError, match=rf"but {re_escaped(solver)} supports stream and mix only"):
         make_online_solver(settings_of(solver, mode="sum"), data["binary"])
-    assert mode_of(settings_of(solver, workers=2)) == "mix"
+    assert settings_of(solver, workers=2).training_mode == "mix"
 
 
 def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
     def race(task: Task, **values: Any) -> bool:
-        factory = make_factory(settings_of("rbp", **values), SCHEMAS[task])
+        factory = factory_of("rbp", task, **values)
         assert isinstance(factory, BudgetFactory)
         return factory.race
 
