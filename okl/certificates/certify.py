@@ -105,18 +105,22 @@ def regret_proof(
             reason="Regret requires a comparison class, but the weights are unbounded. "
             "Set a radius, so that they stay in a ball.",
         )
-    told = HindsightProgress.of(observer or NullObserver(), standings)
-    if (held := hold_rows(learner, state, data, execution, told)) is None:
+    progress = HindsightProgress.of(observer or NullObserver(), standings)
+    if (rows := hold_rows(learner, state, data, execution, progress)) is None:
         return Certification("regret", reason=_unheld(data.rows("train")))
-    horizons = [Horizon.of(one, learner, hindsight) for one, hindsight in hindsights(learner, held, standings, told)]
+    horizons = [
+        Horizon.of(horizon, learner, hindsight) for horizon, hindsight in hindsights(learner, rows, standings, progress)
+    ]
     last = horizons[-1]
-    grown = growth_exponent(np.array([one.played.rows for one in horizons]), np.array([one.regret for one in horizons]))
+    grown = growth_exponent(
+        np.array([horizon.played.rows for horizon in horizons]), np.array([horizon.regret for horizon in horizons])
+    )
     return Certification(
         "regret",
         last.figures()
         | {
             "comparator": last.comparator(),
-            "horizons": [one.figures() | {"comparator": one.comparator()} for one in horizons],
+            "horizons": [horizon.figures() | {"comparator": horizon.comparator()} for horizon in horizons],
             "growth_exponent": grown,
             "kernel_bound": last.kernel_bound(data.schema),
         },
@@ -159,15 +163,15 @@ def tracking_proof(
         )
     rows = standings[-1].done_rows
     # rows are read once, and those of every run of windows are solved
-    told = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
+    reporting = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
-    if (held := hold_rows(alone, state, data, execution, told)) is None:
+    if (rows_in_memory := hold_rows(alone, state, data, execution, reporting)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
-    if not (borders := chosen_borders(standings, held.labels)):
+    if not (borders := chosen_borders(standings, rows_in_memory.labels)):
         return Certification(
             "tracking regret", reason="All rows belong to one class, so there is no model to compare with."
         )
-    runs = solve_runs(held, borders, factory.radius, told)
+    runs = solve_runs(rows_in_memory, borders, factory.radius, reporting)
     progress = state.learned.progress
     return Certification(
         "tracking regret",
@@ -178,6 +182,6 @@ def tracking_proof(
             "mistakes": progress.mistakes,
             "radius": factory.radius,
             "borders": runs.borders.tolist(),
-            "comparisons": [one.as_json(progress.surrogate) for one in compare(runs)],
+            "comparisons": [comparison.as_json(progress.surrogate) for comparison in compare(runs)],
         },
     )

@@ -458,7 +458,7 @@ class HindsightProgress:
     def of(cls, observer: Observer, standings: Sequence[SolverProgress]) -> HindsightProgress:
         """Return the progress before any row is read."""
         rows = standings[-1].done_rows
-        return cls(observer, rows + sum(one.done_rows for one in _nearest(standings)))
+        return cls(observer, rows + sum(progress.done_rows for progress in _nearest(standings)))
 
     def read(self, rows: int) -> None:
         """So many more rows are read, or certified."""
@@ -476,44 +476,47 @@ def hold_rows(
     state: OnlineState,
     data: Dataset,
     execution: Execution,
-    told: HindsightProgress | None = None,
+    progress: HindsightProgress | None = None,
 ) -> MemoryRows | None:
     """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES."""
-    told = told or HindsightProgress()
+    progress = progress or HindsightProgress()
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
     mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES
     if not mapped and count * feature_map.n_inputs * itemsize > MOST_BYTES:
         return None
-    held = np.empty((count, feature_map.n_columns if mapped else feature_map.n_inputs), dtype=learner.precision)
+    inputs = np.empty((count, feature_map.n_columns if mapped else feature_map.n_inputs), dtype=learner.precision)
     labels, done = np.empty(count), 0
     for rows in execution.stream(data, state.windows, 0, len(state.windows), learner.precision):
         part = slice(done, done + len(rows.targets))
-        held[part] = transform_rows(feature_map, rows.inputs, execution.n_threads) if mapped else rows.inputs
+        inputs[part] = transform_rows(feature_map, rows.inputs, execution.n_threads) if mapped else rows.inputs
         labels[part] = rows.targets
         done = part.stop
-        told.read(len(rows.targets))
-    return MemoryRows(held, labels, learner, mapped, execution.n_threads)
+        progress.read(len(rows.targets))
+    return MemoryRows(inputs, labels, learner, mapped, execution.n_threads)
 
 
 def hindsights(
-    learner: LinearLearner, held: MemoryRows, standings: Sequence[SolverProgress], told: HindsightProgress | None = None
+    learner: LinearLearner,
+    memory_rows: MemoryRows,
+    standings: Sequence[SolverProgress],
+    progress: HindsightProgress | None = None,
 ) -> list[tuple[SolverProgress, Hindsight]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
     assert learner.radius is not None
-    told, near = told or HindsightProgress(), None
+    progress, near = progress or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
-    found: list[tuple[SolverProgress, Hindsight]] = []
-    for standing in _horizons(standings, held.labels):
-        rows, weights = held.first(standing.done_rows), held.weights(standing.done_rows)
-        enough = _RegretGapReached(standing, told)
+    solved: list[tuple[SolverProgress, Hindsight]] = []
+    for horizon in _horizons(standings, memory_rows.labels):
+        rows, weights = memory_rows.first(horizon.done_rows), memory_rows.weights(horizon.done_rows)
+        enough = _RegretGapReached(horizon, progress)
         if isinstance(learner, ConstrainedLearner):
             near = solve_within(rows, loss, learner.kept, weights, near, enough)
         else:
             near = solve_in_ball(rows, loss, learner.radius, weights, near, enough)
-        told.read(standing.done_rows)
-        found.append((standing, near))
-    return found
+        progress.read(horizon.done_rows)
+        solved.append((horizon, near))
+    return solved
 
 
 @dataclass
@@ -550,11 +553,11 @@ class _RegretGapReached:
 def _nearest(standings: Sequence[SolverProgress]) -> list[SolverProgress]:
     """Return the standings next to a sixteenth of the rows, an eighth, ..., all."""
     total = standings[-1].done_rows
-    chosen = [min(standings, key=lambda one: abs(one.done_rows - total / part)) for part in HORIZONS]
+    chosen = [min(standings, key=lambda progress: abs(progress.done_rows - total / part)) for part in HORIZONS]
     return list(dict.fromkeys(chosen))
 
 
 def _horizons(standings: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
     """Return the nearest horizons at which both classes have been seen."""
     both = int(np.argmax(labels != labels[0]))
-    return [one for one in _nearest(standings) if one.done_rows > both]
+    return [progress for progress in _nearest(standings) if progress.done_rows > both]

@@ -179,10 +179,10 @@ class Horizon:
     hindsight: Hindsight
 
     @classmethod
-    def of(cls, standing: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
+    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
         """Return the loss of the learner and of the best weights over the same rows."""
-        sums = standing.surrogate, standing.squared_gradients, standing.stepped_gradients
-        return cls(LearnerLosses(standing.done_rows, *sums), learner, hindsight)
+        sums = progress.surrogate, progress.squared_gradients, progress.stepped_gradients
+        return cls(LearnerLosses(progress.done_rows, *sums), learner, hindsight)
 
     @property
     def regret(self) -> float:
@@ -235,10 +235,10 @@ class Horizon:
         """Return the constrained quantities of the comparator; empty without constraints."""
         if not isinstance(self.learner, ConstrainedLearner):
             return {}
-        kept = self.learner.kept
+        constraints = self.learner.kept
         return {
-            "values": kept.values(self.hindsight.weights).tolist(),
-            "excess": float(kept.excess(self.hindsight.weights).max()),
+            "values": constraints.values(self.hindsight.weights).tolist(),
+            "excess": float(constraints.excess(self.hindsight.weights).max()),
         }
 
     def kernel_bound(self, schema: Schema) -> dict[str, Any] | None:
@@ -356,46 +356,49 @@ def chosen_borders(
     """
     total = standings[-1].done_rows
     ends = [total * (piece + 1) / pieces for piece in range(pieces)]
-    near = [min(standings, key=lambda one: abs(one.done_rows - end)) for end in ends]
+    near = [min(standings, key=lambda progress: abs(progress.done_rows - end)) for end in ends]
     chosen: list[SolverProgress] = []
     first = 0
-    for one in dict.fromkeys([*near[:-1], standings[-1]]):
-        if np.ptp(labels[first : one.done_rows]) > 0.0:
-            chosen.append(one)
-            first = one.done_rows
+    for progress in dict.fromkeys([*near[:-1], standings[-1]]):
+        if np.ptp(labels[first : progress.done_rows]) > 0.0:
+            chosen.append(progress)
+            first = progress.done_rows
     return [*chosen[:-1], standings[-1]] if chosen else []
 
 
 def solve_runs(
-    held: MemoryRows, standings: Sequence[SolverProgress], radius: float, told: HindsightProgress | None = None
+    memory_rows: MemoryRows,
+    standings: Sequence[SolverProgress],
+    radius: float,
+    progress: HindsightProgress | None = None,
 ) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
-    held : rows in the order they were learned; standings : at the ends of the windows, the last row's the last
+    memory_rows : rows in the order they were learned; standings : at the ends of the windows, the last row's the last
     """
-    told = told or HindsightProgress()
-    borders = np.array([0, *(one.done_rows for one in standings)], dtype=np.int64)
-    sums = np.array([0.0, *(one.surrogate for one in standings)])
+    progress = progress or HindsightProgress()
+    borders = np.array([0, *(window_end.done_rows for window_end in standings)], dtype=np.int64)
+    sums = np.array([0.0, *(window_end.surrogate for window_end in standings)])
     n = len(standings)
     losses, floors = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
-    name: Literal["hinge", "logistic"] = "hinge" if held.learner.loss.name == "hinge" else "logistic"
+    name: Literal["hinge", "logistic"] = "hinge" if memory_rows.learner.loss.name == "hinge" else "logistic"
     for i in range(n):
         near: Hindsight | None = None
         for j in range(i + 1, n + 1):
             first, last = int(borders[i]), int(borders[j])
             enough = _LossGapReached(float(sums[j] - sums[i]))
             near = solve_in_ball(
-                held.between(first, last), name, radius, held.weights_between(first, last), near, enough
+                memory_rows.between(first, last), name, radius, memory_rows.weights_between(first, last), near, enough
             )
             losses[i, j], floors[i, j] = near.certificate.primal, max(0.0, near.certificate.dual)
-            told.read(last - first)
+            progress.read(last - first)
     return WindowRuns(borders, losses, floors, np.diff(sums))
 
 
 def compare(runs: WindowRuns) -> list[RegretComparison]:
     """Return comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
     n = len(runs.played)
-    best, places = _best_partitions(runs.losses, n)
+    best, borders = _best_partitions(runs.losses, n)
     floors, _ = _best_partitions(runs.floors, n)
     anywhere = _floors_anywhere(runs.floors, n)
     counts = sorted(
@@ -403,7 +406,7 @@ def compare(runs: WindowRuns) -> list[RegretComparison]:
     )
     return [
         RegretComparison(
-            k, float(best[k]), float(floors[k]), float(anywhere[k]), tuple(int(runs.borders[i]) for i in places[k])
+            k, float(best[k]), float(floors[k]), float(anywhere[k]), tuple(int(runs.borders[i]) for i in borders[k])
         )
         for k in counts
     ]
@@ -422,17 +425,17 @@ def _best_partitions(losses: NDArray[np.float64], n: int) -> tuple[NDArray[np.fl
             i = int(sums.argmin())
             if sums[i] < best[k, j]:
                 best[k, j], begin[k, j] = sums[i], i + 1
-    return best[:, n], [_places(begin, k, n) for k in range(n)]
+    return best[:, n], [_window_ends(begin, k, n) for k in range(n)]
 
 
-def _places(begin: NDArray[np.int64], k: int, n: int) -> list[int]:
-    places: list[int] = []
+def _window_ends(begin: NDArray[np.int64], k: int, n: int) -> list[int]:
+    ends: list[int] = []
     while k > 0:
         if begin[k, n] > 0:
             n = int(begin[k, n])
-            places.append(n)
+            ends.append(n)
         k -= 1
-    return places[::-1]
+    return ends[::-1]
 
 
 def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]:

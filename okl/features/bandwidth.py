@@ -81,7 +81,7 @@ def suit_kernel(
 
 def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
     """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `suit_kernel`."""
-    known = kernel_parameters(name)
+    parameters = kernel_parameters(name)
     check_bandwidth(bandwidth)
     given = {"bandwidth": bandwidth, "scale": bandwidth**-2, "degree": degree, "offset": offset}
-    return make_kernel(name, {parameter: given[parameter] for parameter in known})
+    return make_kernel(name, {parameter: given[parameter] for parameter in parameters})

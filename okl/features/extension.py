@@ -62,8 +62,10 @@ class ExtensionFeatures:
         own: DeclaredMap = plugins.exactly("map", self.name, self.origin)
         made = _called(self.name, self.origin, own.transform, self.stored, inputs)
         if not isinstance(made, np.ndarray) or made.dtype.kind not in "bif":
-            told = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
-            raise ConfigError(f"The map {self.name!r} of {self.origin} returns {told}; expected an array of floats.")
+            result_type = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
+            raise ConfigError(
+                f"The map {self.name!r} of {self.origin} returns {result_type}; expected an array of floats."
+            )
         features: FloatArray = np.ascontiguousarray(made, dtype=self.precision)
         if np.may_share_memory(features, inputs):
             features = features.copy()  # as of every map, the caller may write into them

@@ -115,16 +115,16 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
     check_choice("landmarks", method, get_args(Landmarks))
     n_landmarks = check_at_least("n_landmarks", n_landmarks, 1)
     rng = np.random.default_rng((seed, 0x1A2D))
-    looked_at = min(len(rows), MOST_ROWS.get(method, len(rows)))
-    if n_landmarks > looked_at:
+    n_candidates = min(len(rows), MOST_ROWS.get(method, len(rows)))
+    if n_landmarks > n_candidates:
         raise ConfigError(
-            f"{n_landmarks:,} landmarks are requested, but {method} chooses them from {looked_at:,} rows. "
-            f"Request at most {looked_at:,}."
+            f"{n_landmarks:,} landmarks are requested, but {method} chooses them from {n_candidates:,} rows. "
+            f"Request at most {n_candidates:,}."
         )
     if method == "uniform":
         return rows[rng.choice(len(rows), size=n_landmarks, replace=False)]
-    if looked_at < len(rows):
-        rows = rows[np.sort(rng.choice(len(rows), size=looked_at, replace=False))]
+    if n_candidates < len(rows):
+        rows = rows[np.sort(rng.choice(len(rows), size=n_candidates, replace=False))]
     if method == "kmeans":
         return cluster_centres(rows, n_landmarks, rng).astype(rows.dtype)
     return rows[cholesky_pivots(kernel, rows, n_landmarks, rng)]

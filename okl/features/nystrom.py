@@ -159,16 +159,16 @@ def _top_eigenpairs(
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     noise = rounding * max(eigenvalues[0], 0.0)
     negative = -eigenvalues[-1]
-    kept = int(np.count_nonzero(eigenvalues > max(noise, negative)))
-    if kept == 0 or (negative > noise and kept < rank):
-        advice = f"Set the rank to at most {kept}" if kept else "Check the landmarks"
+    n_retained = int(np.count_nonzero(eigenvalues > max(noise, negative)))
+    if n_retained == 0 or (negative > noise and n_retained < rank):
+        advice = f"Set the rank to at most {n_retained}" if n_retained else "Check the landmarks"
         raise DataError(
             f"The {kernel.name!r} kernel matrix of {len(landmarks)} landmarks is not positive definite: eigenvalues "
-            f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}, which allows rank {kept}, not {rank}. "
+            f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}, which allows rank {n_retained}, not {rank}. "
             f"{advice}, or use a positive definite kernel."
         )
-    kept = min(kept, rank)
-    return eigenvalues[:kept], vectors[:, :kept]
+    n_retained = min(n_retained, rank)
+    return eigenvalues[:n_retained], vectors[:, :n_retained]
 
 
 def _check_symmetric(kernel: Kernel, matrix: FloatArray, rounding: float) -> None:

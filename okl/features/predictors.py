@@ -344,10 +344,10 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
             f"{where}: weights of shape {predictor.weights.shape} do not fit a map of "
             f"{predictor.feature_map.n_columns} columns. The model is damaged; train it again."
         )
-    held = {array.dtype.name for array in (predictor.weights, predictor.offsets) if array is not None}
-    if held != {feature_map.precision}:
+    dtypes = {array.dtype.name for array in (predictor.weights, predictor.offsets) if array is not None}
+    if dtypes != {feature_map.precision}:
         raise ModelError(
-            f"{where}: weights of type {' and '.join(sorted(held))} do not fit a map of {feature_map.precision}. The "
+            f"{where}: weights of type {' and '.join(sorted(dtypes))} do not fit a map of {feature_map.precision}. The "
             "model is damaged; train it again."
         )
     if predictor.offsets is not None and predictor.offsets.shape != (predictor.n_outputs,):

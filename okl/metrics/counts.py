@@ -185,8 +185,8 @@ def _sum(tallies: list[Tally]) -> Tally:
 def _cells(tally: Tally) -> int:
     residuals = None if tally.residuals is None else tally.residuals.counts
     counts = [tally.ranking, tally.leads, residuals]
-    kept = sum(3 * len(part.keys) for part in counts if part is not None)
-    return kept + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
+    n_counts = sum(3 * len(part.keys) for part in counts if part is not None)
+    return n_counts + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
 
 
 def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArray[np.int64]:

@@ -176,10 +176,10 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     names = ("rows", "hits", "lowest", "highest", *means)
     columns = (*of_bins, values[firsts], values[lasts], *means.values())
     cells = zip(*(column.tolist() for column in columns), strict=True)
-    return {"of": of, "bins": [dict(zip(names, one, strict=True)) for one in cells]}
+    return {"of": of, "bins": [dict(zip(names, cell, strict=True)) for cell in cells]}
 
 
 def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> NDArray[np.float64]:
     sums = np.add.reduceat(values * rows, firsts)
-    found: NDArray[np.float64] = sums / np.add.reduceat(rows, firsts)
-    return found
+    means: NDArray[np.float64] = sums / np.add.reduceat(rows, firsts)
+    return means

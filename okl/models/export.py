@@ -60,16 +60,16 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
     if missing:
         raise ConfigError(f"--format {format} requires {' and '.join(missing)}. Install: pip install 'okl[{format}]'.")
-    place = place_of(os.fspath(out))
-    if place.exists():
-        raise ConfigError(f"{place} already exists and is not overwritten. Remove it, or choose another name.")
+    out_path = place_of(os.fspath(out))
+    if out_path.exists():
+        raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
     opened = load(model, registry)
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     rows = made_up(opened.schema, N_CHECKED)
     feeds = feeds_of(opened.schema, rows)
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     theirs = scorer(feeds)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started_at
     prepared = prepare_rows(opened.schema, SourceBatch("made-up rows", 0, rows), opened.precision)
     difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs)
     if not difference <= TOLERANCE:
@@ -77,10 +77,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
             f"Scores of the exported model differ from okl's by {difference:.2g} of the largest score, more than "
             f"{TOLERANCE:g}. Nothing was written. Train with --precision float64, or with --scale standard."
         )
-    write_whole(place, content)
+    write_whole(out_path, content)
     return {
         "model": os.fspath(model),
-        "out": str(place),
+        "out": str(out_path),
         "format": format,
         "bytes": len(content),
         "rows": rows.num_rows,

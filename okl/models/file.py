@@ -49,8 +49,8 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
         if fault["type"] == "missing":
             raise _damaged(where, f"{name} is missing") from None
         raise _damaged(where, f"{name} = {shortened(fault['input'])}: {fault['msg'].lower()}") from None
-    for fault_told in _faults(schema):
-        raise _damaged(where, fault_told)
+    for fault_message in _faults(schema):
+        raise _damaged(where, fault_message)
     return schema
 
 
@@ -181,14 +181,14 @@ def save_model(model: Model, folder: Path) -> str:
         "provenance": model.provenance,
         "weights_sha256": digest,
     }
-    beside = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    partial_folder = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
-        beside.mkdir(parents=True)
-        (beside / WEIGHTS).write_bytes(weights)
-        (beside / DESCRIPTION).write_bytes(_render(description))
-        beside.rename(folder)
+        partial_folder.mkdir(parents=True)
+        (partial_folder / WEIGHTS).write_bytes(weights)
+        (partial_folder / DESCRIPTION).write_bytes(_render(description))
+        partial_folder.rename(folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial_folder, ignore_errors=True)
     return digest
 
 
@@ -235,12 +235,12 @@ def _advice(folder: Place) -> str:
         runs = runs_named(folder.name)
         if not runs:
             return f"{close_to(folder.name)} {WHAT_TO_GIVE}".strip()
-        told = f" The newest run named {folder.name} is {runs[0]}; its model is in the subfolder model/."
+        hint = f" The newest run named {folder.name} is {runs[0]}; its model is in the subfolder model/."
     elif isinstance(folder, Path) and folder.is_file():
-        told = " This is a file: give the model first, then the rows."
+        hint = " This is a file: give the model first, then the rows."
     else:
-        told = f" The model of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
-    return f"Give the folder of a trained model.{told}"
+        hint = f" The model of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
+    return f"Give the folder of a trained model.{hint}"
 
 
 def _read_description(folder: Place) -> dict[str, Any]:

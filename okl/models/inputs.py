@@ -74,9 +74,9 @@ def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | Non
     if split == "test":
         return 0
     files = list_files(place_of(source)) if data is None else []
-    here = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
-    known = provenance.get("source_sha256" if data is None else "data_sha256")
-    return int(provenance.get("train_rows") or 0) if here == known else 0
+    digest = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
+    trained_digest = provenance.get("source_sha256" if data is None else "data_sha256")
+    return int(provenance.get("train_rows") or 0) if digest == trained_digest else 0
 
 
 # Raw rows: columns by name, missing values and scaling, as in ingest.
@@ -113,8 +113,8 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
                 f"{where} has no target column {schema.target!r}, which an evaluation requires.{hint} "
                 f"The other {len(needed) - 1} columns exist: okl predict accepts these rows."
             )
-        told = values_hint(columns.names)
-        unnamed = f" Its columns are {', '.join(columns.names[:5])}.{told}" if told else ""
+        hint_on_values = values_hint(columns.names)
+        unnamed = f" Its columns are {', '.join(columns.names[:5])}.{hint_on_values}" if hint_on_values else ""
         raise DataError(
             f"{where}: the model requires {len(needed)} columns, and {len(missing)} of them "
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
@@ -191,8 +191,8 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
 
 def _text_index(column: pa.Array, labels: Sequence[object]) -> NDArray[np.int64]:
     """Return class index (rows,) of text labels; -1 for one that is none of them."""
-    found = pc.index_in(column.cast(pa.string()), value_set=pa.array(labels, pa.string()))
-    index: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    matches = pc.index_in(column.cast(pa.string()), value_set=pa.array(labels, pa.string()))
+    index: NDArray[np.int64] = pc.fill_null(matches, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return index
 
 
@@ -203,8 +203,8 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
     else:
         shown = ", ".join([repr(label) for label in schema.labels[:8]] + ["..."] * (len(schema.labels) > 8))
         expected = f"which is not a label of training: {shown}. Remove the row, or train again with it."
-    where = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
-    return DataError(f"{where}, {expected}")
+    position = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
+    return DataError(f"{position}, {expected}")
 
 
 # Tables and arrays in memory.
@@ -296,8 +296,8 @@ def first_without_score(
     ----------
     scores : (rows,), or (rows, n_classes); predicted : (rows,), what `predictions` makes of them
     """
-    told = predicted if schema.task == "regression" else scores
-    unfit = ~np.isfinite(told) if told.ndim == 1 else ~np.isfinite(told).all(axis=1)
+    values = predicted if schema.task == "regression" else scores
+    unfit = ~np.isfinite(values) if values.ndim == 1 else ~np.isfinite(values).all(axis=1)
     if absent is not None:
         unfit &= ~absent
     return int(unfit.argmax()) if unfit.any() else None

@@ -98,16 +98,18 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
     for column in schema.source_columns:
         encoding = by_column.get(column)
         if encoding is not None and encoding.kind == "category":
-            words = pa.array([*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string())
-            arrays[column] = words.take(pa.array(random.integers(len(words), size=n_rows)))
+            choices = pa.array(
+                [*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string()
+            )
+            arrays[column] = choices.take(pa.array(random.integers(len(choices), size=n_rows)))
         elif encoding is not None and encoding.kind != "number":
             arrays[column] = _dates(encoding, n_rows, random)
         else:
-            one = statistics[column if encoding is None else encoding.inputs[0]]
-            drawn = one.mean + one.standard_deviation * random.standard_normal(n_rows)
-            values = np.clip(drawn, one.minimum, one.maximum)
-            settled = schema.missing == "zero" or (encoding is not None and encoding.fills)
-            absent = random.random(n_rows) < 0.125 if settled else np.zeros(n_rows, dtype=bool)
+            moments = statistics[column if encoding is None else encoding.inputs[0]]
+            drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
+            values = np.clip(drawn, moments.minimum, moments.maximum)
+            imputed = schema.missing == "zero" or (encoding is not None and encoding.fills)
+            absent = random.random(n_rows) < 0.125 if imputed else np.zeros(n_rows, dtype=bool)
             arrays[column] = pa.array(values, mask=absent)
     return pa.record_batch(arrays)
 
@@ -393,17 +395,17 @@ def input_sentences(schema: Schema) -> str:
     filled = {"mean": "the mean of the training rows", "zero": "0"}.get(schema.missing)
     numbers = "number or part of a date" if kinds.intersection(_DATES) else "number"
     if filled is None or (schema.missing == "mean" and not schema.encodings):
-        said = ["Numbers must be finite: the scores of a row with NaN are NaN."]
+        sentences = ["Numbers must be finite: the scores of a row with NaN are NaN."]
     else:
-        said = [f"NaN stands for a missing {numbers}, which becomes {filled}; other numbers must be finite."]
+        sentences = [f"NaN stands for a missing {numbers}, which becomes {filled}; other numbers must be finite."]
     if "category" in kinds:
         dropped = ", and the scores of its row are NaN" if schema.missing == "drop" else ""
-        said.append(f'"" stands for missing text{dropped}.')
+        sentences.append(f'"" stands for missing text{dropped}.')
     if kinds.intersection(_DATES):
-        zones = {one.column: one.time_zone for one in schema.encodings if one.time_zone}
+        zones = {encoding.column: encoding.time_zone for encoding in schema.encodings if encoding.time_zone}
         clocks = "".join(f"; {column!r} is in the time zone {zone}" for column, zone in zones.items())
-        said.append(f"Parts of dates are computed as in the property 'dates', where {_TERMS}{clocks}.")
-    return " ".join(said)
+        sentences.append(f"Parts of dates are computed as in the property 'dates', where {_TERMS}{clocks}.")
+    return " ".join(sentences)
 
 
 # Input nodes: one matrix, or a tensor for each column of a mixed table.
@@ -458,8 +460,8 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         blocks.append(block)
         names += encoding.inputs
     every = graph.add("Concat", *blocks, axis=1)
-    places = [names.index(name) for name in schema.features]
-    chosen = graph.add("Gather", every, graph.constant(np.array(places)), axis=1)
+    indices = [names.index(name) for name in schema.features]
+    chosen = graph.add("Gather", every, graph.constant(np.array(indices)), axis=1)
     return Inputs(_rounded(graph, chosen), given)
 
 
@@ -489,9 +491,9 @@ def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[Value
 
 def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
     """Return 1 where the row has a value, else 0, (rows, inputs); a code past the last input is no value."""
-    n, known = len(encoding.inputs), len(encoding.categories)
-    other, absent = known if encoding.other else n, n - 1 if encoding.missing else n
-    codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(known), absent], other)
+    n, n_categories = len(encoding.inputs), len(encoding.categories)
+    other, absent = n_categories if encoding.other else n, n - 1 if encoding.missing else n
+    codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(n_categories), absent], other)
     column = graph.add("Unsqueeze", codes, graph.constant(np.array([1])))
     block = graph.cast(graph.add("Equal", column, graph.constant(np.arange(n)[None, :])), np.float64)
     if not drops:
@@ -501,9 +503,9 @@ def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
     return graph.add("Where", absent_rows, graph.constant(np.array(np.nan)), block)
 
 
-def _codes(graph: Graph, column: str, words: list[str], codes: list[int], otherwise: int) -> str:
+def _codes(graph: Graph, column: str, texts: list[str], codes: list[int], otherwise: int) -> str:
     return graph.add(
-        "LabelEncoder", column, domain=LABELS_DOMAIN, keys_strings=words, values_int64s=codes, default_int64=otherwise
+        "LabelEncoder", column, domain=LABELS_DOMAIN, keys_strings=texts, values_int64s=codes, default_int64=otherwise
     )
 
 
@@ -539,12 +541,12 @@ def to_onnx(model: Model) -> ModelProto:
     if single:
         scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
     scores = graph.add("Identity", scores, name=SCORES)
-    told = _said(graph, schema, scores)
+    output = _output_value(graph, schema, scores)
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
     finished = graph.finished(
         "okl",
         raw.given,
-        [values_of(scores, model.precision, shape), told],
+        [values_of(scores, model.precision, shape), output],
     )
     return _sealed(finished, model)
 
@@ -558,14 +560,14 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
     return graph.cast(values, precision)
 
 
-def _said(graph: Graph, schema: Schema, scores: str) -> Any:
+def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:
     """Return the graph outputs derived from scores, as `okl.models.file.predictions` defines them."""
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         wide = graph.cast(scores, np.float64)
         own = graph.add("Div", wide, graph.constant(np.array(factor or 1.0)))
-        told = graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
-        return values_of(told, np.float64, [ROWS])
+        output = graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
+        return values_of(output, np.float64, [ROWS])
     if schema.task == "multiclass":
         chosen = graph.add("ArgMax", scores, axis=1, keepdims=0)
     else:
@@ -574,8 +576,8 @@ def _said(graph: Graph, schema: Schema, scores: str) -> Any:
     labels = np.array(schema.labels)
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
-    told = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
-    return values_of(told, labels.dtype, [ROWS])
+    output = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
+    return values_of(output, labels.dtype, [ROWS])
 
 
 def _sealed(graph: Any, model: Model) -> ModelProto:
@@ -588,16 +590,18 @@ def _sealed(graph: Any, model: Model) -> ModelProto:
         f"{schema.task} of {schema.target!r} from {len(schema.source_columns)} raw columns; a matrix has them in the "
         f"order of the property 'columns'. {input_sentences(schema)}"
     )
-    told = {
+    properties = {
         "columns": json.dumps(schema.source_columns),
         "target": schema.target,
         "task": schema.task,
         "labels": json.dumps(schema.labels),
-        "categories": json.dumps({one.column: one.categories for one in schema.encodings if one.kind == "category"}),
+        "categories": json.dumps(
+            {encoding.column: encoding.categories for encoding in schema.encodings if encoding.kind == "category"}
+        ),
         "provenance": json.dumps(model.provenance),
     }
     if dates := date_formulas(schema):
-        told["dates"] = json.dumps(dates)
-    helper.set_model_props(made, told)
+        properties["dates"] = json.dumps(dates)
+    helper.set_model_props(made, properties)
     checker.check_model(made, full_check=True)
     return made

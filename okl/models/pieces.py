@@ -112,10 +112,10 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
     """
     seen, columns = pieces[0].seen_by(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
-        files = {place_of(one.piece.path): one.piece.dialect for one in pieces}
+        files = {place_of(piece.piece.path): piece.piece.dialect for piece in pieces}
         kinds = {name: columns.field(name).type for name in seen.source_columns}
-        worded = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
-        for name in worded:
+        text_columns = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
+        for name in text_columns:
             if word := first_word(files, columns, name):
                 raise DataError(
                     f"{word}, but the model requires a number. Write numbers such as 1234.5, and leave "
@@ -163,14 +163,14 @@ def read_table(
 ) -> Iterator[SourceBatch]:
     """Read one piece in order, as batches of bounded size; see `okl.data.ingest.sources.read_piece`."""
     for rows in read_piece(piece.piece, columns, batch_rows, exact):
-        place = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
-        yield rows if place < 0 else rows._replace(batch=_with_words(piece, rows.batch, place))
+        target_index = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
+        yield rows if target_index < 0 else rows._replace(batch=_with_text_labels(piece, rows.batch, target_index))
 
 
-def _with_words(piece: TablePiece, batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
-    index = stored_index(batch.column(place).to_numpy(), piece.stored_labels)
-    words = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
-    return batch.set_column(place, pa.field(piece.target, pa.string()), words)
+def _with_text_labels(piece: TablePiece, batch: pa.RecordBatch, target_index: int) -> pa.RecordBatch:
+    index = stored_index(batch.column(target_index).to_numpy(), piece.stored_labels)
+    labels = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
+    return batch.set_column(target_index, pa.field(piece.target, pa.string()), labels)
 
 
 # Scoring of one piece.
@@ -189,8 +189,8 @@ class ScorePiece:
         counts: Counter[Any] = Counter()
         rows, scored, total = 0, 0, 0.0
         with (
-            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as beside,
-            pq.ParquetWriter(beside, self.output_schema(piece), compression="zstd") as writer,
+            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
+            pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
         ):
             for batch, predicted in self.batches(piece):
                 if self.model.schema.task == "regression":
@@ -216,7 +216,7 @@ class ScorePiece:
             predicted = predictions(self.model.schema, scores)
             absent = None if raw.complete is None else ~raw.complete
             if (unfit := first_without_score(model, scores, predicted, absent)) is not None:
-                raise _says_nothing(source.file, source.first_row + unfit)
+                raise _nonfinite_score(source.file, source.first_row + unfit)
             arrays = [source.batch.column(name) for name in self.keys]
             arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
@@ -237,7 +237,7 @@ def output_names(schema: Schema) -> list[str]:
     return [*scores, "prediction"]
 
 
-def _says_nothing(file: str, row: int) -> DivergedError:
+def _nonfinite_score(file: str, row: int) -> DivergedError:
     return DivergedError(
         f"{file}: the model's score of row {row} (counted from 0) is NaN or infinite: the model has diverged, or the "
         "row's values are far outside those of training. Train with a smaller step size, or correct the row."

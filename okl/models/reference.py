@@ -58,13 +58,13 @@ def meant(model: Location, registry: Location | None = None) -> str:
     ConfigError : several runs have that name; ModelError : it is the name of nothing that is there
     """
     given = os.fspath(model)
-    place = place_of(given)
-    if isinstance(place, RemotePath):
-        return str(place / MODEL) if _is_run(place) else given
-    if is_reference(given) or (place / DESCRIPTION).is_file():
+    path = place_of(given)
+    if isinstance(path, RemotePath):
+        return str(path / MODEL) if _is_run(path) else given
+    if is_reference(given) or (path / DESCRIPTION).is_file():
         return given
-    if (place / MODEL / DESCRIPTION).is_file():
-        return str(place / MODEL)
+    if (path / MODEL / DESCRIPTION).is_file():
+        return str(path / MODEL)
     if not NAME.fullmatch(given):
         return given
     registered = Registry(registry).model(given)
@@ -72,16 +72,16 @@ def meant(model: Location, registry: Location | None = None) -> str:
         return f"{given}@{CHAMPION}"
     if (run := run_named(given)) is not None:
         return str(run / MODEL)
-    if place.exists():
+    if path.exists():
         return given
     advice = f"{close_to(given, registered.others())} {WHAT_TO_GIVE}".strip()
     raise ModelError(f"No folder, run or registered model is named {given!r}. {advice}")
 
 
-def _is_run(place: RemotePath) -> bool:
+def _is_run(path: RemotePath) -> bool:
     """Return whether the model at a URL is that of a run; without an answer, reading fails later."""
     try:
-        return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
+        return not (path / DESCRIPTION).is_file() and (path / MODEL / DESCRIPTION).is_file()
     except DataError:
         return False
 
@@ -97,14 +97,14 @@ def run_named(name: str) -> Path | None:
     exact = [run for run in runs if run.name == name]
     if len(runs) > 1 and not exact:
         raise ConfigError(f"{len(runs)} runs are named {name}. Give a full name, such as {runs[0].name}, the newest.")
-    found = exact or runs
-    return found[0] if found else None
+    matches = exact or runs
+    return matches[0] if matches else None
 
 
 def pinned(model: Location, registry: Location | None = None) -> str:
     """Return a permanent reference: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL as it is. See `meant`."""
-    found = meant(model, registry)
-    return str(find_version(found, registry)) if is_reference(found) else found
+    reference = meant(model, registry)
+    return str(find_version(reference, registry)) if is_reference(reference) else reference
 
 
 def load(model: Location, registry: Location | None = None) -> Model:
@@ -122,5 +122,5 @@ def load(model: Location, registry: Location | None = None) -> Model:
     ModelError : missing, damaged, incomplete, or written by a later okl
     RegistryError : no such model, version or alias; or the version was pruned
     """
-    found = meant(model, registry)
-    return find_version(found, registry).load() if is_reference(found) else load_model(found)
+    reference = meant(model, registry)
+    return find_version(reference, registry).load() if is_reference(reference) else load_model(reference)

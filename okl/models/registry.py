@@ -49,7 +49,7 @@ def seal(content: Mapping[str, Any]) -> bytes:
     return _text({**body, SEAL: hashlib.sha256(_text(body)).hexdigest()})
 
 
-def read_sealed(place: Place, advice: str) -> dict[str, Any]:
+def read_sealed(path: Place, advice: str) -> dict[str, Any]:
     """Read a sealed file, its digest included.
 
     advice : what to do if it is missing or damaged: a sentence
@@ -59,22 +59,22 @@ def read_sealed(place: Place, advice: str) -> dict[str, Any]:
     RegistryError : it is missing, damaged, or written by a later okl
     """
     try:
-        stored = place.read_bytes()
+        stored = path.read_bytes()
     except DataError as error:
         raise RegistryError(f"{error} {advice}") from None
     except OSError as error:
-        raise RegistryError(f"{place} cannot be read ({error.strerror}). {advice}") from None
+        raise RegistryError(f"{path} cannot be read ({error.strerror}). {advice}") from None
     try:
         content = json.loads(stored)
         version = content["format_version"]
     except (ValueError, KeyError, TypeError):
-        raise RegistryError(f"{place} is damaged: not valid JSON of a registry. {advice}") from None
+        raise RegistryError(f"{path} is damaged: not valid JSON of a registry. {advice}") from None
     if version > FORMAT_VERSION:
         raise RegistryError(
-            f"{place} has format {version} of a later okl version; this one reads up to {FORMAT_VERSION}. Upgrade okl."
+            f"{path} has format {version} of a later okl version; this one reads up to {FORMAT_VERSION}. Upgrade okl."
         )
     if seal(content) != stored:
-        raise RegistryError(f"{place} is damaged: the sha256 does not match. {advice}")
+        raise RegistryError(f"{path} is damaged: the sha256 does not match. {advice}")
     result: dict[str, Any] = content
     return result
 
@@ -101,7 +101,7 @@ TAKEN, CONTESTED = 412, 409  # HTTP: an object is there; another one is being ma
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def create(place: Place, content: bytes) -> bool:
+def create(path: Place, content: bytes) -> bool:
     """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
 
     Raises
@@ -109,43 +109,42 @@ def create(place: Place, content: bytes) -> bool:
     RegistryError : the place cannot be written to, or is of a kind where two writers could both win
     DataError : an object store that does not answer, or refuses; whether the file was made is not known then
     """
-    return _create_remote(place, content) if isinstance(place, RemotePath) else _create_here(place, content)
+    return _create_remote(path, content) if isinstance(path, RemotePath) else _create_local(path, content)
 
 
-def folders(place: Place) -> list[Place]:
+def folders(parent: Place) -> list[Place]:
     """Return folders in a folder, by name; none where there is no folder."""
-    if isinstance(place, RemotePath):
-        return [place / name for name in with_retries(lambda: _remote_folders(place), f"{place} cannot be listed")]
-    if not place.is_dir():
+    if isinstance(parent, RemotePath):
+        return [parent / name for name in with_retries(lambda: _remote_folders(parent), f"{parent} cannot be listed")]
+    if not parent.is_dir():
         return []
-    return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and folder.name[0] != "."]
+    return [folder for folder in sorted(parent.iterdir()) if folder.is_dir() and folder.name[0] != "."]
 
 
-def unwritable(place: Place, error: OSError) -> RegistryError:
+def unwritable(path: Place, error: OSError) -> RegistryError:
     """Return the sentence for what this machine's system refused."""
     return RegistryError(
-        f"{place} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and "
-        "retry."
+        f"{path} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and retry."
     )
 
 
-def _create_here(path: Path, content: bytes) -> bool:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+def _create_local(path: Path, content: bytes) -> bool:
+    temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(beside, "xb") as stream:
+        with open(temporary_path, "xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         try:
-            os.link(beside, path)
+            os.link(temporary_path, path)
         except FileExistsError:  # on a network's file system perhaps our own, made by a call whose answer was lost
             return path.read_bytes() == content
         for folder in (path.parent, path.parent.parent):
             sync(folder)
         return True
     except OSError as error:
-        if error.errno in NO_LINKS and beside.exists():
+        if error.errno in NO_LINKS and temporary_path.exists():
             raise RegistryError(
                 f"{path.parent} is on a file system without hard links ({error.strerror}), where two concurrent "
                 "writers could both succeed. Use another file system, or s3://, gs:// or abfs://."
@@ -153,17 +152,17 @@ def _create_here(path: Path, content: bytes) -> bool:
         raise unwritable(path, error) from None
     finally:
         with suppress(OSError):  # it was never made
-            beside.unlink()
+            temporary_path.unlink()
 
 
-def _create_remote(place: RemotePath, content: bytes) -> bool:
-    kind = place.url.partition("://")[0].lower()
+def _create_remote(remote: RemotePath, content: bytes) -> bool:
+    kind = remote.url.partition("://")[0].lower()
     if kind not in CREATING:
         raise RegistryError(
             f"{kind}:// cannot create a file exclusively, so two concurrent writers could both succeed. Keep the "
             "registry in a local folder, or under s3://, gs:// or abfs://."
         )
-    fs, path = file_system(place.url)
+    fs, path = file_system(remote.url)
 
     def put() -> bool:
         try:
@@ -173,15 +172,15 @@ def _create_remote(place: RemotePath, content: bytes) -> bool:
                 raise ConnectionError("another writer is creating a file of this name") from None
             if not isinstance(error, FileExistsError) and status_of(error) != TAKEN:
                 raise
-            there: bytes = fs.cat_file(path)
-            return there == content
+            stored: bytes = fs.cat_file(path)
+            return stored == content
         return True
 
-    return with_retries(put, f"{place} cannot be written")
+    return with_retries(put, f"{remote} cannot be written")
 
 
-def _remote_folders(place: RemotePath) -> list[str]:
-    fs, path = file_system(place.url)
+def _remote_folders(remote: RemotePath) -> list[str]:
+    fs, path = file_system(remote.url)
     fs.invalidate_cache()
     try:
         entries: list[dict[str, Any]] = fs.ls(path, detail=True)
@@ -225,8 +224,8 @@ class Lineage:
         """Keep everything as JSON gives it back; raises RegistryError for what JSON does not hold."""
         try:
             for name, value in asdict(self).items():
-                kept = json.loads(json.dumps(value, allow_nan=False))
-                object.__setattr__(self, name, tuple(kept) if name == "shards" else kept)
+                as_json = json.loads(json.dumps(value, allow_nan=False))
+                object.__setattr__(self, name, tuple(as_json) if name == "shards" else as_json)
         except (TypeError, ValueError) as error:
             raise RegistryError(
                 f"A lineage holds values that JSON cannot represent ({error}). Give plain, finite values."
@@ -307,7 +306,7 @@ class AliasState:
 
     def with_champion(self, version: int, former: tuple[int, ...]) -> AliasState:
         """Return the state with another champion; a candidate that became champion is no longer a candidate."""
-        aliases = {name: one for name, one in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
+        aliases = {name: number for name, number in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
         if aliases.get(CANDIDATE) == version:
             del aliases[CANDIDATE]
         aliases[CHAMPION] = version
@@ -331,7 +330,7 @@ class Entry:
     discarded: tuple[str, ...] = ()
     why: str = ""
     before_sha256: str = ""
-    by: str = field(default_factory=lambda: _whoever())
+    by: str = field(default_factory=lambda: _author())
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     sha256: str = ""
@@ -351,7 +350,7 @@ class Entry:
         return cls(**{**given, "state": state, "published": published, "discarded": tuple(given["discarded"])})
 
 
-def _whoever() -> str:
+def _author() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
@@ -365,7 +364,7 @@ def _whoever() -> str:
 # entry states the seal of the one before, so that an entry that was changed or exchanged later is found.
 
 NAMED = re.compile(r"([0-9]{8})\.json")
-BESIDE = re.compile(r"\.([0-9]{8})\.json\.[0-9a-f]{8}")
+TEMPORARY = re.compile(r"\.([0-9]{8})\.json\.[0-9a-f]{8}")
 EMPTY = Entry(0, "move", AliasState(), by="", at="", token="")
 READERS = 8  # at a time: an object store takes some 30 ms for each entry
 MOST_TRIES = 10_000
@@ -410,14 +409,14 @@ class RegistryLog:
         if number == 0:
             return EMPTY
         if number not in self._known:
-            place = self._place(number)
-            content = read_sealed(place, ADVICE)
+            path = self._place(number)
+            content = read_sealed(path, ADVICE)
             try:
                 entry = Entry.from_stored(content)
             except (KeyError, TypeError) as error:
-                raise RegistryError(f"{place} is not an entry of a log ({error}). {ADVICE}") from None
+                raise RegistryError(f"{path} is not an entry of a log ({error}). {ADVICE}") from None
             if entry.number != number:
-                raise RegistryError(f"{place} is damaged: its number is {entry.number}. {ADVICE}")
+                raise RegistryError(f"{path} is damaged: its number is {entry.number}. {ADVICE}")
             self._known[number] = entry
         return self._known[number]
 
@@ -430,14 +429,14 @@ class RegistryLog:
         """
         last = self.head().number
         with ThreadPoolExecutor(READERS) as pool:
-            found = list(pool.map(self.read, range(1, last + 1)))
-        for before, entry in zip([EMPTY, *found], found, strict=False):
+            entries = list(pool.map(self.read, range(1, last + 1)))
+        for before, entry in zip([EMPTY, *entries], entries, strict=False):
             if entry.before_sha256 != before.sha256:
                 raise RegistryError(
                     f"{self._place(entry.number)} does not follow {self._place(before.number).name}: one of them was "
                     "replaced. Restore both from a backup of the registry."
                 )
-        return found
+        return entries
 
     def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
         """Append an entry after the newest one, which is read again whenever another writer was faster.
@@ -482,8 +481,8 @@ class RegistryLog:
         """Return the files that killed writers left next to entries with numbers up to one; on this machine only."""
         if not isinstance(self.folder, Path) or not self.folder.is_dir():
             return []
-        found = ((BESIDE.fullmatch(path.name), path) for path in self.folder.iterdir())
-        return sorted(path for match, path in found if match and int(match[1]) <= before)
+        matches = ((TEMPORARY.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return sorted(path for match, path in matches if match and int(match[1]) <= before)
 
     def _following(self, head: Entry, proposed: Entry) -> Entry:
         """Return the proposed entry with all fields that its place in the log decides."""
@@ -499,8 +498,8 @@ class RegistryLog:
         """Return the number of the entry that published a version: versions grow along the log."""
         if version == head.state.latest:
             return head.state.latest_entry
-        if (known := head.state.entries.get(str(version))) is not None:
-            return known
+        if (number := head.state.entries.get(str(version))) is not None:
+            return number
         low, high = version, head.state.latest_entry
         while low < high:
             middle = (low + high) // 2
@@ -568,15 +567,15 @@ class Payload:
             remove_version(self.folder)
 
     def _send(self, folder: RemotePath, write: Write) -> dict[str, dict[str, Any]]:
-        here = RunFolder(local_folder(folder))
+        local = RunFolder(local_folder(folder))
         try:
-            here.open()
-            files = _written(here.beside, write)
+            local.open()
+            files = _written(local.beside, write)
             with ThreadPoolExecutor(UPLOADS) as pool:
-                list(pool.map(lambda path: (folder / path).put(here.beside / path), files))
+                list(pool.map(lambda path: (folder / path).put(local.beside / path), files))
         finally:
-            here.discard()
-            here.close()
+            local.discard()
+            local.close()
         return files
 
 
@@ -596,29 +595,29 @@ def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
     ------
     RegistryError : one is missing or has changed, by name
     """
-    for path, known in files.items():
-        place = folder / path
+    for path, recorded in files.items():
+        file = folder / path
         try:
-            digest = file_digest(place)
+            digest = file_digest(file)
         except OSError as error:
-            raise RegistryError(f"{place} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
+            raise RegistryError(f"{file} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
         except DataError as error:
             raise RegistryError(f"{error} {PAYLOAD_ADVICE}") from None
-        if digest != known["sha256"]:
-            raise RegistryError(f"{place} is damaged: the sha256 differs from that in the log. {PAYLOAD_ADVICE}")
+        if digest != recorded["sha256"]:
+            raise RegistryError(f"{file} is damaged: the sha256 differs from that in the log. {PAYLOAD_ADVICE}")
 
 
 def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
     write(folder)
     load_model(folder / MODEL)
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in found:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in paths:
         sync(path)
-    for parent in sorted({folder.parent, folder, *(path.parent for path in found)}):
+    for parent in sorted({folder.parent, folder, *(path.parent for path in paths)}):
         sync(parent)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
-        for path in found
+        for path in paths
     }
 
 
@@ -803,9 +802,9 @@ class ModelLog:
         for alias, version in expected.items():
             now = head.state.aliases.get(alias)
             if now != version:
-                told = [f"{self.name}@{one}" if one else "nothing" for one in (now, version)]
+                versions = [f"{self.name}@{number}" if number else "nothing" for number in (now, version)]
                 raise ConflictError(
-                    f"The alias {alias} of {self.name} is now {told[0]}, not {told[1]}: entry {head.number} of "
+                    f"The alias {alias} of {self.name} is now {versions[0]}, not {versions[1]}: entry {head.number} of "
                     f"the log is a {head.kind} by {head.by}. Nothing was changed. Check okl models show {self.name}, "
                     "and retry."
                 )
@@ -842,28 +841,33 @@ def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
     if keep < 1:
         raise ConfigError(f"keep = {keep}; expected at least 1, because the newest version is not pruned.")
     # listed before the log is read, so that new versions are not taken for abandoned files
-    there = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
+    present = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
     before = model.head()
-    proposed = _proposed(model, keep, there, why, before)
+    proposed = _proposed(model, keep, present, why, before)
     if not dry_run:
-        entry = model.log.append(lambda head: _proposed(model, keep, there, why, head))
+        entry = model.log.append(lambda head: _proposed(model, keep, present, why, head))
         proposed = entry if entry.kind == "prune" and entry.number > before.number else None
     state, discarded = (before.state, ()) if proposed is None else (proposed.state, proposed.discarded)
-    pruned = [one for one in model.log.publications(before) if state.is_pruned(one.version)]
+    pruned = [publication for publication in model.log.publications(before) if state.is_pruned(publication.version)]
     if not dry_run:
-        for name in {*(one.folder for one in pruned), *discarded}.intersection(there):  # also what a killed one left
+        # also files left by a killed process
+        for name in {*(publication.folder for publication in pruned), *discarded}.intersection(present):
             remove_version(model.folder / "versions" / name)
         for path in model.log.leftovers(_last_pruning(model, before)):
             with suppress(FileNotFoundError):  # another one prunes, too
                 path.unlink()
-    gone = [one for one in pruned if not before.state.is_pruned(one.version)]
-    return Pruned(tuple(sorted(one.version for one in gone)), sum(one.size_bytes for one in gone), discarded)
+    gone = [publication for publication in pruned if not before.state.is_pruned(publication.version)]
+    return Pruned(
+        tuple(sorted(publication.version for publication in gone)),
+        sum(publication.size_bytes for publication in gone),
+        discarded,
+    )
 
 
-def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entry) -> Entry | None:
+def _proposed(model: ModelLog, keep: int, present: list[str], why: str, head: Entry) -> Entry | None:
     """Return the entry that prunes after another one; None if there is nothing to remove, now or the next time."""
     state = _pruned(head.state, keep)
-    unnamed = sorted({*there} - {published.folder for published in model.log.publications(head)})
+    unnamed = sorted({*present} - {published.folder for published in model.log.publications(head)})
     last = _last_pruning(model, head)
     discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
     if state == head.state and not unnamed:
@@ -874,9 +878,9 @@ def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entr
 def _pruned(state: AliasState, keep: int) -> AliasState:
     through = max(state.pruned_through, state.latest - keep)
     named = {*state.aliases.values()}
-    kept = tuple(sorted(version for version in named if version <= through))
-    former = tuple(version for version in state.former if version > through or version in kept)
-    return replace(state, pruned_through=through, kept=kept, former=former)
+    retained = tuple(sorted(version for version in named if version <= through))
+    former = tuple(version for version in state.former if version > through or version in retained)
+    return replace(state, pruned_through=through, kept=retained, former=former)
 
 
 def _last_pruning(model: ModelLog, head: Entry) -> int:
@@ -925,13 +929,13 @@ class RegisteredModel(ModelLog):
         RegistryError, DataError : the place cannot be written to; ModelError : no model was written that loads
         """
         names = [_check_alias(alias) for alias in aliases]
-        held = ({CHAMPION: lineage.parent} if promote else {}) if expected is None else expected
+        required = ({CHAMPION: lineage.parent} if promote else {}) if expected is None else expected
         self.prepare()
         head = self.head()
         identity = self.identity(lineage, head)
-        if found := self.with_identity(identity, lineage.parent, head):
-            return Published(found, False)
-        self.check_expected(held, head)
+        if existing := self.with_identity(identity, lineage.parent, head):
+            return Published(existing, False)
+        self.check_expected(required, head)
         payload = Payload(self.folder / "versions", head.number)
         try:
             files = payload.write(write)
@@ -944,7 +948,7 @@ class RegisteredModel(ModelLog):
         def change(head: Entry) -> Entry | None:
             if self.with_identity(identity, lineage.parent, head):
                 return None
-            self.check_expected(held, head)
+            self.check_expected(required, head)
             self._check_not_discarded(payload, head)
             former = head.state.latest_entry
             made = Publication(head.state.latest + 1, payload.folder.name, identity, files, lineage, former)
@@ -959,9 +963,9 @@ class RegisteredModel(ModelLog):
         if entry.published is not None and entry.published.folder == payload.folder.name:
             return Published(self.opened(entry.published, entry.state), True)
         payload.remove()
-        found = self.with_identity(identity, lineage.parent, entry)
-        assert found is not None
-        return Published(found, False)
+        existing = self.with_identity(identity, lineage.parent, entry)
+        assert existing is not None
+        return Published(existing, False)
 
     def promote(self, which: Which, *, expected: Expected | None = None, why: str = "") -> Entry:
         """Make a version the champion; the champion before becomes `previous`, in the same step.
@@ -981,15 +985,15 @@ class RegisteredModel(ModelLog):
         ModelError : it is damaged
         """
         head = self.head()
-        chosen, held = self.resolved(which, head), {CHAMPION: head.state.champion} if expected is None else expected
+        chosen, required = self.resolved(which, head), {CHAMPION: head.state.champion} if expected is None else expected
         number = chosen.number
         chosen.load()
 
         def change(head: Entry) -> Entry | None:
             if head.state.champion == number and expected is None:
                 return None
-            self.check_expected(held, head)
-            self._check_there(number, head)
+            self.check_expected(required, head)
+            self._check_not_pruned(number, head)
             if head.state.champion == number:
                 return None
             return Entry(0, "promote", _promoted(head.state, number), why=why)
@@ -1004,10 +1008,10 @@ class RegisteredModel(ModelLog):
         ConflictError : the champion is another one by now; RegistryError : no such model, or no champion before
         ModelError : that one is damaged
         """
-        held = {CHAMPION: self.state().champion} if expected is None else expected
+        required = {CHAMPION: self.state().champion} if expected is None else expected
 
         def change(head: Entry) -> Entry:
-            self.check_expected(held, head)
+            self.check_expected(required, head)
             former = head.state.former
             if not head.state.latest:
                 raise self.absent()
@@ -1034,16 +1038,16 @@ class RegisteredModel(ModelLog):
         """
         head = self.head()
         before = {_check_alias(alias): head.state.aliases.get(alias) for alias in aliases}
-        held = before if expected is None else expected
+        required = before if expected is None else expected
         numbers = {
             alias: None if which is None else self.resolved(which, head).number for alias, which in aliases.items()
         }
 
         def change(head: Entry) -> Entry | None:
-            self.check_expected(held, head)
+            self.check_expected(required, head)
             for number in numbers.values():
                 if number is not None:
-                    self._check_there(number, head)
+                    self._check_not_pruned(number, head)
             after = {alias: number for alias, number in {**head.state.aliases, **numbers}.items() if number is not None}
             if after == head.state.aliases:
                 return None
@@ -1055,7 +1059,7 @@ class RegisteredModel(ModelLog):
         """Remove the files of versions that no alias names, but for the newest ones; see `okl.models.registry`."""
         return prune(self, keep, dry_run, why)
 
-    def _check_there(self, number: int, head: Entry) -> None:
+    def _check_not_pruned(self, number: int, head: Entry) -> None:
         """Raise RegistryError if a version's files are gone."""
         _ = self.resolved(number, head).files
 
@@ -1116,8 +1120,8 @@ class Registry:
     def models(self) -> list[RegisteredModel]:
         """Return all of which there is a version, by name; raises RegistryError if there is no registry."""
         self.check()
-        found = [self.model(folder.name) for folder in folders(self.folder) if NAME.fullmatch(folder.name)]
-        return [model for model in found if model.state().latest]
+        registered = [self.model(folder.name) for folder in folders(self.folder) if NAME.fullmatch(folder.name)]
+        return [model for model in registered if model.state().latest]
 
     def check(self) -> None:
         """Raise RegistryError if no registry is there that this okl can read."""
@@ -1185,8 +1189,8 @@ def describe_model(model: RegisteredModel) -> dict[str, Any]:
         if entry.published is not None:
             version = model.opened(entry.published, state)
             in_all[version.number] = rows_of(version) + in_all.get(version.lineage.parent, 0)
-            told = {"learnt_rows": learnt_rows(version, in_all[version.number]), "at": entry.at, "by": entry.by}
-            versions.append(describe_version(version, state.aliases) | told)
+            totals = {"learnt_rows": learnt_rows(version, in_all[version.number]), "at": entry.at, "by": entry.by}
+            versions.append(describe_version(version, state.aliases) | totals)
     return {
         "model": model.name,
         "folder": str(model.folder),
@@ -1216,14 +1220,14 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
     """Return a version, when it was published, what it goes back to, and how many shards and rows they all learned."""
     line = list(model.ancestry(version))
     entries = model.entries()
-    made = next(one for one in entries if one.published is not None and one.published.version == version.number)
+    made = next(entry for entry in entries if entry.published is not None and entry.published.version == version.number)
     in_all = sum(map(rows_of, line))
     return describe_version(version, entries[-1].state.aliases) | {
         "model": model.name,
         **{name: getattr(made, name) for name in ("at", "by", "why")},
         "files": version.published.files,
-        "ancestors": [one.number for one in line[1:]],
-        "shards_in_all": sum(len(one.lineage.shards) for one in line),
+        "ancestors": [ancestor.number for ancestor in line[1:]],
+        "shards_in_all": sum(len(member.lineage.shards) for member in line),
         "rows_in_all": in_all,
         "learnt_rows": learnt_rows(version, in_all),
     }
@@ -1231,22 +1235,22 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
 
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
     """Describe the differences of two versions: settings, figures, and shards that only one of them learned."""
-    found: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
-    one, other = first.lineage.as_json(), second.lineage.as_json()
+    difference: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
+    first_json, second_json = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
-        before, after = flattened(one[part]), flattened(other[part])
-        found[part] = {
+        before, after = flattened(first_json[part]), flattened(second_json[part])
+        difference[part] = {
             name: [before.get(name), after.get(name)]
             for name in dict.fromkeys([*before, *after])
             if before.get(name) != after.get(name)
         }
-    learnt = [
+    shards = [
         {str(shard["sha256"]): shard for version in [*model.ancestry(which)][::-1] for shard in version.lineage.shards}
         for which in (first, second)
     ]
     for index, name in enumerate(("shards_of_first_only", "shards_of_second_only")):
-        found[name] = [dict(shard) for sha256, shard in learnt[index].items() if sha256 not in learnt[1 - index]]
-    return found
+        difference[name] = [dict(shard) for sha256, shard in shards[index].items() if sha256 not in shards[1 - index]]
+    return difference
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
@@ -1284,7 +1288,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     >>> flattened({"a": 1, "b": {"c": 2}})
     {'a': 1, 'b.c': 2}
     """
-    found: dict[str, Any] = {}
+    by_path: dict[str, Any] = {}
     for name, value in values.items():
-        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return found
+        by_path |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return by_path

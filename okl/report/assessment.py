@@ -58,8 +58,8 @@ class Assessment:
 
     def chance(self, error: float) -> float:
         """Return two binomial standard errors of a mistake rate; 0 for other errors, whose variance is unknown."""
-        known = self.metric == "mistake_rate" and self.rows and 0.0 <= error <= 1.0
-        return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows) if known else 0.0
+        applies = self.metric == "mistake_rate" and self.rows and 0.0 <= error <= 1.0
+        return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows) if applies else 0.0
 
 
 def assess(result: Mapping[str, Any]) -> Assessment:
@@ -163,10 +163,10 @@ def _unscaled(result: Mapping[str, Any]) -> str:
     """Return advice to scale the columns, the usual reason for an unsuitable bandwidth; "" if they are scaled."""
     settings, data = result.get("settings") or {}, result.get("dataset") or {}
     chosen = result.get("chosen") or {}
-    one_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
+    single_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
     rescaled = settings.get("rescale", "stored") not in ("stored", "none")
     plain = data.get("scale") == "none" and not rescaled and "maps" not in chosen  # maps: some of them standardise
-    return "; for columns with different ranges, use --rescale standard" if one_bandwidth and plain else ""
+    return "; for columns with different ranges, use --rescale standard" if single_bandwidth and plain else ""
 
 
 def _other_settings(result: Mapping[str, Any], verdict: Assessment) -> str:

@@ -65,9 +65,9 @@ def empty_figure(width: float, height: float, theme: Theme) -> Figure:
     return figure
 
 
-def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 1)) -> Axes:
-    """Add axes in the theme's colours; place : rows, columns and index of the subplot, as in matplotlib."""
-    axes: Axes = figure.add_subplot(*place)
+def add_axes(figure: Figure, theme: Theme, position: tuple[int, int, int] = (1, 1, 1)) -> Axes:
+    """Add axes in the theme's colours; position : rows, columns and index of the subplot, as in matplotlib."""
+    axes: Axes = figure.add_subplot(*position)
     axes.set_facecolor(theme.ground)
     axes.tick_params(colors=theme.ink, labelsize=SMALL)
     for text in (axes.xaxis.label, axes.yaxis.label):
@@ -79,7 +79,7 @@ def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 
     return axes
 
 
-def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int = 3) -> None:
+def legend(axes: Axes, theme: Theme, corner: Corner = "upper right", columns: int = 3) -> None:
     """Draw the legend in a row above the lines."""
     axes.legend(
         frameon=False,
@@ -90,7 +90,7 @@ def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int
         columnspacing=0.9,
         handletextpad=0.5,
         borderaxespad=0.2,
-        loc=place,
+        loc=corner,
     )
 
 
@@ -147,8 +147,8 @@ def percents(value: float, _position: float = 0.0) -> str:
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
     """Return a label shortened for an axis, in characters of the font, on one line."""
-    known = "".join(c if ord(c) in _font_characters() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-    return known if len(known) <= longest else known[: longest - 1] + "…"
+    printable = "".join(c if ord(c) in _font_characters() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    return printable if len(printable) <= longest else printable[: longest - 1] + "…"
 
 
 @cache
@@ -195,21 +195,21 @@ def learning_curve(
     return png(figure)
 
 
-def convergence_curve(points: Sequence[Sequence[float]], asked: float | None, theme: Theme) -> bytes:
+def convergence_curve(points: Sequence[Sequence[float]], tolerance: float | None, theme: Theme) -> bytes:
     """Draw the relative duality gap against the iterations, on a logarithmic scale.
 
     Parameters
     ----------
     points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
-    asked : the relative gap to stop at, if there is one
+    tolerance : the relative gap to stop at, if there is one
     """
     figure, axes = figure_with_axes(theme)
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
     shown = gaps > 0.0
     marker = "o" if np.count_nonzero(shown) < 3 else ""
     axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker, label="proven gap")
-    if asked and math.isfinite(asked):
-        axes.axhline(asked, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
+    if tolerance and math.isfinite(tolerance):
+        axes.axhline(tolerance, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
         legend(axes, theme)
     axes.set_yscale("log")
     axes.set_xlim(0.0, max(1.0, float(done.max())))
@@ -294,9 +294,9 @@ def predicted_against_true(
     axes.imshow(np.log1p(rows), cmap=shades(theme), origin="lower", extent=extent, aspect="equal")
     axes.plot([low, high], [low, high], color=theme.ink, linewidth=0.9, linestyle=":", label="equal")
     middles = low + (high - low) * (np.arange(len(rows)) + 0.5) / len(rows)
-    held = rows.sum(axis=0)
-    shown = held >= max(5.0, 0.001 * held.sum())  # of few rows a mean says little
-    means = (middles[:, None] * rows).sum(axis=0)[shown] / held[shown]
+    rows_per_bin = rows.sum(axis=0)
+    shown = rows_per_bin >= max(5.0, 0.001 * rows_per_bin.sum())  # of few rows a mean says little
+    means = (middles[:, None] * rows).sum(axis=0)[shown] / rows_per_bin[shown]
     axes.plot(middles[shown], means, color=theme.other, linewidth=1.6, label="mean true value")
     if high - low > WIDE_RANGE * max(abs(low), abs(high)):  # else rounded marks would be the same
         for axis in (axes.xaxis, axes.yaxis):
@@ -369,7 +369,7 @@ def average_regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | 
 
 
 def _column(horizons: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
-    return np.array([one[name] for one in horizons], dtype=np.float64)
+    return np.array([horizon[name] for horizon in horizons], dtype=np.float64)
 
 
 def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> None:
@@ -444,10 +444,10 @@ def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
 
 def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
     """Draw a line at the start of each stage, with its name if the stage is long enough; 0 seconds: no names."""
-    for name, begun, stopped in stages:
-        axes.axvline(begun, color=theme.ink, linewidth=0.7)
-        if ended and stopped - begun > NAMED_SHARE * ended:
-            axes.text(begun, 1.06, f" {name}", fontsize=9, color=theme.ink, va="bottom")
+    for name, started, stopped in stages:
+        axes.axvline(started, color=theme.ink, linewidth=0.7)
+        if ended and stopped - started > NAMED_SHARE * ended:
+            axes.text(started, 1.06, f" {name}", fontsize=9, color=theme.ink, va="bottom")
 
 
 # Reliability: the share of correct or positive rows against the score
@@ -455,17 +455,21 @@ def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float, them
 SURE = 2.0  # standard errors
 
 
-def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: tuple[str, str], theme: Theme) -> bytes:
+def reliability_curve(
+    bins: Sequence[Mapping[str, Any]], value_name: str, axes_named: tuple[str, str], theme: Theme
+) -> bytes:
     """Draw the share of hits of each bin, with its confidence interval.
 
     Parameters
     ----------
     bins : of `okl.metrics.ranking.reliability`, at least one
-    said : "probability", which is to equal the share, or "mean" of the scores or leads
+    value_name : "probability", which is to equal the share, or "mean" of the scores or leads
     axes_named : what is across, and what is up
     """
     figure, axes = figure_with_axes(theme)
-    rows, hits, values = (np.array([one[name] for one in bins], dtype=np.float64) for name in ("rows", "hits", said))
+    rows, hits, values = (
+        np.array([entry[name] for entry in bins], dtype=np.float64) for name in ("rows", "hits", value_name)
+    )
     share = hits / rows
     low, high = wilson(hits, rows)
     bars = np.stack([np.maximum(share - low, 0.0), np.maximum(high - share, 0.0)])
@@ -473,7 +477,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: 
         values, share, yerr=bars, color=theme.line, ecolor=theme.soft, elinewidth=3.0, marker="o", markersize=4.5,
         linewidth=1.2, label="observed",
     )  # fmt: skip
-    if said == "probability":
+    if value_name == "probability":
         axes.plot(
             [0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.3, linestyle="--", label="perfectly calibrated"
         )

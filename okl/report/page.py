@@ -314,11 +314,11 @@ def _section(section: Section) -> str:
 def _blocks(blocks: Sequence[Block]) -> str:
     """Return the HTML of blocks; consecutive figures and open tables are shown in columns if there is room."""
     parts = []
-    for beside, group in groupby(
+    for in_columns, group in groupby(
         blocks, lambda block: isinstance(block, FigureBlock | BarChart | TableBlock) and not _folded(block)
     ):
         written = [_html_block(block) for block in group]
-        parts += ['<div class="row">', *written, "</div>"] if beside else written
+        parts += ['<div class="row">', *written, "</div>"] if in_columns else written
     return "\n".join(parts)
 
 

@@ -204,22 +204,22 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
     while last >= MOST_DRAWN_BUCKETS * times * timeline.width:
         times *= 2
     width = times * timeline.width
-    found: dict[str, dict[str, list[float]]] = {}
+    lanes: dict[str, dict[str, list[float]]] = {}
     for cell in cells:
-        lane = found.setdefault(cell.lane, {phase: [0.0] * (int(last / width) + 1) for phase in PHASES})
+        lane = lanes.setdefault(cell.lane, {phase: [0.0] * (int(last / width) + 1) for phase in PHASES})
         lane[cell.phase][int(cell.begin_seconds / width)] += cell.seconds
-    workers = [lane for lane in timeline.lanes() if lane in found and lane != DRIVER]
+    workers = [lane for lane in timeline.lanes() if lane in lanes and lane != DRIVER]
     shares = {DRIVER: _shares(cells, [DRIVER])} | ({"workers": _shares(cells, workers)} if workers else {})
-    begun = timeline.begun
+    started = timeline.begun
     return {
         "shares": shares,
         "workers": len(workers),
         "bucket_seconds": width,
-        "stages": [[stage.name, round(stage.begun - begun, 4), round(stage.ended - begun, 4)]
+        "stages": [[stage.name, round(stage.begun - started, 4), round(stage.ended - started, 4)]
                    for stage in timeline.stages],
         "lanes": [{"name": name, **{phase: [round(second, 5) for second in seconds]
                                     for phase, seconds in lane.items() if any(seconds)}}
-                  for name, lane in _drawn(found, workers)],
+                  for name, lane in _drawn(lanes, workers)],
     }  # fmt: skip
 
 
@@ -243,16 +243,16 @@ def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, fl
 
 
 def _drawn(
-    found: Mapping[str, Mapping[str, list[float]]], workers: Sequence[str]
+    lanes: Mapping[str, Mapping[str, list[float]]], workers: Sequence[str]
 ) -> list[tuple[str, Mapping[str, list[float]]]]:
-    drawn = [(DRIVER, found[DRIVER])] if DRIVER in found else []
+    drawn = [(DRIVER, lanes[DRIVER])] if DRIVER in lanes else []
     shown = list(workers)
     if len(workers) > MOST_DRAWN_LANES - 1:
-        of_all = {phase: zip(*(found[lane][phase] for lane in workers), strict=True) for phase in PHASES}
+        of_all = {phase: zip(*(lanes[lane][phase] for lane in workers), strict=True) for phase in PHASES}
         mean = {phase: [sum(seconds) / len(workers) for seconds in buckets] for phase, buckets in of_all.items()}
         drawn.append((f"mean of {len(workers)}", mean))
         shown = shown[: MOST_DRAWN_LANES - 2]
-    return [*drawn, *((_short(lane, number), found[lane]) for number, lane in enumerate(shown, 1))]
+    return [*drawn, *((_short(lane, number), lanes[lane]) for number, lane in enumerate(shown, 1))]
 
 
 def _short(lane: str, number: int) -> str:

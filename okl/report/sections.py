@@ -120,8 +120,8 @@ def _comparison_note(before: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str) -> str:
-    *place, last = name.split(".")
-    return " ".join([*place, metric_name(last)]).replace("_", " ")
+    *prefixes, last = name.split(".")
+    return " ".join([*prefixes, metric_name(last)]).replace("_", " ")
 
 
 # Cost and use
@@ -140,8 +140,8 @@ def cost_section(result: Mapping[str, Any]) -> Section:
         *([("Peak memory of this process", f"{number(round(peak / MIB))} MiB")] if peak else []),
         *([("Sent and received", f"{sent / MIB:,.1f} MiB")] if sent else []),
     ]
-    words = [text for text in (timeline_sentence(result), memory_sentence(result)) if text]
-    blocks: list[Block] = [Tiles(tiles), *map(Paragraph, words)]
+    sentences = [text for text in (timeline_sentence(result), memory_sentence(result)) if text]
+    blocks: list[Block] = [Tiles(tiles), *map(Paragraph, sentences)]
     if (timeline := result.get("timeline")) and result.get("workers"):  # for one process, the sentence suffices
         caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
         blocks.append(FigureBlock("Timeline", partial(timeline_picture, timeline), caption))
@@ -171,17 +171,17 @@ def usage_section(result: Mapping[str, Any]) -> Section | None:
             ),
             CodeBlock(
                 "In Python, for an array or a table of raw rows:",
-                ["import okl", f"labels = okl.load({_one_line(result['model'])!r}).predict(rows)"],
+                ["import okl", f"labels = okl.load({_on_single_line(result['model'])!r}).predict(rows)"],
             ),
         ],
     )
 
 
 def _quoted(path: object) -> str:
-    return shlex.quote(_one_line(path))
+    return shlex.quote(_on_single_line(path))
 
 
-def _one_line(path: object) -> str:
+def _on_single_line(path: object) -> str:
     return " ".join(str(path).splitlines())
 
 
@@ -244,34 +244,38 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
         Paragraph(f"{compared}{duration(choice.get('seconds'))}."),
         *map(Paragraph, choice.get("why") or []),
     ]
-    drawn = [one for one in candidates if _score(one) > float("-inf") and one["kept"]][:MOST_CANDIDATES_DRAWN]
+    drawn = [candidate for candidate in candidates if _score(candidate) > float("-inf") and candidate["kept"]][
+        :MOST_CANDIDATES_DRAWN
+    ]
     if drawn:
         why = [*(choice.get("why") or []), ""][0].lower()
         # a linear model is preferred to a kernel that is better only by chance
-        taken = next((one for one in drawn if why.startswith(f"{one['name'].lower()}, of ")), drawn[0])
-        drawn = [taken, *(one for one in drawn if one is not taken)]
+        taken = next(
+            (candidate for candidate in drawn if why.startswith(f"{candidate['name'].lower()}, of ")), drawn[0]
+        )
+        drawn = [taken, *(candidate for candidate in drawn if candidate is not taken)]
         measure = "Unexplained share of the variance" if of_variance else "Mistake rate"
         caption = f"{measure} of the candidates in the last round, each on its number of rows; less is better."
-        blocks.append(BarChart("Automatic choice", [_bar(one, drawn) for one in drawn], caption))
+        blocks.append(BarChart("Automatic choice", [_bar(candidate, drawn) for candidate in drawn], caption))
     rows = [
         [
-            str(one["name"]),
-            number(one["score"]),
-            number(one["rows"]),
-            duration(one["seconds"]),
-            "yes" if one["kept"] else "",
+            str(candidate["name"]),
+            number(candidate["score"]),
+            number(candidate["rows"]),
+            duration(candidate["seconds"]),
+            "yes" if candidate["kept"] else "",
         ]
-        for one in candidates
+        for candidate in candidates
     ]
     header = ("Candidate", "score", "rows", "time", "kept")
     return [*blocks, TableBlock("All candidates", header, cut(rows, MOST_LISTED), folded=True)]
 
 
-def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
+def _bar(candidate: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
     """Return the bar of 1 - score, which shows differences between good candidates better than the score."""
     most = max(*(1.0 - _score(other) for other in drawn), 1e-12)
-    text = f"{percent(1.0 - _score(one), 3)} of {number(one['rows'])} rows"
-    return Bar(str(one["name"]), max(1.0 - _score(one), 0.0) / most, text, one is drawn[0])
+    text = f"{percent(1.0 - _score(candidate), 3)} of {number(candidate['rows'])} rows"
+    return Bar(str(candidate["name"]), max(1.0 - _score(candidate), 0.0) / most, text, candidate is drawn[0])
 
 
 def _score(candidate: Mapping[str, Any]) -> float:
@@ -322,15 +326,15 @@ def _bars(result: Mapping[str, Any]) -> list[Block]:
     verdict = assess(result)
     named = {"okl": verdict.error, BASELINE_NAMES["linear"]: verdict.linear}
     named[BASELINE_NAMES[verdict.constant_name]] = verdict.constant
-    known = {name: error for name, error in named.items() if error is not None}
-    if len(known) < 2:
+    errors = {name: error for name, error in named.items() if error is not None}
+    if len(errors) < 2:
         return []
     shares = verdict.metric == "mistake_rate"
     name = metric_name(verdict.metric) if shares else ROOT
-    lengths = {named: error if shares else math.sqrt(error) for named, error in known.items()}
+    lengths = {named: error if shares else math.sqrt(error) for named, error in errors.items()}
     most = max(*lengths.values(), 1e-300)
-    texts = {named: _text(verdict, error) if shares else number(lengths[named]) for named, error in known.items()}
-    bars = [Bar(named, lengths[named] / most, texts[named], named == "okl") for named in known]
+    texts = {named: _text(verdict, error) if shares else number(lengths[named]) for named, error in errors.items()}
+    bars = [Bar(named, lengths[named] / most, texts[named], named == "okl") for named in errors]
     unit = "Share of rows" if shares else f"In units of {_unit_of(verdict, result)}"
     chance = "; ± two standard errors" if shares and verdict.rows else ""
     title = f"{name} compared with baselines, {MEASURED_ON[verdict.split]}"
@@ -363,17 +367,17 @@ SHARES = (0.5, 0.9)
 def mistakes_section(result: Mapping[str, Any]) -> Section | None:
     """Return the section on mistakes on test rows if there are any, otherwise on training rows; None without counts."""
     measured = result.get("test") or result.get("train") or {}
-    where = "test rows" if result.get("test") else "training rows"
+    rows_name = "test rows" if result.get("test") else "training rows"
     blocks: list[Block] = []
     if confusion := measured.get("confusion"):
         labels = (result.get("dataset") or {}).get("labels") or list(range(len(confusion)))
-        blocks = _of_classes(confusion, labels, where)
+        blocks = _of_classes(confusion, labels, rows_name)
     elif histogram := measured.get("residual_histogram"):
-        blocks = _of_residuals(measured, histogram, target_name(result), where)
+        blocks = _of_residuals(measured, histogram, target_name(result), rows_name)
     return Section("mistakes", "Where are its mistakes?", blocks) if blocks else None
 
 
-def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, where: str) -> list[Block]:
+def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, rows_name: str) -> list[Block]:
     """Return the tables of mistakes, without figures.
 
     measured : metrics with confusion or residual_histogram; without both, there is no table
@@ -382,21 +386,24 @@ def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target
         counts = np.array(confusion, dtype=np.int64)
         wrong = int(counts.sum() - counts.trace())
         pairs = [_pairs(counts, labels, wrong)] if len(counts) > 2 and wrong else []
-        return [*pairs, _classes(counts, labels, where)]
+        return [*pairs, _classes(counts, labels, rows_name)]
     histogram = measured.get("residual_histogram")
-    return [_quantiles(histogram, target, where)] if histogram and histogram["counts"] else []
+    return [_quantiles(histogram, target, rows_name)] if histogram and histogram["counts"] else []
 
 
-def _of_classes(confusion: Sequence[Sequence[int]], labels: Sequence[object], where: str) -> list[Block]:
+def _of_classes(confusion: Sequence[Sequence[int]], labels: Sequence[object], rows_name: str) -> list[Block]:
     counts = np.array(confusion, dtype=np.int64)
     n_classes, rows = len(counts), int(counts.sum())
-    tables = mistake_tables({"confusion": confusion}, labels, "", where)
+    tables = mistake_tables({"confusion": confusion}, labels, "", rows_name)
     if n_classes > MOST_DRAWN:
         note = f"The confusion matrix of {n_classes} classes is too large to draw; the tables list its worst entries."
         return [Paragraph(note), *tables]
     wrong = number(rows - int(counts.trace()))
     caption = f"{wrong} of {number(rows)} rows are misclassified. Shade: share of the true class."
-    return [FigureBlock(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), caption), *tables]
+    return [
+        FigureBlock(f"Confusion matrix, {rows_name}", partial(confusion_matrix, confusion, labels), caption),
+        *tables,
+    ]
 
 
 def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], wrong: int) -> TableBlock:
@@ -414,48 +421,50 @@ def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object]
     return TableBlock("Most confused classes", header, rows, f"These are {share} of all mistakes.")
 
 
-def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], where: str) -> TableBlock:
+def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], rows_name: str) -> TableBlock:
     of_class, named, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
-    found = hits / np.maximum(of_class, 1)
-    order = np.argsort(np.where(of_class > 0, found, np.inf), kind="stable")[:MOST_CLASSES_LISTED]
+    recalls = hits / np.maximum(of_class, 1)
+    order = np.argsort(np.where(of_class > 0, recalls, np.inf), kind="stable")[:MOST_CLASSES_LISTED]
     rows = [
         [
             _name(labels[i]),
             number(int(of_class[i])),
-            percent(float(found[i]), 3) if of_class[i] else "-",
+            percent(float(recalls[i]), 3) if of_class[i] else "-",
             percent(float(hits[i] / named[i]), 3) if named[i] else "-",
         ]
         for i in order.tolist()
     ]
     cut = len(counts) > MOST_CLASSES_LISTED
     note = f"The {MOST_CLASSES_LISTED} classes with the lowest recall of {len(counts)}." if cut else ""
-    return TableBlock(f"Classes, lowest recall first, {where}", ("Class", "rows", "recall", "precision"), rows, note)
+    return TableBlock(
+        f"Classes, lowest recall first, {rows_name}", ("Class", "rows", "recall", "precision"), rows, note
+    )
 
 
 def _of_residuals(
-    measured: Mapping[str, Any], histogram: Mapping[str, Sequence[Any]], target: str, where: str
+    measured: Mapping[str, Any], histogram: Mapping[str, Sequence[Any]], target: str, rows_name: str
 ) -> list[Block]:
     edges, counts = histogram["edges"], histogram["counts"]
     blocks: list[Block] = []
     if counts:
-        blocks.append(_quantiles(histogram, target, where))
+        blocks.append(_quantiles(histogram, target, rows_name))
         beyond = int(counts[0] + counts[-1])
         caption = (
             f"Left of 0, predictions are too low. {number(beyond)} of {number(sum(counts))} rows are outside the range."
         )
         draw = partial(residual_histogram, edges, counts, target)
-        blocks.append(FigureBlock(f"Residuals, {where}", draw, caption))
+        blocks.append(FigureBlock(f"Residuals, {rows_name}", draw, caption))
     grid = measured.get("predicted_vs_true")
     if grid and grid["range"][0] < grid["range"][1]:
         draw = partial(predicted_against_true, grid["range"], grid["counts"], target)
         caption = "Predictions are biased where the solid line differs from the dotted one."
-        blocks.append(FigureBlock(f"Predicted against true, {where}", draw, caption))
+        blocks.append(FigureBlock(f"Predicted against true, {rows_name}", draw, caption))
     return blocks
 
 
-def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, where: str) -> Paragraph:
+def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, rows_name: str) -> Paragraph:
     half, most = (absolute_residual_quantile(histogram["edges"], histogram["counts"], share) for share in SHARES)
-    errors = f"The absolute error is at most {number(half)} on 50% of the {where}, at most {number(most)} on 90%"
+    errors = f"The absolute error is at most {number(half)} on 50% of the {rows_name}, at most {number(most)} on 90%"
     return Paragraph(f"{errors} (in units of {target}).")
 
 
@@ -497,14 +506,18 @@ def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:
     bins = (measured.get("reliability") or {}).get("bins")
     if not bins:
         return [Paragraph("There is no reliability curve, because rows were not counted by score.")]
-    where = MEASURED_ROWS[split]
+    rows_name = MEASURED_ROWS[split]
     labels = (result.get("dataset") or {}).get("labels") or ["the first", "the second"]
     if measured["reliability"]["of"] == "lead":
-        return _of_leads(bins, where)
-    return _of_probabilities(bins, where, labels[-1]) if _says_odds(result) else _of_scores(bins, where, labels[-1])
+        return _of_leads(bins, rows_name)
+    return (
+        _of_probabilities(bins, rows_name, labels[-1])
+        if _scores_are_log_odds(result)
+        else _of_scores(bins, rows_name, labels[-1])
+    )
 
 
-def reliability_bars(measured: Mapping[str, Any], where: str) -> list[Block]:
+def reliability_bars(measured: Mapping[str, Any], rows_name: str) -> list[Block]:
     """Return the reliability as a bar chart; empty for other models.
 
     measured : metrics with the reliability of `okl.metrics.counts.Tally.report`, and labels
@@ -517,15 +530,15 @@ def reliability_bars(measured: Mapping[str, Any], where: str) -> list[Block]:
     share_of = "correctly classified rows" if of_leads else f"rows of class {positive}"
     bars = [
         Bar(
-            f"{number(one['lowest'])} to {number(one['highest'])}",
+            f"{number(entry['lowest'])} to {number(entry['highest'])}",
             share,
-            f"{percent(share, 3)} of {number(one['rows'])}",
+            f"{percent(share, 3)} of {number(entry['rows'])}",
         )
-        for one in reliability["bins"]
-        for share in [one["hits"] / one["rows"]]
+        for entry in reliability["bins"]
+        for share in [entry["hits"] / entry["rows"]]
     ]
     by = "margin between the two best scores" if of_leads else "score"
-    return [BarChart(f"Reliability: share of {share_of} by {by}, {where}", bars)]
+    return [BarChart(f"Reliability: share of {share_of} by {by}, {rows_name}", bars)]
 
 
 def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
@@ -533,52 +546,54 @@ def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
 
     Source: Naeini, Cooper & Hauskrecht, AAAI 2015, with bins of equally many rows.
     """
-    rows = sum(one["rows"] for one in bins)
-    return float(sum(abs(one["hits"] - one["rows"] * one["probability"]) for one in bins) / rows)
+    rows = sum(entry["rows"] for entry in bins)
+    return float(sum(abs(entry["hits"] - entry["rows"] * entry["probability"]) for entry in bins) / rows)
 
 
-def _says_odds(result: Mapping[str, Any]) -> bool:
+def _scores_are_log_odds(result: Mapping[str, Any]) -> bool:
     """Return whether scores are log-odds, as with the logistic loss."""
     settings = result.get("settings") or {}
     return settings.get("loss") == "logistic" or settings.get("solver") in LOGISTIC
 
 
-def _of_probabilities(bins: Sequence[Mapping[str, Any]], where: str, positive: object) -> list[Block]:
+def _of_probabilities(bins: Sequence[Mapping[str, Any]], rows_name: str, positive: object) -> list[Block]:
     off = calibration_error(bins)
     text = (
         f"The model was trained with the logistic loss: 1 / (1 + exp(-score)) is its probability of {positive}. "
-        f"The calibration error on {where} is {percent(off, 2)}."
+        f"The calibration error on {rows_name} is {percent(off, 2)}."
     )
     caption = f"Calibrated probabilities are on the dashed line. {_extreme_bins(bins)}"
     axes = ("predicted probability", f"share of class {_short(positive)}")
-    return [Paragraph(text), _picture("Reliability of probabilities", bins, "probability", axes, caption, where)]
+    return [Paragraph(text), _picture("Reliability of probabilities", bins, "probability", axes, caption, rows_name)]
 
 
-def _of_scores(bins: Sequence[Mapping[str, Any]], where: str, positive: object) -> list[Block]:
+def _of_scores(bins: Sequence[Mapping[str, Any]], rows_name: str, positive: object) -> list[Block]:
     text = (
         "Scores rank rows but are not probabilities with this loss. The figure shows the observed probability of "
-        f"{positive} for each score on {where}."
+        f"{positive} for each score on {rows_name}."
     )
     axes = ("score", f"share of class {_short(positive)}")
-    return [Paragraph(text), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), where)]
+    return [Paragraph(text), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), rows_name)]
 
 
-def _of_leads(bins: Sequence[Mapping[str, Any]], where: str) -> list[Block]:
-    low, high = (bins[place]["hits"] / bins[place]["rows"] for place in (0, -1))
+def _of_leads(bins: Sequence[Mapping[str, Any]], rows_name: str) -> list[Block]:
+    low, high = (bins[index]["hits"] / bins[index]["rows"] for index in (0, -1))
     text = (
         "Scores are not probabilities, but a larger margin between the two best scores means a more reliable "
-        f"prediction: on {where}, accuracy is {percent(low, 3)} for margins up to {number(bins[0]['highest'])}, "
+        f"prediction: on {rows_name}, accuracy is {percent(low, 3)} for margins up to {number(bins[0]['highest'])}, "
         f"{percent(high, 3)} for margins from {number(bins[-1]['lowest'])}."
     )
     axes = ("margin between the two best scores", "accuracy")
-    return [Paragraph(text), _picture("Reliability of margins", bins, "mean", axes, "", where)]
+    return [Paragraph(text), _picture("Reliability of margins", bins, "mean", axes, "", rows_name)]
 
 
 def _picture(
-    title: str, bins: Sequence[Mapping[str, Any]], said: str, axes: tuple[str, str], text: str, where: str
+    title: str, bins: Sequence[Mapping[str, Any]], value_name: str, axes: tuple[str, str], text: str, rows_name: str
 ) -> FigureBlock:
     note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
-    return FigureBlock(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{text} {note}".strip())
+    return FigureBlock(
+        f"{title}, {rows_name}", partial(reliability_curve, bins, value_name, axes), f"{text} {note}".strip()
+    )
 
 
 def _extreme_bins(bins: Sequence[Mapping[str, Any]]) -> str:

@@ -42,11 +42,11 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
             f"okl.train reads rows from files, but data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
             "or fit rows in memory with an estimator such as okl.KernelRidgeClassifier."
         )
-    begun: dict[str, Any] = {"data": data}
+    base_settings: dict[str, Any] = {"data": data}
     if isinstance(data, TrainSettings):  # what was left open stays open: some defaults go by what else is given
-        begun = data.model_dump(exclude_unset=True)
+        base_settings = data.model_dump(exclude_unset=True)
     of_source = {name: value for name, value in options.items() if name in OF_SOURCE}
-    given = begun | {name: value for name, value in options.items() if name not in of_source}
+    given = base_settings | {name: value for name, value in options.items() if name not in of_source}
     if of_source:
         before = given.get("ingest") or {}
         before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)

@@ -75,7 +75,7 @@ def name_of(kind: type[Any]) -> str | None:
     tag = tag_of(kind)
     if tag is not None:
         return tag
-    return next((name for name, one in plugins.classes().items() if one is kind), None)
+    return next((name for name, registered in plugins.classes().items() if registered is kind), None)
 
 
 def class_named(name: str) -> type[Any]:
@@ -88,13 +88,13 @@ def class_named(name: str) -> type[Any]:
     tag = former_names().get(name, name)
     if class_of(tag) is None and "." not in tag:
         _import_all()
-    found = class_of(tag) or plugins.classes().get(name)
-    if found is None:
+    named_class = class_of(tag) or plugins.classes().get(name)
+    if named_class is None:
         raise CheckpointError(
             f"The state holds a {name!r}, a class that this okl does not know. Load the extension that defines it, "
             "use the okl that wrote the state, or train again."
         )
-    return found
+    return named_class
 
 
 @cache
@@ -108,8 +108,8 @@ def former_names() -> dict[str, str]:
 def _import_all() -> None:
     for name in PACKAGES:
         paths = getattr(import_module(name), "__path__", ())
-        for found in pkgutil.walk_packages(paths, f"{name}."):
-            import_module(found.name)
+        for module in pkgutil.walk_packages(paths, f"{name}."):
+            import_module(module.name)
 
 
 # Position of the training loop: state of the solver, curves and counters
@@ -339,23 +339,23 @@ def write_checkpoint(
     home.mkdir(exist_ok=True)
     older = complete_ones(run, name)
     number = 1 + (_number(older[-1]) if older else 0)
-    partial, place = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
+    partial, final_path = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
     for left in home.glob(".*"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     try:
         partial.mkdir()
         _write(partial, value, about, shared, beside)
-        partial.rename(place)
+        partial.rename(final_path)
     except SafetensorError as error:
         # of the system's error it keeps the words, and what is to be done depends on its number
-        number_told = re.search(r"os error (\d+)", str(error))
-        code = int(number_told[1]) if number_told else errno.EIO
+        number_match = re.search(r"os error (\d+)", str(error))
+        code = int(number_match[1]) if number_match else errno.EIO
         raise OSError(code, os.strerror(code), str(partial / ARRAYS)) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     sync(home)
-    for one in older:  # first out of sight: a process that is killed meanwhile must not leave half of one
-        going = one.rename(home / f".{one.name}.going")
+    for checkpoint in older:  # first out of sight: a process that is killed meanwhile must not leave half of one
+        going = checkpoint.rename(home / f".{checkpoint.name}.going")
         shutil.rmtree(going, ignore_errors=True)
 
 
@@ -402,9 +402,9 @@ def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
             if file_sha256(folder / name) != digest:
                 raise _damaged(folder / name, f"its bytes do not have the sha256 that {HEAD} states")
         for name, size in head.sizes.items():
-            found = (folder / BESIDE / name).stat().st_size
-            if found != size:
-                raise _damaged(folder / BESIDE / name, f"it has {found} bytes, and {size} were written")
+            stored_bytes = (folder / BESIDE / name).stat().st_size
+            if stored_bytes != size:
+                raise _damaged(folder / BESIDE / name, f"it has {stored_bytes} bytes, and {size} were written")
         tree, arrays = json.loads((folder / STATE).read_bytes()), load_file(folder / ARRAYS)
     except OSError as error:
         raise _damaged(Path(error.filename or folder), f"it cannot be read ({error.strerror})") from None
@@ -424,7 +424,7 @@ def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[
     apart = EncodedTree(value, shared)
     save_file(apart.arrays, partial / ARRAYS)
     (partial / STATE).write_text(json.dumps(apart.tree, allow_nan=False, separators=(",", ":")), encoding="utf-8")
-    sizes = {} if beside is None else _keep_beside(beside, partial / BESIDE)
+    sizes = {} if beside is None else _link_files(beside, partial / BESIDE)
     head = {
         "format_version": FORMAT_VERSION,
         "about": about,
@@ -437,28 +437,28 @@ def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[
     sync(partial)
 
 
-def _keep_beside(source: Path, place: Path) -> dict[str, int]:
+def _link_files(source: Path, destination: Path) -> dict[str, int]:
     """Link to the files of a folder, so that they remain when workers replace them; return sizes by name."""
-    place.mkdir()
+    destination.mkdir()
     sizes = {}
     for path in sorted(source.glob("*.npy")):
         try:
-            _link(path, place / path.name)
+            _link(path, destination / path.name)
         except FileNotFoundError:  # replaced meanwhile by a later one: nobody needs it
             continue
-        sync(place / path.name)
-        sizes[path.name] = (place / path.name).stat().st_size
-    sync(place)
+        sync(destination / path.name)
+        sizes[path.name] = (destination / path.name).stat().st_size
+    sync(destination)
     return sizes
 
 
-def _link(source: Path, place: Path) -> None:
+def _link(source: Path, destination: Path) -> None:
     try:
-        os.link(source, place)
+        os.link(source, destination)
     except FileNotFoundError:
         raise
     except OSError:  # a file system without links
-        shutil.copyfile(source, place)
+        shutil.copyfile(source, destination)
 
 
 def _number(folder: Path) -> int:
@@ -514,7 +514,7 @@ class Origin:
 
     def going_on(self, about: Mapping[str, Any]) -> Origin:
         """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
-        settings = self.settings | _place_in(about["settings"])
+        settings = self.settings | _location_settings(about["settings"])
         return replace(self, key=about["key"], mode=about["mode"], settings=settings)
 
     def as_json(self) -> dict[str, Any]:
@@ -522,7 +522,7 @@ class Origin:
         return asdict(self)
 
 
-def _place_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that, with the solver, determine the automatic mode."""
     return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
 
@@ -534,7 +534,7 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
 
     begun : settings that the run was begun with, as JSON, from which these may differ in where the work runs
     """
-    mode = settings.model_copy(update=_place_in(begun)).training_mode
+    mode = settings.model_copy(update=_location_settings(begun)).training_mode
     return settings if mode == settings.training_mode else settings.model_copy(update={"mode": mode})
 
 
@@ -571,9 +571,9 @@ def check_same_origin(stored: Origin, now: Origin, data: object, run: str) -> No
     )
     differing = [name for name in after if before.get(name) != after[name]]
     if differing:
-        then, here = (", ".join(f"{name} {one.get(name)}" for name in differing) for one in (before, after))
+        then, new = (", ".join(f"{name} {origin.get(name)}" for name in differing) for origin in (before, after))
         raise CheckpointError(
-            f"{run} was started with {then}, but this is {here}: the resumed model could differ. Use the versions of "
+            f"{run} was started with {then}, but this is {new}: the resumed model could differ. Use the versions of "
             "the start, or remove --resume to start a new run."
         )
 
@@ -648,11 +648,11 @@ class RunCheckpoints:
 
     def total_traffic(self, execution: Execution) -> Traffic:
         """Return the network traffic of this process and of those before it."""
-        here, before = execution.traffic, self.traffic
+        current, before = execution.traffic, self.traffic
         return Traffic(
-            here.rounds + before.rounds,
-            here.bytes_sent + before.bytes_sent,
-            here.bytes_received + before.bytes_received,
+            current.rounds + before.rounds,
+            current.bytes_sent + before.bytes_sent,
+            current.bytes_received + before.bytes_received,
         )
 
     def total_seconds(self) -> float:
@@ -678,9 +678,9 @@ class RunCheckpoints:
         ------
         CheckpointError : the checkpoint is damaged
         """
-        if not (found := complete_ones(self.folder, loop)):
+        if not (checkpoints := complete_ones(self.folder, loop)):
             return None
-        head = read_head(found[-1])
+        head = read_head(checkpoints[-1])
         position: Position = read_value(head, self.shared)
         if self.beside is not None:
             bring_back_beside(head, self.beside)
@@ -736,21 +736,21 @@ def find_unfinished(run: str) -> Path:
     ------
     CheckpointError : there is none; the message names those that there are
     """
-    place = place_of(run).absolute()
-    if not isinstance(place, Path) and place.exists() and not is_leftover(place):
-        raise CheckpointError(f"{place} is complete: there is nothing left to resume.")
-    path = local_folder(place)
+    location = place_of(run).absolute()
+    if not isinstance(location, Path) and location.exists() and not is_leftover(location):
+        raise CheckpointError(f"{location} is complete: there is nothing left to resume.")
+    path = local_folder(location)
     if resumable(path):
         return path
-    places = [path] if "/" in run else [path, okl_home() / "runs" / run]
-    for place in places:
-        if place.exists():
-            raise CheckpointError(f"{place} is complete: there is nothing left to resume.")
-        if found := [one for one in resumable_in(place.parent) if folders_name_of(one) == place.name]:
-            return max(found, key=lambda one: max(latest.stat().st_mtime for latest in checkpoints_in(one)))
-    there = sorted({folders_name_of(one) for place in places for one in resumable_in(place.parent)})
-    advice = f"Runs that can be resumed: {', '.join(there)}." if there else "Train again without --resume."
-    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {advice}")
+    candidates = [path] if "/" in run else [path, okl_home() / "runs" / run]
+    for location in candidates:
+        if location.exists():
+            raise CheckpointError(f"{location} is complete: there is nothing left to resume.")
+        if folders := [folder for folder in resumable_in(location.parent) if folders_name_of(folder) == location.name]:
+            return max(folders, key=lambda folder: max(latest.stat().st_mtime for latest in checkpoints_in(folder)))
+    names = sorted({folders_name_of(folder) for location in candidates for folder in resumable_in(location.parent)})
+    advice = f"Runs that can be resumed: {', '.join(names)}." if names else "Train again without --resume."
+    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {candidates[-1].parent}. {advice}")
 
 
 def find_by_key(key: str, settings: TrainSettings) -> Path | None:
@@ -764,7 +764,7 @@ def find_by_key(key: str, settings: TrainSettings) -> Path | None:
 
 def newest_head(folder: Path) -> CheckpointHead:
     """Return the head of the newest checkpoint of an unfinished run."""
-    return read_head(max(checkpoints_in(folder), key=lambda one: one.stat().st_mtime_ns))
+    return read_head(max(checkpoints_in(folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns))
 
 
 def settings_of(folder: Path) -> TrainSettings:

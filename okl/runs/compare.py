@@ -294,10 +294,15 @@ class Sample:
     def _part(self, number: int) -> SamplePart:
         rows, tested = self.all(), self.tested()
         training = tested != number
-        held = self._holdout() if self.holdout == "test" else Rows(rows.inputs[~training], rows.targets[~training])
+        test_rows = self._holdout() if self.holdout == "test" else Rows(rows.inputs[~training], rows.targets[~training])
         inputs = rows.inputs[training]
         return SamplePart(
-            inputs, self.mapped(inputs), rows.targets[training], held.inputs, self.mapped(held.inputs), held.targets
+            inputs,
+            self.mapped(inputs),
+            rows.targets[training],
+            test_rows.inputs,
+            self.mapped(test_rows.inputs),
+            test_rows.targets,
         )
 
     def mapped(self, inputs: FloatArray) -> FloatArray:
@@ -613,9 +618,9 @@ def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) 
 
 def _fold_moments(sample: Sample, number: int, class_index: int, n_classes: int) -> tuple[Moments, Moments]:
     def load() -> tuple[Any, ...]:
-        held = sample.part(number)
-        sign = signs_of_classes(held.test_targets, n_classes)[class_index]
-        return tuple(_arrays(_moments(held.test_features, sign, value)) for value in (1.0, -1.0))
+        part = sample.part(number)
+        sign = signs_of_classes(part.test_targets, n_classes)[class_index]
+        return tuple(_arrays(_moments(part.test_features, sign, value)) for value in (1.0, -1.0))
 
     positive, negative = resident((*sample.key, "moments", number, class_index), load)
     return _from_arrays(positive), _from_arrays(negative)
@@ -1179,11 +1184,11 @@ def check_data(settings: CompareSettings) -> None:
 
 
 def open_data(
-    settings: CompareSettings, here: Path, progress: Callable[[int, int | None], None], execution: Execution
+    settings: CompareSettings, folder: Path, progress: Callable[[int, int | None], None], execution: Execution
 ) -> Dataset:
     """Open the data set, or ingest the source, on the workers if there are any.
 
-    here : folder of the new data set
+    folder : folder of the new data set
 
     Raises
     ------
@@ -1192,7 +1197,7 @@ def open_data(
     if is_dataset(settings.data):
         return open_dataset(settings.data)
     options = settings.ingest or IngestSettings()
-    made = ingest(settings.data, here, options, progress=progress, execution=execution).dataset
+    made = ingest(settings.data, folder, options, progress=progress, execution=execution).dataset
     _check_suited(settings, replace(made, folder=place_of(settings.data)))  # errors name the source
     return made
 
@@ -1232,9 +1237,9 @@ class RecordedRun(ABC):
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and rename the run's folder, which marks it as complete."""
         self._result = self._collect()
-        beside = self._place.beside
-        (beside / "report.html").write_text(html_page(self._page()), encoding="utf-8")
-        (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        folder = self._place.beside
+        (folder / "report.html").write_text(html_page(self._page()), encoding="utf-8")
+        (folder / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self._place.folder)}
 

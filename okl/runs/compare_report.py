@@ -51,11 +51,11 @@ def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Return the best mean accuracy of each kind of bias, for models with both, under BIAS_HEADER."""
     rows = []
     for row in result["models"]:
-        found = row.get("biases") or {}
-        if "own" in found and "error-minimising" in found:
-            own, other = found["own"], found["error-minimising"]
+        biases = row.get("biases") or {}
+        if "own" in biases and "error-minimising" in biases:
+            own, other = biases["own"], biases["error-minimising"]
             difference = f"{100 * (other['mean'] - own['mean']):+.2f}"
-            cells = [percent(one["mean"], one["spread"]) for one in (own, other)]
+            cells = [percent(accuracy["mean"], accuracy["spread"]) for accuracy in (own, other)]
             rows.append([row["model"], *cells, difference])
     return rows
 
@@ -179,8 +179,8 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
 
 
 def _rows_of(result: Mapping[str, Any]) -> str:
-    searched, there = result["search_rows"], result["dataset"]["train_rows"]
-    return f"all {number(there)}" if searched == there else f"{number(searched)} of {number(there)}"
+    searched, available = result["search_rows"], result["dataset"]["train_rows"]
+    return f"all {number(available)}" if searched == available else f"{number(searched)} of {number(available)}"
 
 
 def _certified(result: Mapping[str, Any]) -> str:
@@ -219,10 +219,10 @@ class ComparisonPicture(NamedTuple):
 
 def pictures_of(result: Mapping[str, Any]) -> list[ComparisonPicture]:
     """Return the figures of accuracies, and of grids if there are any."""
-    found = [ComparisonPicture("Accuracy of each model", partial(draw_accuracies, result))]
+    pictures = [ComparisonPicture("Accuracy of each model", partial(draw_accuracies, result))]
     if any(len(row["path"]) > 1 for row in result["models"]):
-        found.append(ComparisonPicture("Accuracy along each model's grid", partial(draw_paths, result)))
-    return found
+        pictures.append(ComparisonPicture("Accuracy along each model's grid", partial(draw_paths, result)))
+    return pictures
 
 
 def draw_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
@@ -251,10 +251,10 @@ def draw_paths(result: Mapping[str, Any], theme: Theme) -> bytes:
     rows = [row for row in result["models"] if len(row["path"]) > 1]
     lines = -(-len(rows) // COLUMNS)
     figure = empty_figure(PANEL[0] * min(COLUMNS, len(rows)), PANEL[1] * lines + 0.3, theme)
-    for place, row in enumerate(rows, start=1):
-        axes = add_axes(figure, theme, (lines, min(COLUMNS, len(rows)), place))
+    for panel, row in enumerate(rows, start=1):
+        axes = add_axes(figure, theme, (lines, min(COLUMNS, len(rows)), panel))
         _draw_path(axes, row, theme)
-        if (place - 1) % COLUMNS == 0:
+        if (panel - 1) % COLUMNS == 0:
             axes.set_ylabel("% right")
     return png(figure)
 
@@ -334,11 +334,15 @@ def _lead(page: Page) -> list[Block]:
 def _sections(page: Page) -> list[Section]:
     """Return the sections: figures, tables, then those of the page only."""
     tables = [TableBlock(title, header, rows, wide=True) for title, header, rows in page.tables]
-    found = [
-        Section("pictures", "In pictures", [FigureBlock(one.title, one.draw, wide=True) for one in page.pictures]),
+    sections = [
+        Section(
+            "pictures",
+            "In pictures",
+            [FigureBlock(picture.title, picture.draw, wide=True) for picture in page.pictures],
+        ),
         Section("tables", "In figures", tables),
     ]
-    return [section for section in found if section.blocks]
+    return [section for section in sections if section.blocks]
 
 
 def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:

@@ -229,9 +229,9 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "lineage": dict(facts.lineage) or None,
         **_written(facts.result),
     }
-    importances, where = _importances(settings, facts, observer)
-    importance = importances.as_json() | {"on": where} if importances else None
-    return explanation | {"importance": importance, "no_importance": where}
+    importances, rows_or_reason = _importances(settings, facts, observer)
+    importance = importances.as_json() | {"on": rows_or_reason} if importances else None
+    return explanation | {"importance": importance, "no_importance": rows_or_reason}
 
 
 def describe_predictor(model: Model) -> dict[str, Any]:
@@ -253,12 +253,12 @@ def _facts(settings: ExplainSettings) -> ModelFacts:
         rows = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
         lineage = {"version": version.number, **rows, **version.lineage.as_json()}
         folder = version.model_folder
-        return ModelFacts(version.load(), str(version), folder, lineage, _result_beside(folder))
+        return ModelFacts(version.load(), str(version), folder, lineage, _result_of_run(folder))
     folder = place_of(named)
-    return ModelFacts(load_model(named), named, folder, {}, _result_beside(folder.absolute()))
+    return ModelFacts(load_model(named), named, folder, {}, _result_of_run(folder.absolute()))
 
 
-def _result_beside(folder: Place) -> dict[str, Any]:
+def _result_of_run(folder: Place) -> dict[str, Any]:
     """Return the result of the model's run; {} for a model outside the folder of its run."""
     try:
         read = json.loads((folder.parent / "result.json").read_text(encoding="utf-8"))
@@ -287,13 +287,13 @@ def _importances(settings: ExplainSettings, facts: ModelFacts, observer: Observe
             return None, "Column importance needs labelled rows: give a SOURCE with the target column."
         source = str(folder)
     observer.stage("explain")
-    rows, where = _rows(settings, facts.model, source)
+    rows, rows_or_reason = _rows(settings, facts.model, source)
     n_threads = default_threads()
     importances = permutation_importance(
         facts.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
         lambda done, total: observer.advance(done, total, {}),
     )  # fmt: skip
-    return importances, where
+    return importances, rows_or_reason
 
 
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
@@ -442,8 +442,8 @@ def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
     if not rows:
         return []
     shards = len(judged["shards"])
-    where = f"on {number(judged['rows'])} held-out rows of {shards:,} shard{'' if shards == 1 else 's'}"
-    return aligned([[where, "this model", other], *rows])
+    heading = f"on {number(judged['rows'])} held-out rows of {shards:,} shard{'' if shards == 1 else 's'}"
+    return aligned([[heading, "this model", other], *rows])
 
 
 def _certificate(explanation: Mapping[str, Any]) -> list[str]:

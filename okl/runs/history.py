@@ -40,13 +40,13 @@ def past_runs(most: int | None = None) -> list[dict[str, Any]]:
     most : maximum number of folders to read; None: all
     """
     folders = (okl_home() / "runs").glob(f"*/{RESULT}")
-    found = []
+    runs = []
     for file in sorted(folders, key=os.path.getmtime, reverse=True)[:most]:
         try:
-            found.append(_told(json.loads(file.read_text(encoding="utf-8")), file.parent))
+            runs.append(_summary(json.loads(file.read_text(encoding="utf-8")), file.parent))
         except (OSError, ValueError, AttributeError):  # removed meanwhile, or not a result of okl
             continue
-    return found
+    return runs
 
 
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -54,15 +54,15 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return f"no runs in {okl_home() / 'runs'}; start one with okl train"
     rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
-    for one in runs:
-        errors = [_error(one, one["error"]), _error(one, one["constant"])]
-        measured = f"{metric_name(one['metric']).lower()} {MEASURED_ON[one['split']]}"
-        learnt = [number(one["rows"]), errors[0], measured, errors[1], duration(one["seconds"])]
-        rows.append([one["name"], one["solver"] or "-", Path(one["data"]).name or "-", *learnt])
+    for run in runs:
+        errors = [_error(run, run["error"]), _error(run, run["constant"])]
+        measured = f"{metric_name(run['metric']).lower()} {MEASURED_ON[run['split']]}"
+        cells = [number(run["rows"]), errors[0], measured, errors[1], duration(run["seconds"])]
+        rows.append([run["name"], run["solver"] or "-", Path(run["data"]).name or "-", *cells])
     return "\n".join([str(okl_home() / "runs"), *aligned(rows)])
 
 
-def _told(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, assess(result)
     return {
         "name": folder.name,
@@ -79,7 +79,7 @@ def _told(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _error(one: Mapping[str, Any], error: float | None) -> str:
+def _error(run: Mapping[str, Any], error: float | None) -> str:
     if error is None:
         return "-"
-    return mistake_rate_text(error) if one["metric"] == "mistake_rate" else number(error)
+    return mistake_rate_text(error) if run["metric"] == "mistake_rate" else number(error)

@@ -64,35 +64,35 @@ def run_loop(
     """
     observer, keeper = observer or NullObserver(), keeper or NoCheckpoints()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
-    begun = time.perf_counter() - at.seconds
+    started_at = time.perf_counter() - at.seconds
     while (outcome := solver.finished(at.state)) is None:
         at.state = solver.advance(at.state, data, execution)
         _note(at, solver.progress(at.state), data.schema.task, observer)
-        at.seconds = time.perf_counter() - begun
+        at.seconds = time.perf_counter() - started_at
         keeper.offer(at, execution)
     if outcome.kind == "diverged":
         raise DivergedError(
             f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "
             "or regularise more (a smaller C, a larger penalty)."
         )
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started_at
     return TrainedSolver(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
 
 
-def _note(at: Position, standing: SolverProgress | Convergence, task: Task, observer: Observer) -> None:
+def _note(at: Position, progress: SolverProgress | Convergence, task: Task, observer: Observer) -> None:
     """Add a step to the curves, and report it to the observer."""
-    if isinstance(standing, Convergence):
-        at.converging.add(standing)
-        sampled = {"sample_rows": float(standing.sample_rows)} if standing.sample_rows else {}
-        observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
+    if isinstance(progress, Convergence):
+        at.converging.add(progress)
+        sampled = {"sample_rows": float(progress.sample_rows)} if progress.sample_rows else {}
+        observer.advance(progress.iterations, 0, {"relative_gap": progress.relative_gap, **sampled})
         return
-    at.learning.add(standing)
-    if at.watch is not None and at.watch.add(standing):
+    at.learning.add(progress)
+    if at.watch is not None and at.watch.add(progress):
         at.state = with_current_snapshot(at.state)
-    metrics = {progressive_metric(task): standing.error}
-    if standing.violation is not None:
-        metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)
-    observer.advance(standing.done_rows, standing.total_rows, metrics)
+    metrics = {progressive_metric(task): progress.error}
+    if progress.violation is not None:
+        metrics["violation_a_row"] = progress.violation / max(1, progress.done_rows)
+    observer.advance(progress.done_rows, progress.total_rows, metrics)
 
 
 def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:

@@ -210,7 +210,9 @@ def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution)
     return plan
 
 
-def _fitted(fixed: dict[str, int], held: int, wanted: int, driver: int, limit: int | None, workers: int) -> MemoryPlan:
+def _fitted(
+    fixed: dict[str, int], cached: int, wanted: int, driver: int, limit: int | None, workers: int
+) -> MemoryPlan:
     if limit is not None:
         room = int(USABLE * limit) - sum(fixed.values())
         if room < 0:
@@ -220,8 +222,8 @@ def _fitted(fixed: dict[str, int], held: int, wanted: int, driver: int, limit: i
                 f"({', '.join(f'{name} {size / MIB:,.0f}' for name, size in fixed.items())}), more than {USABLE:.0%} "
                 f"of its limit of {limit / MIB:,.0f} MiB. {_REMEDIES[largest]}"
             )
-        held = min(held, room)
-    return MemoryPlan(**fixed, held=held, wanted=wanted, driver=driver, limit=limit)
+        cached = min(cached, room)
+    return MemoryPlan(**fixed, held=cached, wanted=wanted, driver=driver, limit=limit)
 
 
 _REMEDIES = {
@@ -435,9 +437,9 @@ def plan_text(report: PlanReport) -> str:
 
 
 def _lines(plan: SolverPlan) -> list[str]:
-    where = f"{plan.workers} workers" if plan.workers > 1 else ("1 worker" if plan.workers else "this process")
+    processes = f"{plan.workers} workers" if plan.workers > 1 else ("1 worker" if plan.workers else "this process")
     lines = [
-        f"{plan.solver}, mode {plan.mode}, {where}",
+        f"{plan.solver}, mode {plan.mode}, {processes}",
         f"  {plan.memory.sentence(plan.workers)}; the driver takes {size(plan.memory.driver)}",
     ]
     if plan.mode == "stream" and plan.workers:

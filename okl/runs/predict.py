@@ -67,8 +67,10 @@ class ScoringRun:
         """Score all pieces, each to its own file."""
         started, settings = time.perf_counter(), self.settings
         self._place.open()
-        place = self._place
-        work = ScorePiece(self.model, self.keys, place.beside if isinstance(place, RunFolder) else place.folder)
+        destination = self._place
+        work = ScorePiece(
+            self.model, self.keys, destination.beside if isinstance(destination, RunFolder) else destination.folder
+        )
         counted = [piece.rows for piece in self.pieces]
         expected = 0 if None in counted else sum(rows or 0 for rows in counted)
         done, scored, counts, total = 0, 0, Counter[Any](), 0.0

@@ -52,40 +52,42 @@ NO_THEOREM = "No theorem applies: shards were trained separately, rows were repe
 
 
 def constraint_figures(
-    learnt: TrainedSolver, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
+    trained: TrainedSolver, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
 ) -> dict[str, Any]:
     """Return constraint values and violations of a run as JSON values; empty without constraints.
 
     measured : for each split, a dictionary for each constraint; rows : number of training rows
     """
-    solver, state = learnt.solver, learnt.state
+    solver, state = trained.solver, trained.state
     if not isinstance(solver, OnlineSolver) or not isinstance(state.learner, ConstrainedLearner):
         return {}
-    assert isinstance(learnt.curve, LearningCurve)
+    assert isinstance(trained.curve, LearningCurve)
     learner, exact = state.learner, solver.mode == "stream" and solver.passes == 1
-    kept, chosen = learner.kept, learner.chosen(state.learned)
+    constraints, chosen = learner.kept, learner.chosen(state.learned)
     limits: list[dict[str, Any]] = [
         {
             "constraint": name,
             "low": float(low) if math.isfinite(low) else None,
             "high": float(high) if math.isfinite(high) else None,
-            **{split: found[index] for split, found in measured.items() if found is not None},
+            **{split: figures[index] for split, figures in measured.items() if figures is not None},
         }
-        for index, (name, low, high) in enumerate(zip(kept.names, kept.low, kept.high, strict=True))
+        for index, (name, low, high) in enumerate(
+            zip(constraints.names, constraints.low, constraints.high, strict=True)
+        )
     ]
     return {
         "constraints": {
             "rows": rows,
-            "radius": kept.radius,
-            "margin": float(kept.margins.max()),
+            "radius": constraints.radius,
+            "margin": float(constraints.margins.max()),
             "limits": limits,
-            "met": all((one["train"]["excess"] or 0.0) == 0.0 for one in limits),
+            "met": all((limit["train"]["excess"] or 0.0) == 0.0 for limit in limits),
             "violation_a_row": chosen["violation_a_row"],
             "violation_as_learnt": chosen["violation_as_learnt"],
             "gain": learner.gain,
             "largest_gain": learner.largest_gain,
             "theorem": _theorem(learner, exact),
-            "curve": learnt.curve.violations(),
+            "curve": trained.curve.violations(),
         }
     }
 
@@ -116,26 +118,26 @@ def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> di
 
 
 def predictor_metrics(
-    schema: Schema, tallies: Tallies, name: str, learnt: TrainedSolver, of_baseline: bool = False
+    schema: Schema, tallies: Tallies, name: str, trained: TrainedSolver, of_baseline: bool = False
 ) -> dict[str, dict[str, Any] | None]:
     """Return the metrics of a predictor during training, on training rows and on test rows.
 
-    of_baseline : return those of the constant baseline during training, which `learnt` also counts
+    of_baseline : return those of the constant baseline during training, which `trained` also counts
     """
-    standing, progressive = learnt.progress, None
-    if isinstance(standing, SolverProgress):
-        error = standing.baseline_error if of_baseline else standing.error
+    progress, progressive = trained.progress, None
+    if isinstance(progress, SolverProgress):
+        error = progress.baseline_error if of_baseline else progress.error
         progressive = {progressive_metric(schema.task): error}
     measured = {split: split_metrics(schema, tallies, split, name) for split in ("train", "test")}
     return {"progressive": progressive, **measured}
 
 
-def convergence_entries(learnt: TrainedSolver, regret: Certification | None) -> dict[str, Any]:
+def convergence_entries(trained: TrainedSolver, regret: Certification | None) -> dict[str, Any]:
     """Return learning curve and windows of an online run or convergence of another, and the certificate if any."""
-    points = learnt.curve.points()
-    if isinstance(learnt.solver, Certified):
-        return {"convergence": points, "certificate": gap_proof(learnt.solver, learnt.state).as_json()}
-    watched = learnt.watch.as_json() if learnt.watch else {}
+    points = trained.curve.points()
+    if isinstance(trained.solver, Certified):
+        return {"convergence": points, "certificate": gap_proof(trained.solver, trained.state).as_json()}
+    watched = trained.watch.as_json() if trained.watch else {}
     return {"curve": points} | watched | ({"certificate": regret.as_json()} if regret else {})
 
 
@@ -237,19 +239,19 @@ class RunRecord:
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:
         """Compute the certificate: regret of an online run, or the gap of Pegasos."""
-        learnt, data = self.learnt, self.data
-        assert isinstance(learnt.solver, OnlineSolver), (
+        trained, data = self.learnt, self.data
+        assert isinstance(trained.solver, OnlineSolver), (
             "check refuses to certify other solvers, which certify themselves"
         )
-        assert isinstance(learnt.curve, LearningCurve)
-        standings = learnt.curve.recorded()
+        assert isinstance(trained.curve, LearningCurve)
+        standings = trained.curve.recorded()
         options = settings.options
         if isinstance(options, PegasosSettings):
-            self.proof = excess_proof(learnt.solver, learnt.state, data, options.confidence, execution)
+            self.proof = excess_proof(trained.solver, trained.state, data, options.confidence, execution)
         elif isinstance(options, FogdSettings) and options.track:
-            self.proof = tracking_proof(learnt.solver, learnt.state, standings, data, execution, observer)
+            self.proof = tracking_proof(trained.solver, trained.state, standings, data, execution, observer)
         else:
-            self.proof = regret_proof(learnt.solver, learnt.state, standings, data, execution, observer)
+            self.proof = regret_proof(trained.solver, trained.state, standings, data, execution, observer)
         return self.proof
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
@@ -261,24 +263,24 @@ class RunRecord:
 
     def as_json(self, settings: TrainSettings, keeper: RunCheckpoints, execution: Execution) -> dict[str, Any]:
         """Return the result; settings : settings of the run after the automatic choice."""
-        learnt, linear, schema, folder = self.learnt, self.linear, self.data.schema, self.place.folder
+        trained, linear, schema, folder = self.learnt, self.linear, self.data.schema, self.place.folder
         rows = self.data.rows("train")
         baselines: dict[str, Any] = {
-            self.constant: predictor_metrics(schema, self.tallies, self.constant, learnt, True)
+            self.constant: predictor_metrics(schema, self.tallies, self.constant, trained, True)
         }
         baselines["linear"] = linear and predictor_metrics(schema, self.tallies, "linear", linear)
-        here = self.data.folder.parent == self.place.beside  # and moves with it
+        data_in_run = self.data.folder.parent == self.place.beside  # and moves with it
         return {
             "model": str(folder / "model"),
             "run": str(folder),
             "name": settings.name or folder.name,
             "rows": rows,
-            "seconds": learnt.seconds,
+            "seconds": trained.seconds,
             "total_seconds": keeper.total_seconds(),
             "rows_per_second": self.rows_per_second(settings),
             "peak_memory_bytes": peak_memory_bytes(),
             "memory_plan": self.memory.as_json(),
-            **predictor_metrics(schema, self.tallies, "model", learnt),
+            **predictor_metrics(schema, self.tallies, "model", trained),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
             "mode": settings.training_mode,
@@ -288,11 +290,11 @@ class RunRecord:
             "bytes_sent": self.traffic.bytes_sent,
             "bytes_received": self.traffic.bytes_received,
             "chosen": self.chosen,
-            **convergence_entries(learnt, self.proof),
-            **constraint_figures(learnt, self.kept_to, rows),
+            **convergence_entries(trained, self.proof),
+            **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, folder / "data" if here else self.data.folder),
+            "dataset": describe_data(self.data, folder / "data" if data_in_run else self.data.folder),
         }
 
     def rows_per_second(self, settings: TrainSettings) -> float:

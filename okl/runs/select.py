@@ -112,9 +112,9 @@ def selection_rounds(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
     rounds: list[tuple[int, int]] = []
     for sample, landmarks in _ROUNDS:
         size = min(rows, max(_LEAST_SAMPLE, round(sample * share)))
-        one = size, min(size, max(_LEAST_SAMPLE // 2, round(landmarks * share)))
-        if one not in rounds:
-            rounds.append(one)
+        round_sizes = size, min(size, max(_LEAST_SAMPLE // 2, round(landmarks * share)))
+        if round_sizes not in rounds:
+            rounds.append(round_sizes)
     return rounds
 
 
@@ -160,7 +160,7 @@ Validation = Literal["rows", "blocks", "fifths"]
 """Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
 
 KEPT = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
-_TELL = Callable[[int, int, float], None]
+_REPORT = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class Selection:
     @property
     def best_linear(self) -> CandidateResult:
         """Return the best linear result, on the same rows as the winner."""
-        return next(one for one in self.ran if one.candidate.kernel == "linear")
+        return next(result for result in self.ran if result.candidate.kernel == "linear")
 
 
 class ValidationSample:
@@ -237,9 +237,15 @@ class ValidationSample:
     """
 
     def __init__(
-        self, schema: Schema, sample: Rows, places: IntArray, outputs: Outputs, n_threads: int, by: Validation = "rows"
+        self,
+        schema: Schema,
+        sample: Rows,
+        positions: IntArray,
+        outputs: Outputs,
+        n_threads: int,
+        by: Validation = "rows",
     ) -> None:
-        self._schema, self._sample, self._places, self._threads = schema, sample, places, n_threads
+        self._schema, self._sample, self._places, self._threads = schema, sample, positions, n_threads
         self.outputs, self.by = outputs, by
 
     def judging(self, by: Validation) -> ValidationSample:
@@ -253,7 +259,7 @@ class ValidationSample:
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         basis, bandwidth = basis_of(candidate, inputs, landmarks)
         sample = Rows(inputs, self._sample.targets[:rows])
@@ -261,8 +267,8 @@ class ValidationSample:
             best = fit_rows(basis, sample, self.outputs, n_threads=self._threads).best
             assert best is not None, "no penalty was given"
         else:
-            places = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
-            folds = folds_of(sample.targets, places, self.outputs.task)
+            positions = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
+            folds = folds_of(sample.targets, positions, self.outputs.task)
             best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
         return CandidateResult(
             candidate,
@@ -272,7 +278,7 @@ class ValidationSample:
             rows,
             basis.n_columns,
             bandwidth,
-            time.perf_counter() - begun,
+            time.perf_counter() - started_at,
             kept,
         )
 
@@ -295,7 +301,7 @@ def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[
 
 
 def successive_halving(
-    track: ValidationSample, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL
+    track: ValidationSample, starters: list[Candidate], rounds: list[tuple[int, int]], report: _REPORT
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
@@ -304,7 +310,7 @@ def successive_halving(
     track : sample
     starters : candidates of the first round
     rounds : sampled rows and landmarks of each round
-    tell : called with the number of finished fits, their total, and the best score
+    report : called with the number of finished fits, their total, and the best score
     """
     running, out, outputs = list(starters), list[CandidateResult](), track.outputs
     total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
@@ -313,7 +319,7 @@ def successive_halving(
     for number, (rows, landmarks) in enumerate(rounds):
         last = number == len(rounds) - 1
         if last and ran:
-            running += [one for one in ran[0].candidate.neighbours() if one not in running]
+            running += [neighbour for neighbour in ran[0].candidate.neighbours() if neighbour not in running]
             coarse = track.run(ran[0].candidate, rows, max(1, landmarks // 2), False).error
         if last:
             total = done + len(running)
@@ -321,30 +327,32 @@ def successive_halving(
         for candidate in running:
             ran.append(track.run(candidate, rows, landmarks, last))
             done += 1
-            tell(done, total, 1.0 - min(one.error for one in ran))
+            report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran, outputs.task)
         if not last:
-            going = [one.candidate for one in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
+            going = [result.candidate for result in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
             # the best linear candidate always continues: it is cheap, and the baseline of the kernels
-            going += [one.candidate for one in ran if one.candidate.kernel == "linear"][:1]
+            going += [result.candidate for result in ran if result.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
-            out += [one for one in ran if one.candidate not in going]
+            out += [result for result in ran if result.candidate not in going]
             running = going
-    out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))
+    out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
     return Selection((*ran, *out), coarse)
 
 
 def ranked(ran: list[CandidateResult], task: Task) -> list[CandidateResult]:
     """Sort results, best first; mistake rates within chance of the best are sorted by squared error."""
-    least = min(one.error for one in ran)
+    least = min(result.error for result in ran)
     alike = least if task == "regression" else least + apart(least, ran[0].rows)
-    return sorted(ran, key=lambda one: (one.error > alike, one.squared_error if one.error <= alike else one.error))
+    return sorted(
+        ran, key=lambda result: (result.error > alike, result.squared_error if result.error <= alike else result.error)
+    )
 
 
 def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateResult]:
     """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
     first = best_first[: -(-number // 2)]
-    others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
+    others = sorted((result for result in best_first if result not in first), key=lambda result: result.squared_error)
     return first + others[: number - len(first)]
 
 
@@ -452,9 +460,9 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
         raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
-    begun, observer = time.perf_counter(), observer or NullObserver()
+    started_at, observer = time.perf_counter(), observer or NullObserver()
     shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
-    result, by, said = _raced(settings, options, data, observer)
+    result, by, sentences = _raced(settings, options, data, observer)
     update, why = _sized(result, by, shape, options.budget_seconds, data.schema)
     if update["solver"] == "ridge":
         update["precision"] = "float64"  # as if ridge were given
@@ -464,9 +472,9 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
         "validation": by,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
-        "seconds": time.perf_counter() - begun,
-        "candidates": [one.as_json() for one in result.ran],
-        "why": why + said,
+        "seconds": time.perf_counter() - started_at,
+        "candidates": [candidate.as_json() for candidate in result.ran],
+        "why": why + sentences,
     }
     return Choice(settings.replaced(**update), record)
 
@@ -476,10 +484,10 @@ def _raced(
 ) -> tuple[Selection, Validation, list[str]]:
     """Return the results that decide, their validation, and sentences on similar neighbouring rows."""
     rounds = selection_rounds(options.budget_seconds, data.rows("train"))
-    sample, places = _sample(data, rounds[-1][0], settings.seed)
+    sample, positions = _sample(data, rounds[-1][0], settings.seed)
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     outputs = Outputs(data.schema.task, data.schema.n_outputs)
-    track = ValidationSample(data.schema, sample, places, outputs, _threads(settings), by)
+    track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
     starters = initial_candidates(_scales(settings, data.schema))
 
     def tell(done: int, total: int, best: float) -> None:
@@ -489,12 +497,16 @@ def _raced(
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, []
-    found = measure_similarity(track, result.winner, size)
-    if not found.told:
+    similarity = measure_similarity(track, result.winner, size)
+    if not similarity.told:
         return result, by, []
-    if not (found.decides and are_test_rows_given(data)):
-        return result, by, [found.words(blocks=False)]
-    return successive_halving(track.judging("blocks"), starters, rounds, tell), "blocks", [found.words(blocks=True)]
+    if not (similarity.decides and are_test_rows_given(data)):
+        return result, by, [similarity.words(blocks=False)]
+    return (
+        successive_halving(track.judging("blocks"), starters, rounds, tell),
+        "blocks",
+        [similarity.words(blocks=True)],
+    )
 
 
 def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
@@ -524,11 +536,11 @@ def _sized(
     taken = linear if _as_good(result, schema) else winner
     why = [_how_good(taken, len(result.ran), by, schema)]
     if taken is linear:
-        curved = next(one for one in result.ran if one.candidate.kernel != "linear")
+        curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
         why.append(f"The best kernel, {curved.candidate.name} ({curved.error:.2%}), is not significantly better.")
         return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
     why.append(f"Best linear model: {linear.error:.2%}.")
-    least = min(one.error for one in result.ran if one.rows == winner.rows)
+    least = min(candidate.error for candidate in result.ran if candidate.rows == winner.rows)
     if least < winner.error:
         why.append(
             f"Another candidate had {least:.2%}, a difference within chance, but a larger squared error, which decides."

@@ -61,13 +61,13 @@ _LOG = run_logger()
 
 
 def open_folder(
-    place: RunFolder | PublishedFolder, settings: TrainSettings, resume: Path | None
+    run_folder: RunFolder | PublishedFolder, settings: TrainSettings, resume: Path | None
 ) -> dict[str, Any] | None:
     """Create the folder of a run, or lock the one to resume.
 
     Parameters
     ----------
-    place : folder of the run
+    run_folder : folder of the run
     settings : settings of the run
     resume : unfinished folder of a run with the same settings; None for a new run
 
@@ -81,14 +81,14 @@ def open_folder(
     ConfigError : the folder exists or cannot be written
     """
     if resume is None:
-        place.open()
-        if others := resumable_in(local_folder(place.folder).parent):
-            names = ", ".join(name_of(one) for one in others)
+        run_folder.open()
+        if others := resumable_in(local_folder(run_folder.folder).parent):
+            names = ", ".join(name_of(run) for run in others)
             _LOG.warning("Unfinished runs that okl train --resume can resume: %s.", names)
         return None
-    place.reopen(resume)
+    run_folder.reopen(resume)
     about = newest_head(resume).about
-    check_same_settings(about, settings, str(place.folder))
+    check_same_settings(about, settings, str(run_folder.folder))
     # vectors too: workers of a killed process may live longer and still write to its files
     for left in resume.iterdir():
         if left.name not in (CHECKPOINT, "data"):
@@ -97,7 +97,7 @@ def open_folder(
 
 
 def open_data(
-    place: RunFolder | PublishedFolder,
+    run_folder: RunFolder | PublishedFolder,
     settings: TrainSettings,
     resumed: bool,
     progress: Callable[[int, int | None], None],
@@ -109,13 +109,13 @@ def open_data(
     """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
-    here = place.beside / "data"
+    data_folder = run_folder.beside / "data"
     if resumed:
-        made = open_dataset(here)
+        made = open_dataset(data_folder)
         verify(made)
         return made
-    asked = settings.ingest or IngestSettings()
-    return ingest(settings.data, here, asked, progress=progress, execution=opened()).dataset
+    ingest_settings = settings.ingest or IngestSettings()
+    return ingest(settings.data, data_folder, ingest_settings, progress=progress, execution=opened()).dataset
 
 
 # Stages of a run
@@ -196,16 +196,16 @@ class TrainingRun:
             self._scratch,
             self._begun,
         )
-        kept = self._keeper.resume()
-        self._begin: Any = self.solver.start(self.data, execution) if kept is None else kept
-        return self.solver.chosen(self._begin if kept is None else kept.state)
+        stored_position = self._keeper.resume()
+        self._begin: Any = self.solver.start(self.data, execution) if stored_position is None else stored_position
+        return self.solver.chosen(self._begin if stored_position is None else stored_position.state)
 
     def learn(self) -> dict[str, Any]:
         """Run the training loop."""
         self._timeline.stage("learn")
         keeper, execution = self._keeping(), self._running()
         try:
-            self._account.learnt = learnt = run_loop(
+            self._account.learnt = trained = run_loop(
                 self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN)
             )
         except DivergedError:
@@ -214,7 +214,7 @@ class TrainingRun:
         # before `evaluate`, whose linear baseline has its own rounds
         self._account.traffic = keeper.total_traffic(execution)
         fast = self._account.rows_per_second(self.settings)
-        return {"rows": self.data.rows("train"), "seconds": learnt.seconds, "rows_per_second": fast}
+        return {"rows": self.data.rows("train"), "seconds": trained.seconds, "rows_per_second": fast}
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the model, the constant and the linear baseline on both splits."""
@@ -240,8 +240,8 @@ class TrainingRun:
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and rename the run's folder, which is then complete."""
         self._timeline.finish()
-        told = self._account.as_json(self.settings, self._keeping(), self._running())
-        self._result = told | record_timeline(self._timeline, self._running(), self._place.beside)
+        result = self._account.as_json(self.settings, self._keeping(), self._running())
+        self._result = result | record_timeline(self._timeline, self._running(), self._place.beside)
         write_report(self._result, self._place.beside / "report.html")
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -314,8 +314,8 @@ TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 
 def stages_of(settings: TrainSettings) -> tuple[str, ...]:
     """Return the stages of a run, with "certify" after "evaluate" if requested."""
-    place = TRAIN_STAGES.index("save")
-    return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.options.certifies else TRAIN_STAGES
+    index = TRAIN_STAGES.index("save")
+    return (*TRAIN_STAGES[:index], "certify", *TRAIN_STAGES[index:]) if settings.options.certifies else TRAIN_STAGES
 
 
 def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
