@@ -65,11 +65,13 @@ class Options:
         """Return typer's parameters, by field; values stay text, which the settings validate, and default to None."""
         return {field: self._parameter(field) for field in self.fields}
 
-    def given(self, arguments: OptionValues) -> OptionValues:
-        """Return the arguments that were given; convert those whose syntax exists only on the command line."""
+    def given(self, arguments: OptionValues, of_solver: Mapping[str, Any] | None = None) -> OptionValues:
+        """Return the arguments that were given; convert those whose syntax exists only on the command line.
+
+        of_solver : given options of the solver, if the group takes them
+        """
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
-        if self.of_solvers:
-            values |= arguments[CONTEXT].meta.get(SOLVER_OPTIONS, {}) if CONTEXT in arguments else {}
+        values |= (of_solver or {}) if self.of_solvers else {}
         if "holdout" in values:
             values["holdout"] = _number_or_text(values["holdout"])
         if "=" in str(values.get("class_weights", "")):
@@ -140,7 +142,8 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
 
         @wraps(command)
         def run(**arguments: Any) -> None:
-            given = {name: group.given(arguments) for name, group in groups.items()}
+            of_solver = arguments[CONTEXT].meta[SOLVER_OPTIONS] if CONTEXT in arguments else {}
+            given = {name: group.given(arguments, of_solver) for name, group in groups.items()}
             command(**{name: value for name, value in arguments.items() if name not in options}, **given)
 
         # --json and --help come last in every command

@@ -17,7 +17,7 @@ import typer
 import flows.cli
 import okl
 import okl.extensions
-from flows.cli.options import CONTEXT, INGEST, TRAIN
+from flows.cli.options import INGEST, SOLVER_OPTIONS, TRAIN
 from okl.foundation.plugins import use_extension
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.solvers.settings import TrainSettings
@@ -67,7 +67,7 @@ def parsed(group: Any, words: list[str]) -> tuple[str, dict[str, Any]]:
         assert command is not None, f"there is no command {name}"
         context = command.context_class(command, info_name=name, parent=context)
     command.parse_args(context, words)
-    return name, {**context.params, CONTEXT: context}
+    return name, {**context.params, SOLVER_OPTIONS: context.meta.get(SOLVER_OPTIONS)}
 
 
 def told_commands(path: Path) -> Iterator[str]:
@@ -88,7 +88,7 @@ def test_the_command_line_takes_every_command_of_a_page(path: Path, group: Any) 
             given = {field: words[field] for field in TRAIN.fields if words.get(field) not in (None, ())}
             ingest = {field: words[field] for field in INGEST.fields if words.get(field) not in (None, ())}
             if name == "okl train" and words.get("dataset"):
-                options = TRAIN.given(dict.fromkeys(TRAIN.fields) | given | {CONTEXT: words[CONTEXT]})
+                options = TRAIN.given(dict.fromkeys(TRAIN.fields) | given, words[SOLVER_OPTIONS])
                 settings_from(TrainSettings, options | {"data": "x"}, line)
                 settings_from(IngestSettings, INGEST.given(dict.fromkeys(INGEST.fields) | ingest), line)
         except Exception as error:

@@ -15,7 +15,7 @@ import flows.cli  # noqa: F401  the command's own module
 from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
 from flows.cli.options import SECTIONS, SectionedCommand
 from okl.lifecycle.settings import RetrainSettings
-from okl.solvers.settings import TrainSettings
+from okl.solvers.settings import SOLVERS, TrainSettings, solver_settings
 from tests.flows.commandline import Terminal
 
 
@@ -53,18 +53,33 @@ def test_options_stand_under_headings_in_the_order_of_need(
 
     monkeypatch.setenv("COLUMNS", "100")
     known: set[str] = set()
+    of_solvers = {option for name in SOLVERS for option in solver_settings(name).model_fields}
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         if isinstance(command, SectionedCommand):
             options = {str(one.name) for one in command.params if one.param_type_name == "option"}
-            assert options - {one for _, names in command.sections for one in names} == {"json"}, name
+            assert options - {one for _, names in command.sections for one in names} <= {"json", *of_solvers}, name
             known |= options
     assert {one for _, names in SECTIONS for one in names} <= known
     out = Terminal(capsys, monkeypatch).okl("train", "--help").out
-    heads = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Arguments", *(heading for heading, _ in SECTIONS), "Options"]
-    needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--passes", "--out", "--workers", "--lam")]
+    needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--budget-seconds", "--out", "--workers")]
     assert needed == sorted(needed)
     assert out.count("  --target ") == 1
+    assert 15 <= len(re.findall(r"^  (?:-h, )?--", out, re.MULTILINE)) <= 25
+    out = Terminal(capsys, monkeypatch).okl("train", "--solver", "scs", "--help").out
+    heads = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert [head for head in heads if not head.startswith("Solver ")] == ["Arguments", *dict(SECTIONS), "Options"]
+    assert heads[heads.index("Model") + 1] == "Solver scs"
+    assert "  --first-sample" not in out  # a setting without an option
+    assert {"--lam", "--gap", "--mode", "--rows-per-shard"} < set(out.split())
+    assert not {"--C", "--budget-seconds"} & set(out.split())
+
+
+def test_the_help_of_a_solver_that_does_not_exist_lists_those_that_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Terminal(capsys, monkeypatch).okl("train", "--solver", "fgd", "--help")
+    assert refused.code == 2
+    assert "solver = 'fgd'; expected one of fogd, nogd, " in refused.sentence
 
 
 def test_help_of_retraining_names_its_default_solver(
@@ -77,22 +92,25 @@ def test_help_of_retraining_names_its_default_solver(
     assert f"[default: {default}]" in told["retrain"]
     assert f"with --retrain, {default}, which continues training" in told["deploy"]
     assert "and size on a sample" not in told["retrain"]
-    assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(told["retrain"].split())
+    whole = terminal.okl("retrain", "--solver", "fogd", "--help").out
+    assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(whole.split())
     holdout = (
         "0/1 column; with --retrain: share of the rows of each shard reserved for comparisons, never trained on "
         "[default: 0.2]"
     )
     assert holdout in told["deploy"]
     for command, condition in (("retrain", ""), ("deploy", "with --retrain, ")):
-        assert f"never inputs; {condition}a registered model keeps the key columns of its first" in told[command]
+        whole = " ".join(terminal.okl(command, "--solver", "fogd", "--help").out.split())
+        assert f"never inputs; {condition}a registered model keeps the key columns of its first" in whole
+        if command == "retrain":
+            assert "otherwise a new model gets them as keys [default: no]" in whole
     assert all("none: OKL_REGISTRY, or okl's home" in one for one in told.values())
-    assert "otherwise a new model gets them as keys [default: no]" in told["retrain"]
 
 
 def test_options_that_take_several_texts_say_of_which_kind(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = " ".join(Terminal(capsys, monkeypatch).okl("retrain", "--help").out.split())
+    told = " ".join(Terminal(capsys, monkeypatch).okl("retrain", "--solver", "fogd", "--help").out.split())
     for option in ("--release SHA256", "--constraint CONSTRAINT", "--key COLUMN", "--slice COLUMN"):
         assert f" {option} " in told
 
