@@ -210,21 +210,25 @@ def _length(point: Vector) -> float:
 
 @compiled_row
 def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows, radius: float) -> None:
-    """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m^2)."""
-    squared = work.numbers[SQUARED]
+    """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m) for each that is not 0."""
+    excess, products, squared = work.excess, work.products, work.numbers[SQUARED]
     for i in range(multipliers.shape[0]):
-        pulled = 0.0
-        for k in range(multipliers.shape[0]):
-            pulled += rows.gram[i, k] * multipliers[k]
-        squared += multipliers[i] * (pulled - 2.0 * work.products[i])
-        work.excess[i] = work.products[i] - pulled
+        excess[i] = 0.0
+    for k in range(multipliers.shape[0]):
+        factor = multipliers[k]
+        if factor != 0.0:
+            for i in range(multipliers.shape[0]):
+                excess[i] += rows.gram[k, i] * factor
+    for i in range(multipliers.shape[0]):
+        squared += multipliers[i] * (excess[i] - 2.0 * products[i])
+        excess[i] = products[i] - excess[i]
     scale = 1.0
     if squared > radius * radius:
         scale = radius / math.sqrt(squared)
     work.numbers[SCALE] = scale
     work.numbers[LENGTH] = radius
     for i in range(multipliers.shape[0]):
-        work.excess[i] = scale * work.excess[i] - rows.centred[i]
+        excess[i] = scale * excess[i] - rows.centred[i]
 
 
 @compiled_row
@@ -822,32 +826,26 @@ def price_constraints(
 
 
 @compiled_row
-def descend(
-    point: Vector, subgradient: Vector, matrix: Matrix, weights: Vector, region: CompiledSet, step: float
-) -> None:
-    """Move a point (p,) in place to the projection of x - step (subgradient + matrix' weights)."""
-    for j in range(point.shape[0]):
-        slope = subgradient[j]
-        for i in range(weights.shape[0]):
-            slope += weights[i] * matrix[i, j]
-        point[j] -= step * slope
-    project(point, region)
+def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Vector) -> None:
+    """Write subgradient + matrix' weights into out (p,)."""
+    for j in range(out.shape[0]):
+        out[j] = subgradient[j]
+    for i in range(weights.shape[0]):
+        weight = weights[i]
+        if weight != 0.0:
+            for j in range(out.shape[0]):
+                out[j] += weight * matrix[i, j]
 
 
 @compiled_row
-def adaptive_step(
-    dual: Vector, subgradient: Vector, matrix: Matrix, weights: Vector, scale: float, reach: float
-) -> float:
-    """Add the squared length of the surrogate's subgradient to dual[1] in place; return the step of the descent.
+def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> float:
+    """Add the squared length of scale slope to dual[1] in place; return reach scale over the root of the sum.
 
-    The subgradient of the surrogate is scale (subgradient + matrix' weights); the step is reach scale over the root of
-    the sum, 0 where the sum is 0.
+    It is 0 where the sum is 0.
     """
-    for j in range(subgradient.shape[0]):
-        slope = subgradient[j]
-        for i in range(weights.shape[0]):
-            slope += weights[i] * matrix[i, j]
-        dual[1] += (scale * slope) * (scale * slope)
+    for j in range(slope.shape[0]):
+        along = scale * slope[j]
+        dual[1] += along * along
     return reach * scale / math.sqrt(dual[1]) if dual[1] > 0.0 else 0.0
 
 
@@ -871,9 +869,13 @@ def play_round(
         for j in range(point.shape[0]):
             point[j] -= half * subgradient[j]
         return step(point, work, rows, region, limits)
+    slope = work.point
+    weighted_slope(slope, subgradient, rows.matrix, limits)
     if rule == SURROGATE:
-        size = adaptive_step(dual, subgradient, rows.matrix, limits, size, numbers[2])
-    descend(point, subgradient, rows.matrix, limits, region, size)
+        size = adaptive_step(dual, slope, size, numbers[2])
+    for j in range(point.shape[0]):
+        point[j] -= size * slope[j]
+    project(point, region)
     return 0.0
 
 
