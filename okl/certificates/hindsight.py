@@ -378,11 +378,8 @@ def _problem(
 ) -> tuple[LimitedProblem, int]:
     model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
     plain = model.problem(rows, sample_weight)
-    scaled, (low, high) = limits.rows / limits.lengths[:, None], limits.inner
-    above, below = np.isfinite(high), np.isfinite(low)
     longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))
-    sides = longer * np.concatenate([scaled[above], -scaled[below]])
-    bounds = longer * np.concatenate([high[above], -low[below]])
+    sides, bounds = longer * limits.sides.matrix, longer * limits.sides.bounds
     upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     both = RowsAndSides(rows, sides)
     problem = LimitedProblem(

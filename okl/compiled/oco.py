@@ -132,8 +132,8 @@ class ConstraintRows(NamedTuple):
 class StepBuffers(NamedTuple):
     """Room to work in, made once for all steps.
 
-    multipliers, trial, excess, direction, products : (m,);  hessian, packed : (m, m), (m, p)
-    point : (p,);  chosen : (m,) int64;  numbers : (3,)
+    multipliers, trial, excess, direction, products, limits : (m,);  hessian, packed : (m, m), (m, p)
+    point, subgradient : (p,);  chosen : (m,) int64;  numbers : (3,);  regrets : (N,) of experts
     """
 
     multipliers: Vector
@@ -146,6 +146,9 @@ class StepBuffers(NamedTuple):
     point: Vector
     chosen: NDArray[np.int64]
     numbers: Vector
+    limits: Vector
+    subgradient: Vector
+    regrets: Vector
 
 
 def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> ConstraintRows:
@@ -156,8 +159,8 @@ def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> Constraint
     return ConstraintRows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
 
 
-def make_work(n_rows: int, dimension: int) -> StepBuffers:
-    """Return room for steps with so many rows in so many dimensions."""
+def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
+    """Return room for steps with so many rows in so many dimensions, by so many experts."""
     return StepBuffers(
         multipliers=np.zeros(n_rows),
         trial=np.zeros(n_rows),
@@ -169,6 +172,9 @@ def make_work(n_rows: int, dimension: int) -> StepBuffers:
         point=np.zeros(dimension),
         chosen=np.zeros(n_rows, dtype=np.int64),
         numbers=np.zeros(3),
+        limits=np.zeros(n_rows),
+        subgradient=np.zeros(dimension),
+        regrets=np.zeros(n_experts),
     )
 
 
@@ -204,21 +210,25 @@ def _length(point: Vector) -> float:
 
 @compiled_row
 def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows, radius: float) -> None:
-    """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m^2)."""
-    squared = work.numbers[SQUARED]
+    """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m) for each that is not 0."""
+    excess, products, squared = work.excess, work.products, work.numbers[SQUARED]
     for i in range(multipliers.shape[0]):
-        pulled = 0.0
-        for k in range(multipliers.shape[0]):
-            pulled += rows.gram[i, k] * multipliers[k]
-        squared += multipliers[i] * (pulled - 2.0 * work.products[i])
-        work.excess[i] = work.products[i] - pulled
+        excess[i] = 0.0
+    for k in range(multipliers.shape[0]):
+        factor = multipliers[k]
+        if factor != 0.0:
+            for i in range(multipliers.shape[0]):
+                excess[i] += rows.gram[k, i] * factor
+    for i in range(multipliers.shape[0]):
+        squared += multipliers[i] * (excess[i] - 2.0 * products[i])
+        excess[i] = products[i] - excess[i]
     scale = 1.0
     if squared > radius * radius:
         scale = radius / math.sqrt(squared)
     work.numbers[SCALE] = scale
     work.numbers[LENGTH] = radius
     for i in range(multipliers.shape[0]):
-        work.excess[i] = scale * work.excess[i] - rows.centred[i]
+        excess[i] = scale * excess[i] - rows.centred[i]
 
 
 @compiled_row
@@ -681,11 +691,11 @@ def maximise_dual(
     return gap
 
 
-# One step and one round of Algorithm 1.
+# One step of the proximal methods.
 #
 #     x_t = argmin over x in X of  alpha <grad, x> + alpha gamma <q, [A x - b]_+> + ||x - x_{t-1}||^2
 #
-# is, with c = x_{t-1} - alpha grad / 2 and limits alpha gamma q / 2, the problem of `ocodual`.
+# is, with c = x_{t-1} - alpha grad / 2 and limits alpha gamma q / 2, the problem above.
 
 
 @compiled_row_sum
@@ -742,38 +752,134 @@ def step(point: Vector, work: StepBuffers, rows: ConstraintRows, region: Compile
     return gap
 
 
+# Prices of the constraints in a round, by the rule of each method.
+#
+# A rule moves the dual of a point (a queue, multipliers, or sums) by the excess of the constraints there. Proximal
+# rules price the violation of the next point; the others weigh the constraints in a gradient step.
+
+CLIPPED: Final = 0  # proximal: Algorithm 1 of Yi et al.,
+RECTIFIED: Final = 1  # RECOO,
+PROJECTED: Final = 2  # and experts that project onto the constraints
+QUEUE: Final = 3  # gradient steps: Yu & Neely,
+PENALTY: Final = 4  # Yuan & Lamperski,
+ASCENT: Final = 5  # Mahdavi et al., Jenatton et al.,
+SURROGATE: Final = 6  # and Sinha & Vaze, whose dual is the queue and the sum of the squares
+
+PROJECTION_PRICE: Final = 1e6  # far more than a projection needs unless rows are nearly parallel
+
+
 @compiled_row
-def learn_round(
+def lengthen_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float, price: float) -> None:
+    """Add clipped violations to the queue (m,) in place, and write the limits (m,) of the step.
+
+    q_t = q_{t-1} + gamma_t [g(x)]_+,   q-hat = q_t + gamma_t [g(x)]_+,   limits = price q-hat
+
+    Source: Yi et al., ICML 2021, Algorithm 1, equations (10) and (11).
+    """
+    for i in range(excess.shape[0]):
+        clipped = penalty * max(excess[i], 0.0)
+        queue[i] += clipped
+        limits[i] = price * (queue[i] + clipped)
+
+
+@compiled_row
+def price_constraints(
+    limits: Vector, dual: Vector, excess: Vector, rule: int, step: float, second: float, third: float
+) -> None:
+    """Write limits of the step, or weights of the constraints (m,), and move the dual in place; g is the excess.
+
+    CLIPPED: see `lengthen_queue`; gamma_t, gamma_{t+1} are second and third
+    RECTIFIED: q <- max(q + second [g]_+, third), limit step second q / 2
+    QUEUE: q <- max(-d g, q + d g) unless second = 0, weight d (q + d g), d = third
+    PENALTY: weight [g]_+ / second, kept as the multiplier
+    ASCENT: weight q, then q <- [q + third (g - second q)]_+
+    SURROGATE: q <- q + step [max g]_+, weight second exp(second q) of the most violated constraint
+    """
+    if rule == CLIPPED:
+        lengthen_queue(dual, limits, excess, second, 0.5 * step * third)
+        return
+    worst = 0
+    for i in range(excess.shape[0]):
+        if excess[i] > excess[worst]:
+            worst = i
+        if rule == RECTIFIED:
+            dual[i] = max(dual[i] + second * max(excess[i], 0.0), third)
+            limits[i] = 0.5 * step * second * dual[i]
+        elif rule == PROJECTED:
+            limits[i] = PROJECTION_PRICE
+        elif rule == QUEUE:
+            scaled = third * excess[i]
+            if second > 0.0:
+                dual[i] = max(-scaled, dual[i] + scaled)
+            limits[i] = third * (dual[i] + scaled)
+        elif rule == PENALTY:
+            dual[i] = max(0.0, excess[i]) / second
+            limits[i] = dual[i]
+        elif rule == ASCENT:
+            limits[i] = dual[i]
+            dual[i] = max(0.0, dual[i] + third * (excess[i] - second * dual[i]))
+        else:
+            limits[i] = 0.0
+    if rule == SURROGATE and excess[worst] > 0.0:
+        dual[0] += step * excess[worst]
+        limits[worst] = second * math.exp(second * dual[0])
+
+
+@compiled_row
+def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Vector) -> None:
+    """Write subgradient + matrix' weights into out (p,)."""
+    for j in range(out.shape[0]):
+        out[j] = subgradient[j]
+    for i in range(weights.shape[0]):
+        weight = weights[i]
+        if weight != 0.0:
+            for j in range(out.shape[0]):
+                out[j] += weight * matrix[i, j]
+
+
+@compiled_row
+def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> float:
+    """Add the squared length of scale slope to dual[1] in place; return reach scale over the root of the sum.
+
+    It is 0 where the sum is 0.
+    """
+    for j in range(slope.shape[0]):
+        along = scale * slope[j]
+        dual[1] += along * along
+    return reach * scale / math.sqrt(dual[1]) if dual[1] > 0.0 else 0.0
+
+
+@compiled_row
+def play_round(
     point: Vector,
-    queue: Vector,
-    limits: Vector,
+    dual: Vector,
     work: StepBuffers,
     subgradient: Vector,
     rows: ConstraintRows,
     region: CompiledSet,
-    step_size: float,
-    penalty: float,
-    next_penalty: float,
+    rule: int,
+    numbers: Vector,
 ) -> float:
-    """Learn a round in place: queue q_{t-1} (m,) and point x_{t-1} (p,) become q_t and x_t; limits (m,) are scratch.
-
-    Returns the duality gap of the step.
-
-        q_t = q_{t-1} + gamma_t [g(x)]_+,   q-hat = q_t + gamma_t [g(x)]_+,   then the step with gamma_{t+1} and q-hat
-
-    Source: Yi et al., ICML 2021, Algorithm 1, equations (10)-(12).
-    """
+    """Learn a round in place: point (p,) and dual; numbers (3,) of the rule. Returns the duality gap of the step."""
     excesses(work.excess, point, rows.matrix, rows.bounds)
-    for i in range(queue.shape[0]):
-        clipped = penalty * max(work.excess[i], 0.0)
-        queue[i] += clipped
-        limits[i] = 0.5 * step_size * next_penalty * (queue[i] + clipped)
+    size, limits = numbers[0], work.limits
+    price_constraints(limits, dual, work.excess, rule, size, numbers[1], numbers[2])
+    if rule <= PROJECTED:
+        half = size if rule == PROJECTED else 0.5 * size
+        for j in range(point.shape[0]):
+            point[j] -= half * subgradient[j]
+        return step(point, work, rows, region, limits)
+    slope = work.point
+    weighted_slope(slope, subgradient, rows.matrix, limits)
+    if rule == SURROGATE:
+        size = adaptive_step(dual, slope, size, numbers[2])
     for j in range(point.shape[0]):
-        point[j] -= 0.5 * step_size * subgradient[j]
-    return step(point, work, rows, region, limits)
+        point[j] -= size * slope[j]
+    project(point, region)
+    return 0.0
 
 
-# All rounds of Algorithms 1 and 2 on quadratic losses.
+# All rounds of a method, on quadratic losses.
 
 
 @compiled_row
@@ -808,266 +914,35 @@ def weigh_experts(
 
 
 @compiled_row
-def run_experts(
+def play_rounds(
     points: Matrix,
     experts: Matrix,
-    queues: Matrix,
+    duals: Matrix,
     weights: Vector,
-    regrets: Vector,
-    limits: Vector,
-    subgradient: Vector,
     work: StepBuffers,
     linear: Matrix,
+    curvature: float,
     rows: ConstraintRows,
     region: CompiledSet,
-    step_sizes: Matrix,
-    penalties: Matrix,
-    curvature: float,
+    rule: int,
+    schedule: NDArray[np.float64],
     rate: float,
 ) -> float:
-    """Write the points of all rounds into points (T, p); experts (N, p), queues (N, m), weights (N,) change in place.
+    """Write the points of all rounds (T, p); experts (N, p), duals (N, k) and weights (N,) change in place.
 
-    regrets (N,), limits (m,) and subgradient (p,) are scratch; step_sizes (N, T), penalties (N, T + 1). Returns the
-    largest duality gap of a step. One expert, whose weight stays exactly 1, is Algorithm 1.
+    schedule : (N, T, 3), the numbers of the rule, by expert and round;  rate : of the experts' weights
+    Returns the largest duality gap of a step. One expert, whose weight stays exactly 1, is the method itself.
 
-    Source: Yi et al., ICML 2021, Algorithms 1 and 2.
+    Source: Yi et al., ICML 2021, Algorithm 2; with one expert Algorithm 1.
     """
-    largest = 0.0
+    largest, subgradient = 0.0, work.subgradient
     mix_experts(points[0], experts, weights)
     for t in range(points.shape[0] - 1):
         quadratic_subgradient(subgradient, points[t], linear[t], curvature)
-        weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
-        for i in range(experts.shape[0]):
-            alpha, gamma, following = step_sizes[i, t], penalties[i, t], penalties[i, t + 1]
-            gap = learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
+        if weights.shape[0] > 1:
+            weigh_experts(weights, work.regrets, experts, points[t], subgradient, rate)
+        for i in range(weights.shape[0]):
+            gap = play_round(experts[i], duals[i], work, subgradient, rows, region, rule, schedule[i, t])
             largest = max(largest, gap)
         mix_experts(points[t + 1], experts, weights)
     return largest
-
-
-# Rounds of RECOO and of experts that project onto the constraints.
-
-
-@compiled
-def rectified_round(
-    point: Vector,
-    queue: Vector,
-    limits: Vector,
-    work: StepBuffers,
-    subgradient: Vector,
-    rows: ConstraintRows,
-    region: CompiledSet,
-    step_size: float,
-    penalty: float,
-    least: float,
-) -> float:
-    """Learn a round in place: point (p,) and queue (m,); limits (m,) are scratch. Returns the duality gap.
-
-    Q <- max(Q + gamma [g(x)]_+, least), then argmin of <grad, x> + gamma Q'[g(x)]_+ + ||x - x_t||^2 / step_size
-    """
-    excesses(work.excess, point, rows.matrix, rows.bounds)
-    for i in range(queue.shape[0]):
-        queue[i] = max(queue[i] + penalty * max(work.excess[i], 0.0), least)
-        limits[i] = 0.5 * step_size * penalty * queue[i]
-    for j in range(point.shape[0]):
-        point[j] -= 0.5 * step_size * subgradient[j]
-    return step(point, work, rows, region, limits)
-
-
-@compiled
-def run_rectified(
-    points: Matrix,
-    queue: Vector,
-    limits: Vector,
-    subgradient: Vector,
-    work: StepBuffers,
-    linear: Matrix,
-    rows: ConstraintRows,
-    region: CompiledSet,
-    schedule: Matrix,
-    curvature: float,
-) -> None:
-    """Write the points of all rounds (T, p), the first of which is given; schedule (3, T): step, penalty, least queue.
-
-    queue, limits (m,) and subgradient (p,) are changed in place.
-    """
-    for t in range(points.shape[0] - 1):
-        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
-        points[t + 1] = points[t]
-        size, penalty, least = schedule[0, t], schedule[1, t], schedule[2, t]
-        rectified_round(points[t + 1], queue, limits, work, subgradient, rows, region, size, penalty, least)
-
-
-@compiled
-def project_experts(
-    experts: Matrix,
-    work: StepBuffers,
-    subgradient: Vector,
-    rows: ConstraintRows,
-    region: CompiledSet,
-    limits: Vector,
-    step_sizes: Vector,
-) -> None:
-    """Move every expert (N, p) against the subgradient and project it onto set and constraints, in place.
-
-    limits : (m,) prices so high that no constraint is worth violating
-    """
-    for i in range(experts.shape[0]):
-        for j in range(experts.shape[1]):
-            experts[i, j] -= step_sizes[i] * subgradient[j]
-        step(experts[i], work, rows, region, limits)
-
-
-@compiled
-def run_projected(
-    points: Matrix,
-    experts: Matrix,
-    weights: Vector,
-    regrets: Vector,
-    subgradient: Vector,
-    work: StepBuffers,
-    linear: Matrix,
-    rows: ConstraintRows,
-    region: CompiledSet,
-    limits: Vector,
-    step_sizes: Vector,
-    curvature: float,
-    rate: float,
-) -> None:
-    """Write the points of all rounds (T, p); experts (N, p) and weights (N,) change in place."""
-    mix_experts(points[0], experts, weights)
-    for t in range(points.shape[0] - 1):
-        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
-        weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
-        project_experts(experts, work, subgradient, rows, region, limits, step_sizes)
-        mix_experts(points[t + 1], experts, weights)
-
-
-# Rounds of the methods with weighted constraints.
-
-QUEUE: Final = 0
-PENALTY: Final = 1
-ASCENT: Final = 2
-
-
-@compiled
-def weigh(weights: Vector, multipliers: Vector, excess: Vector, rule: int, damping: float, dual_step: float) -> None:
-    """Write how much each constraint counts (m,), and move the multipliers (m,) in place.
-
-    QUEUE: q <- max(-d g, q + d g) unless damping = 0, weight d (q + d g). PENALTY: weight [g]_+ / damping, kept as the
-    multiplier. ASCENT: weight q, then q <- [q + d (g - damping q)]_+. g is the excess, d the dual step.
-    """
-    for i in range(excess.shape[0]):
-        if rule == QUEUE:
-            scaled = dual_step * excess[i]
-            if damping > 0.0:
-                multipliers[i] = max(-scaled, multipliers[i] + scaled)
-            weights[i] = dual_step * (multipliers[i] + scaled)
-        elif rule == PENALTY:
-            multipliers[i] = max(0.0, excess[i]) / damping
-            weights[i] = multipliers[i]
-        else:
-            weights[i] = multipliers[i]
-            multipliers[i] = max(0.0, multipliers[i] + dual_step * (excess[i] - damping * multipliers[i]))
-
-
-@compiled
-def descend(
-    point: Vector, subgradient: Vector, weights: Vector, rows: Matrix, region: CompiledSet, step: float
-) -> None:
-    """Move a point (p,) in place to the projection of x - step (subgradient + rows' weights)."""
-    for j in range(point.shape[0]):
-        slope = subgradient[j]
-        for i in range(weights.shape[0]):
-            slope += weights[i] * rows[i, j]
-        point[j] -= step * slope
-    project(point, region)
-
-
-@compiled
-def run_weighted(
-    points: Matrix,
-    multipliers: Vector,
-    matrix: Matrix,
-    bounds: Vector,
-    linear: Matrix,
-    curvature: float,
-    region: CompiledSet,
-    rule: int,
-    schedule: Matrix,
-) -> None:
-    """Write the points of all rounds (T, p), the first of which is given; the multipliers (m,) change in place.
-
-    matrix, bounds : constraints (m, p), (m,); linear, curvature : losses; schedule : (3, T), step, damping, dual step
-    """
-    n_rounds, size = points.shape
-    excess, weights, subgradient = np.empty(bounds.shape[0]), np.empty(bounds.shape[0]), np.empty(size)
-    point = points[0].copy()
-    for t in range(n_rounds):
-        points[t] = point
-        quadratic_subgradient(subgradient, point, linear[t], curvature)
-        excesses(excess, point, matrix, bounds)
-        weigh(weights, multipliers, excess, rule, schedule[1, t], schedule[2, t])
-        descend(point, subgradient, weights, matrix, region, schedule[0, t])
-
-
-# Rounds of gradient descent on the surrogate of Sinha & Vaze.
-
-SQUARES: Final = 1
-
-
-@compiled
-def surrogate_step(
-    point: Vector,
-    sums: Vector,
-    subgradient: Vector,
-    excess: Vector,
-    rows: Matrix,
-    region: CompiledSet,
-    scale: float,
-    rate: float,
-    reach: float,
-) -> None:
-    """Move a point (p,) and the sums (2,) in place: the queue, and squared norms of the surrogate's subgradients.
-
-    subgradient : (p,) of the loss; excess : (m,) g at the point; rows : (m, p) subgradients of g
-    scale : beta, of both; rate : of the exponential, Phi(q) = exp(rate q) - 1; reach : step times the root of the sum
-    """
-    worst = 0
-    for i in range(1, excess.shape[0]):
-        if excess[i] > excess[worst]:
-            worst = i
-    price = 0.0
-    if excess[worst] > 0.0:
-        sums[QUEUE] += scale * excess[worst]
-        price = rate * math.exp(rate * sums[QUEUE])
-    for j in range(point.shape[0]):
-        slope = scale * (subgradient[j] + price * rows[worst, j])
-        sums[SQUARES] += slope * slope
-    if sums[SQUARES] > 0.0:
-        step = reach * scale / math.sqrt(sums[SQUARES])
-        for j in range(point.shape[0]):
-            point[j] -= step * (subgradient[j] + price * rows[worst, j])
-        project(point, region)
-
-
-@compiled
-def run_surrogate(
-    points: Matrix,
-    sums: Vector,
-    matrix: Matrix,
-    bounds: Vector,
-    linear: Matrix,
-    curvature: float,
-    region: CompiledSet,
-    scale: float,
-    rate: float,
-    reach: float,
-) -> None:
-    """Write the points of all rounds (T, p), the first of which is given; the sums (2,) change in place."""
-    excess, subgradient, point = np.empty(bounds.shape[0]), np.empty(points.shape[1]), points[0].copy()
-    for t in range(points.shape[0]):
-        points[t] = point
-        quadratic_subgradient(subgradient, point, linear[t], curvature)
-        excesses(excess, point, matrix, bounds)
-        surrogate_step(point, sums, subgradient, excess, matrix, region, scale, rate, reach)

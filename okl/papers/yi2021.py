@@ -94,7 +94,7 @@ METRICS: tuple[Metric, ...] = ("cumulative_loss", "cumulative_violation")
 STEEPEST = 2.0**0.5 * (ROUNDS**0.1 + 2.0)  # ||theta_t||, at most: G of section 4.1
 _TABLE2 = KnownHorizon(step_scale=2.0, penalty_scale=2.0**0.5)
 
-LINEAR: dict[str, Method[Any]] = {
+LINEAR: dict[str, Method] = {
     "Algorithm 1": Algorithm1(_TABLE2),
     "Algorithm 2": Algorithm2(_TABLE2, weight_scale=3.0, shared_penalties=True),
     "Yu & Neely": YuNeely(proximal_scale=0.25, first_queued=False),
@@ -104,7 +104,7 @@ LINEAR: dict[str, Method[Any]] = {
     "RECOO": Recoo(step_scale=2.0),
     "Sinha & Vaze": SinhaVaze(STEEPEST),
 }
-QUADRATIC: dict[str, Method[Any]] = {
+QUADRATIC: dict[str, Method] = {
     "Algorithm 1": Algorithm1(StronglyConvex(1.0 / 6.0, penalty_scale=6.0**0.5)),
     "Yuan & Lamperski": YuanLamperski(step_scale=3.0, ratio=1.5, strongly_convex=True),
     "Jenatton": Jenatton(step_scale=2.5, damping_scale=0.001, step_exponent=1.0, damping_exponent=0.01),

@@ -45,11 +45,11 @@ PUBLISHED = {  # growth of regret and of violation, of Table 1 with c = 1/2
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def methods(constants: Constants, losses: QuadraticLosses) -> dict[str, Method[Any]]:
+def methods(constants: Constants, losses: QuadraticLosses) -> dict[str, Method]:
     """All methods, with steps of one length."""
     length = constants.diameter / math.sqrt(2.0 * (losses.linear**2).sum(axis=1).mean())
     schedule = KnownHorizon(2.0 * length, 1.0 / (math.sqrt(2.0) * constants.subgradient_bound))
-    found: list[Method[Any]] = [
+    found: list[Method] = [
         Algorithm1(schedule),
         Algorithm2(schedule),
         YuNeely(0.5 / length),
@@ -86,7 +86,7 @@ def say(sizes: Sequence[float], values: Doubles, most: float) -> str:
     return f"{slope:5.2f} +- {error(parts):.2f} {verdict}{'' if above.all() else f', {(~above).sum()} below 0':1}"
 
 
-def play(method: Method[Any], game: tuple[Problem, QuadraticLosses]) -> tuple[float, float, float]:
+def play(method: Method, game: tuple[Problem, QuadraticLosses]) -> tuple[float, float, float]:
     """Return the regret against the best fixed point, and the violation in the forms (3) and (6)."""
     points = method.run(*game, np.ones(2))
     found = violation_of(constraint_values(game[0].constraints, points))
@@ -161,7 +161,7 @@ def follow() -> None:
         best = np.array([losses_at(game[1], game[2]).sum() for game in games])
         gamma = 1.0 / (2.0**0.5 * constants_of(problems[0], losses[0]).subgradient_bound)
         lengths.append(1.0 + path_length(games[0][2]))
-        pair: tuple[Method[Any], ...] = (Algorithm1(Anytime(1.0, gamma)), Algorithm2(Anytime(1.0, gamma)))
+        pair: tuple[Method, ...] = (Algorithm1(Anytime(1.0, gamma)), Algorithm2(Anytime(1.0, gamma)))
         for method in pair:
             traces = run_many(method, problems, losses, np.ones(2), n_threads=2)
             found[method.name].append(traces.losses.sum(axis=1) - best)

@@ -7,17 +7,16 @@ from numpy.typing import NDArray
 from okl.compiled.constrained import (
     LimitCounters,
     Limits,
-    StepProblem,
     learn_constrained_block,
     learn_fourier,
-    room_for,
-    settle_multipliers,
     sum_fourier,
 )
 from okl.compiled.jit import one_blas_thread
+from okl.compiled.oco import make_rows, make_work, step
 from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, LearnerArrays, learn_block
 from okl.compiled.threads import Block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import Precision
+from okl.solvers.oco.sets import Ball
 from tests.compiled.cases import (
     PRECISIONS,
     TOLERANCE,
@@ -44,10 +43,13 @@ Vector = NDArray[np.float64]
 def settled(
     point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, above: Vector, radius: float
 ) -> Vector:
-    found = room_for(len(rows))
-    small = StepProblem(rows @ rows.T, low, high, radius, rows @ point, below, above)
-    grown = settle_multipliers(found, small, float(point @ point))
-    result: Vector = (point - 0.5 * found.multipliers @ rows) / grown
+    upper, lower = np.isfinite(high), np.isfinite(low)
+    matrix, bounds = np.concatenate([rows[upper], -rows[lower]]), np.concatenate([high[upper], -low[lower]])
+    for array in (matrix, bounds):
+        array.setflags(write=False)  # as those of a run: no second compilation
+    region, result = Ball(np.zeros(len(point)), radius).region, point.copy()
+    prices = 0.5 * np.concatenate([above[upper], below[lower]])
+    step(result, make_work(len(bounds), len(point)), make_rows(matrix, bounds, region), region, prices)
     return result
 
 
@@ -93,9 +95,21 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
     low, high = np.full(rows, -decimal), np.full(rows, 2 * decimal)
     low[::2] = -np.inf
     high[-1], low[-1] = 0.4, 0.3  # outside at 0, where learning begins
-    limits = Limits(matrix.astype(case.inputs.dtype), matrix @ matrix.T, low, high, np.linspace(1.0, 2.0, rows), 0.6)
-    watched = LimitCounters(np.zeros((2, rows)), np.zeros(rows), np.zeros(rows + 1))
+    limits = limits_from(matrix, low, high, case)
+    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(rows), np.zeros(rows + 1))
     return fresh_learnt(case)._replace(sums=np.zeros(6)), watched, limits
+
+
+def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: float = RADIUS) -> Limits:
+    is_low, owners = np.nonzero(np.isfinite([high, low]))
+    signs = np.where(is_low > 0, -1.0, 1.0)
+    sides, bounds = signs[:, None] * matrix[owners], signs * np.array([high, low])[is_low, owners]
+    for array in (sides, bounds):
+        array.setflags(write=False)  # as those of a run: no second compilation
+    region = Ball(np.zeros(matrix.shape[1]), radius).region
+    units = np.linspace(1.0, 2.0, len(matrix))
+    made = make_rows(sides, bounds, region)
+    return Limits(matrix.astype(case.inputs.dtype), units, owners, signs, made, region, 0.6)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -106,13 +120,13 @@ def test_constrained_steps_match_naive(code: int, decaying: bool, precision: Pre
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)
     expected, watched_too, _ = fresh(case, 3)
-    learn_constrained_block(learnt, watched, room_for(3), block, case.targets, rule, limits)
+    learn_constrained_block(learnt, watched, make_work(len(limits.signs), 1), block, case.targets, rule, limits)
     naive.learn_constrained_block(expected, watched_too, block, case.targets, rule, limits)
     assert_same(learnt, expected, CONSTRAINED_TOLERANCE[precision])
     assert_same(watched, watched_too, CONSTRAINED_TOLERANCE[precision] * 10)
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
-    assert (watched_too.queues[:, -1] > 0).any()
-    assert watched_too.queues[1, 0] > 0
+    assert (watched_too.queues[limits.owners == 2] > 0).any()
+    assert watched_too.queues[0] > 0
 
 
 def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
@@ -120,9 +134,10 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     rule = case.rule._replace(radius=RADIUS)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 2)
-    far = limits._replace(low=np.full(2, -1e3), high=np.full(2, 1e3))
+    far = limits_from(limits.rows.astype(np.float64), np.full(2, -1e3), np.full(2, 1e3), case)
+    watched = watched._replace(queues=np.zeros(4))
     expected = fresh_learnt(case)._replace(sums=np.zeros(6))
-    learn_constrained_block(learnt, watched, room_for(2), block, case.targets, rule, far)
+    learn_constrained_block(learnt, watched, make_work(4, 1), block, case.targets, rule, far)
     learn_block(expected, block, case.targets, rule)
     assert_same(learnt, expected, 1e-10)
     assert not watched.exceeded.any()
@@ -133,11 +148,14 @@ def test_violation_fades_while_rows_go_by() -> None:
     rule = case.rule._replace(radius=3.0, decaying=True)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)
+    limits = limits._replace(region=Ball(np.zeros(limits.rows.shape[1]), 3.0).region)
     sums = []
     for first in range(0, 512, 128):
         part = slice(first, first + 128)
         piece = Block(block.left[part], block.right[part])
-        learn_constrained_block(learnt, watched, room_for(3), piece, case.targets[part], rule, limits)
+        learn_constrained_block(
+            learnt, watched, make_work(len(limits.signs), 1), piece, case.targets[part], rule, limits
+        )
         sums.append(float(watched.exceeded[-1]))
     quarters = np.diff([0.0, *sums])
     assert quarters[0] > 0

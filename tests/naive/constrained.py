@@ -50,6 +50,8 @@ def learn_constrained_block(
     learnt: LearnerArrays, watched: LimitCounters, block: Block, targets: Vector, rule: UpdateRule, limits: Limits
 ) -> None:
     loss, rows = loss_of(rule.code, rule.epsilon), limits.rows.astype(np.float64)
+    sides, high = limits.signs[:, None] * rows[limits.owners], limits.sides.bounds
+    low, free = np.full(len(high), -np.inf), np.zeros(len(high))
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
         w = learnt.weights[0].astype(np.float64)
         f, t = w @ z, int(learnt.counts[0]) + 1
@@ -58,17 +60,18 @@ def learn_constrained_block(
         learnt.class_counts[int(y > 0)] += 1
         steps = [rule.step_size / np.sqrt(s) if rule.decaying else rule.step_size for s in (t, t + 1)]
         alpha, gamma, following = 2 * steps[0], *(limits.gain / np.sqrt(2 * size) for size in steps)
-        outside = np.maximum([limits.low - rows @ w, rows @ w - limits.high], 0.0)
+        outside = np.maximum(sides @ w - high, 0.0)
         watched.queues[...] += gamma * outside
         caps = alpha * following * (watched.queues + gamma * outside)
-        watched.exceeded[:-1] += limits.units * outside.sum(axis=0)
-        watched.exceeded[-1] += np.linalg.norm(limits.units * outside.sum(axis=0))
+        outside *= limits.units[limits.owners]
+        np.add.at(watched.exceeded, limits.owners, outside)
+        watched.exceeded[-1] += np.linalg.norm(outside)
         weight = rule.class_weights[int(y > 0)]
         gradient = weight * loss.derivative(np.array([f]), np.array([y]))[0] * z
         learnt.sums[3] += weight * loss.value(np.array([f]), np.array([y]))[0]
         learnt.sums[4:6] += [gradient @ gradient, steps[0] * (gradient @ gradient)]
         learnt.counts[3] += bool(np.any(gradient != 0))
-        learnt.weights[0] = step(w - alpha * gradient / 2, rows, limits.low, limits.high, caps[0], caps[1], rule.radius)
+        learnt.weights[0] = step(w - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
         if rule.sample_every and t % rule.sample_every == 0:
             learnt.total[...] += t // rule.sample_every * learnt.weights.astype(np.float64)
             learnt.counts[4] += t // rule.sample_every

@@ -1,59 +1,138 @@
-"""The interface of methods, and Algorithms 1 and 2 of Yi et al."""
+"""The one loop of all methods, and Algorithms 1 and 2 of Yi et al."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import ClassVar
 
 import numpy as np
 
-from okl.compiled.oco import ConstraintRows, make_rows, make_work, mix_experts, run_experts, weigh_experts
+from okl.compiled.oco import (
+    CLIPPED,
+    PROJECTED,
+    QUEUE,
+    SURROGATE,
+    ConstraintRows,
+    make_rows,
+    make_work,
+    mix_experts,
+    play_rounds,
+    price_constraints,
+    weigh_experts,
+)
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.oco.problem import Constraints, LinearConstraints, Matrix, Problem, QuadraticLosses, solve_by_cuts
 from okl.solvers.oco.schedules import (
     Anytime,
     KnownHorizon,
+    Numbers,
     Schedule,
     check_schedule,
     round_numbers,
-    schedule_rounds,
     tables,
 )
 from okl.solvers.oco.sets import ConvexSet, Vector
 
-# The interface.
+# The loop: points of experts, moved by a compiled rule with three numbers a round, and mixed.
 
 
-class MethodState(Protocol):
-    """State of a method: an immutable value; each round returns a new one."""
+@dataclass(frozen=True, eq=False)
+class MethodState:
+    """State of a method before a round: an immutable value; each round returns a new one.
 
-    @property
-    def round(self) -> int: ...  # t >= 1, the round that comes next
+    problem, horizon : as given; round : t >= 1, the round that comes next
+    point : (p,) x_t;  experts : (N, p) x_{i,t};  weights : (N,) w_{i,t}; one expert where a method mixes none
+    duals : (N, k) of each expert, after round t - 1: its queue, its multipliers, or its sums
+    gap : largest duality gap of a step so far;  rows : the linear constraints of the problem, compiled
+    """
 
-    @property
-    def problem(self) -> Problem: ...
+    problem: Problem
+    horizon: int | None
+    round: int
+    point: Vector
+    experts: Matrix
+    duals: Matrix
+    weights: Vector
+    gap: float = 0.0
+    rows: ConstraintRows | None = field(repr=False, kw_only=True)
 
 
-AnyState = TypeVar("AnyState", bound=MethodState)
-
-
-class Method(Protocol[AnyState]):
+@dataclass(frozen=True)
+class Method:
     """A frozen configuration that chooses points.
 
     In round t = 1, 2, ... the point `play(state)` is chosen; then the subgradient of the loss there is learned. `run`
     does the same for losses that are known as arrays, compiled, with the same bits.
+
+    A method is a name, the rule of its rounds (see `okl.compiled.oco.price_constraints`) and the numbers of the rule.
     """
 
+    name: ClassVar[str]  # as reports print it
+    rule: ClassVar[int]
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that must be above 0
+    needs_diameter: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in self.positive:
+            check_positive(name, getattr(self, name))
+
     @property
-    def name(self) -> str: ...  # as reports print it
+    def needs_horizon(self) -> bool:
+        """Return whether the number of rounds must be known."""
+        return False
 
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> AnyState: ...
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3)."""
+        raise NotImplementedError
 
-    def play(self, state: AnyState) -> Vector: ...
+    def experts_for(self, horizon: int) -> int:
+        """Return N, the number of experts for so many rounds."""
+        return 1
 
-    def learn(self, state: AnyState, subgradient: Vector, constraints: Constraints | None = None) -> AnyState:
+    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
+        """Return how fast the experts' weights follow their losses."""
+        return 0.0
+
+    def check(self, problem: Problem, horizon: int | None) -> None:
+        """Raise ConfigError if the method needs a horizon, a bounded set or linear constraints that there are not."""
+        name = type(self).__name__
+        if self.needs_horizon:
+            if horizon is None:
+                raise ConfigError(f"{name} needs the number of rounds. Set horizon.")
+            check_at_least("horizon", horizon, 1)
+        if self.needs_diameter and (not problem.region.bounded or problem.region.diameter == 0.0):
+            raise ConfigError(f"{name} needs a bounded set of more than one point. Set finite bounds of the box.")
+        if self.rule == QUEUE and not isinstance(problem.constraints, LinearConstraints):
+            raise ConfigError(f"{name} minimises over the constraints and needs linear ones.")
+
+    def first_point(self, problem: Problem, first: Vector | None) -> Vector:
+        """Return x_1, (p,)."""
+        return problem.first_point(first)
+
+    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> MethodState:
+        """Return the state before round 1, all experts at the first point.
+
+        Raises
+        ------
+        ConfigError : no horizon or no bounded set where the method needs one; a first point outside the set
+        """
+        self.check(problem, horizon)
+        number = 1 if horizon is None else self.experts_for(horizon)
+        experts, weights = np.tile(self.first_point(problem, first), (number, 1)), first_weights(number)
+        duals = np.zeros((number, 2 if self.rule == SURROGATE else problem.n_constraints))
+        point, rows = np.empty(problem.dimension), None
+        mix_experts(point, experts, weights)
+        if isinstance(problem.constraints, LinearConstraints):
+            rows = _compiled_rows(problem.constraints, problem.region)
+        return MethodState(problem, horizon, 1, point, experts, duals, weights, rows=rows)
+
+    def play(self, state: MethodState) -> Vector:
+        """Return x_t, (p,)."""
+        return state.point
+
+    def learn(self, state: MethodState, subgradient: Vector, constraints: Constraints | None = None) -> MethodState:
         """Return the state after a round; its argument stays as it is.
 
         Parameters
@@ -61,128 +140,92 @@ class Method(Protocol[AnyState]):
         state : before
         subgradient : (p,) of the round's loss at play(state)
         constraints : of this round, where they change; None for the problem's. No theorem holds for changing ones
-        """
-        ...
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p); the horizon is the number of losses."""
-        ...
-
-
-# Rounds of primal points and queues.
-
-
-@dataclass(frozen=True, eq=False)
-class Stepper:
-    """Learns rounds over a set with constraints: compiled if they are linear, by cuts if not.
-
-    Parameters
-    ----------
-    region, constraints : of the problem, or of the round
-    """
-
-    region: ConvexSet
-    constraints: Constraints
-    rows: ConstraintRows | None = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        rows = None
-        if isinstance(self.constraints, LinearConstraints):
-            rows = make_rows(self.constraints.matrix, self.constraints.bounds, self.region.region)
-        object.__setattr__(self, "rows", rows)
-
-    def learn(
-        self, point: Vector, queue: Vector, subgradient: Vector, step_size: float, penalty: float, next_penalty: float
-    ) -> tuple[Vector, Vector, float]:
-        """Return the next point (p,), its queue (m,) and the duality gap of the step; nothing changes in place.
 
         Raises
         ------
-        ConfigError : a subgradient of another shape, or not finite
+        ConfigError : a subgradient of another shape, or not finite; constraints for a method whose cannot change
         """
-        subgradient = np.ascontiguousarray(subgradient, dtype=np.float64)
-        if subgradient.shape != point.shape or not np.isfinite(subgradient).all():
-            raise ConfigError(f"a subgradient needs {point.size} finite numbers, but is {subgradient!r}.")
-        if self.rows is not None:
-            slope, experts, queues = subgradient[None, :], point[None, :].copy(), queue[None, :].copy()
-            slope.setflags(write=False)  # as rows of losses are: no second compilation
-            sizes, penalties = np.array([[step_size, step_size]]), np.array([[penalty, next_penalty]])
-            points = np.empty((2, point.size))
-            gap = run_rounds(points, experts, queues, np.ones(1), slope, self.rows, self.region, sizes, penalties)
-            return points[1].copy(), queues[0], gap
-        clipped = penalty * np.maximum(self.constraints.values(point), 0.0)
-        queue = queue + clipped
-        limits = 0.5 * step_size * next_penalty * (queue + clipped)
-        point, gap = solve_by_cuts(point - 0.5 * step_size * subgradient, self.region, self.constraints, limits)
-        return point, queue, gap
+        if constraints is not None and self.rule == PROJECTED:
+            raise ConfigError(
+                f"{type(self).__name__} projects onto the constraints of the problem, which cannot change."
+            )
+        slope = np.array(subgradient, dtype=np.float64)
+        if slope.shape != state.point.shape or not np.isfinite(slope).all():
+            raise ConfigError(f"a subgradient needs {state.point.size} finite numbers, but is {subgradient!r}.")
+        slope.setflags(write=False)  # as rows of losses are: no second compilation
+        rows = state.rows if constraints is None else None
+        if rows is None:
+            constraints = state.problem.constraints if constraints is None else constraints
+            if self.rule < PROJECTED and not isinstance(constraints, LinearConstraints):
+                return self._learn_by_cuts(state, slope, constraints)
+            rows = _compiled_rows(_linearised(constraints, state.point), state.problem.region)
+        points = np.empty((2, state.point.size))
+        after = self._played(state, points, rows, slope[None, :], 0.0)
+        return replace(after, point=points[1])
+
+    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
+        """Return the points of all rounds, (n_rounds, p); the horizon is the number of losses."""
+        rows = _compiled_rows(problem.linear, problem.region)
+        points = np.empty((losses.n_rounds, problem.dimension))
+        self._played(self.start(problem, losses.n_rounds, first), points, rows, losses.linear, losses.curvature)
+        return points
+
+    def _played(
+        self, state: MethodState, points: Matrix, rows: ConstraintRows, linear: Matrix, curvature: float
+    ) -> MethodState:
+        """Write x_t and the points after it (n, p) in place; return the state at the last one, its point apart."""
+        problem, count = state.problem, len(points) - 1
+        experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
+        schedule = self.numbers(problem, state.round, state.round + max(count, 1) - 1, state.horizon)
+        work = make_work(rows.bounds.size, problem.dimension, weights.size)
+        region, rate = problem.region.region, self.weight_rate(problem, state.horizon)
+        parts = (work, linear, curvature, rows, region, self.rule, schedule, rate)
+        gap = play_rounds(points, experts, duals, weights, *parts)
+        largest = max(gap, state.gap)
+        return replace(state, round=state.round + count, experts=experts, duals=duals, weights=weights, gap=largest)
+
+    def _learn_by_cuts(self, state: MethodState, slope: Vector, constraints: Constraints) -> MethodState:
+        """Return the state after a proximal round with constraints that are not linear, by cutting planes."""
+        problem, gap = state.problem, state.gap
+        experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
+        rate, regrets = self.weight_rate(problem, state.horizon), np.empty(state.weights.size)
+        weigh_experts(weights, regrets, experts, state.point, slope, rate)
+        limits, point = np.empty(problem.n_constraints), np.empty(problem.dimension)
+        for i, numbers in enumerate(self.numbers(problem, state.round, state.round, state.horizon)[:, 0]):
+            price_constraints(limits, duals[i], constraints.values(experts[i]), self.rule, *numbers)
+            target = experts[i] - 0.5 * numbers[0] * slope
+            experts[i], own = solve_by_cuts(target, problem.region, constraints, limits)
+            gap = max(gap, own)
+        mix_experts(point, experts, weights)
+        return replace(
+            state, round=state.round + 1, point=point, experts=experts, duals=duals, weights=weights, gap=gap
+        )
 
 
-def run_rounds(
-    points: Matrix,
-    experts: Matrix,
-    queues: Matrix,
-    weights: Vector,
-    linear: Matrix,
-    rows: ConstraintRows,
-    region: ConvexSet,
-    step_sizes: Matrix,
-    penalties: Matrix,
-    curvature: float = 0.0,
-    rate: float = 0.0,
-) -> float:
-    """Run `run_experts` with room to work in: points (T, p), experts (N, p), queues (N, m), weights (N,) change.
-
-    linear : (T, p), read-only, with curvature the losses; step_sizes (N, T), penalties (N, T + 1), at least
-    rate : beta, of the weights
-
-    Returns
-    -------
-    the largest duality gap of a step
-    """
-    (number, size), n_rows = experts.shape, queues.shape[1]
-    regrets, limits, slope, work = np.empty(number), np.empty(n_rows), np.empty(size), make_work(n_rows, size)
-    return run_experts(
-        points,
-        experts,
-        queues,
-        weights,
-        regrets,
-        limits,
-        slope,
-        work,
-        linear,
-        rows,
-        region.region,
-        step_sizes,
-        penalties,
-        curvature,
-        rate,
-    )
+def _compiled_rows(constraints: LinearConstraints, region: ConvexSet) -> ConstraintRows:
+    return make_rows(constraints.matrix, constraints.bounds, region.region)
 
 
-# Algorithm 1.
+def _linearised(constraints: Constraints, point: Vector) -> LinearConstraints:
+    """Return the constraints, or those of their subgradients at a point: all that gradient steps see of convex ones."""
+    if isinstance(constraints, LinearConstraints):
+        return constraints
+    rows = constraints.subgradients(point)
+    return LinearConstraints(rows, rows @ point - constraints.values(point))
 
 
-@dataclass(frozen=True, eq=False)
-class QueueState:
-    """Before a round.
+def first_weights(n_experts: int) -> Vector:
+    """Return w_{i,1} = (N + 1) / (i (i + 1) N), (N,), which add up to 1."""
+    at = round_numbers(1, n_experts)
+    weights: Vector = (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
+    return weights
 
-    round : t >= 1
-    point : (p,) x_t;  queue : (m,) q_{t-1}
-    gap : largest duality gap of a step so far
-    """
 
-    problem: Problem
-    horizon: int | None
-    round: int
-    point: Vector
-    queue: Vector
-    gap: float = 0.0
-    stepper: Stepper = field(repr=False, kw_only=True)
+# Algorithms 1 and 2.
 
 
 @dataclass(frozen=True)
-class Algorithm1:
+class Algorithm1(Method):
     """Step against the loss and a queue of clipped violations.
 
         q_t = q_{t-1} + gamma_t [g(x_t)]_+,   q-hat_t = q_t + gamma_t [g(x_t)]_+
@@ -199,68 +242,26 @@ class Algorithm1:
     schedule: Schedule = field(default_factory=KnownHorizon)
 
     name = "Algorithm 1"
+    rule = CLIPPED
 
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> QueueState:
-        """Return the state before round 1.
-
-        Raises
-        ------
-        ConfigError : the schedule takes a horizon or a bounded set that there is not; first is outside the set
-        """
+    def check(self, problem: Problem, horizon: int | None) -> None:
+        """Raise ConfigError if the schedule takes a horizon or a bounded set that there is not."""
         check_schedule(self.schedule, problem, horizon)
-        queue = np.zeros(problem.n_constraints)
-        point = problem.first_point(first)
-        return QueueState(problem, horizon, 1, point, queue, stepper=Stepper(problem.region, problem.constraints))
 
-    def play(self, state: QueueState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return alpha_t, gamma_t and gamma_{t+1} of rounds first .. last, (1, last - first + 1, 3)."""
+        return self._scaled(first, last, horizon, (1.0,), False)
 
-    def learn(self, state: QueueState, subgradient: Vector, constraints: Constraints | None = None) -> QueueState:
-        """Return the state after a round with this subgradient at x_t (p,)."""
-        stepper = state.stepper if constraints is None else Stepper(state.problem.region, constraints)
-        sizes, weights = schedule_rounds(self.schedule, round_numbers(state.round, state.round + 1), state.horizon)
-        point, queue, gap = stepper.learn(state.point, state.queue, subgradient, sizes[0], weights[0], weights[1])
-        return replace(state, round=state.round + 1, point=point, queue=queue, gap=max(gap, state.gap))
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        check_schedule(self.schedule, problem, losses.n_rounds)
-        linear, region = problem.linear, problem.region
-        rows = make_rows(linear.matrix, linear.bounds, region.region)
-        used = schedule_rounds(self.schedule, round_numbers(1, losses.n_rounds + 1), losses.n_rounds)
-        sizes, penalties = used[0][None, :].copy(), used[1][None, :].copy()
-        points, expert = np.empty((losses.n_rounds, problem.dimension)), problem.first_point(first)[None, :].copy()
-        queues, curvature = np.zeros((1, problem.n_constraints)), losses.curvature
-        run_rounds(points, expert, queues, np.ones(1), losses.linear, rows, region, sizes, penalties, curvature)
-        return points
-
-
-# Algorithm 2: many step sizes mixed by exponential weights.
-
-
-@dataclass(frozen=True, eq=False)
-class ExpertsState:
-    """Before a round.
-
-    round : t >= 1
-    point : (p,) x_t;  experts : (N, p) x_{i,t};  queues : (N, m) q_{i,t-1};  weights : (N,) w_{i,t}
-    gap : largest duality gap of a step so far
-    """
-
-    problem: Problem
-    horizon: int
-    round: int
-    point: Vector
-    experts: Matrix
-    queues: Matrix
-    weights: Vector
-    gap: float = 0.0
-    stepper: Stepper = field(repr=False, kw_only=True)
+    def _scaled(
+        self, first: int, last: int, horizon: int | None, scales: tuple[float, ...], shared_penalties: bool
+    ) -> Numbers:
+        rounds = round_numbers(first, last + 1)
+        sizes, gammas = tables(self.schedule, rounds, horizon, scales, shared_penalties)
+        return np.stack([sizes[:, :-1], gammas[:, :-1], gammas[:, 1:]], axis=2)
 
 
 @dataclass(frozen=True)
-class Algorithm2:
+class Algorithm2(Algorithm1):
     """Run Algorithm 1 with step sizes alpha_{i,t} = ratio^(i-1) alpha_t, i = 1 .. N, on linearised losses, and mix.
 
         w_{i,1} = (N + 1) / (i (i + 1) N),   w_{i,t+1} ~ w_{i,t} exp(-beta <df_t(x_t), x_{i,t} - x_t>)
@@ -290,11 +291,11 @@ class Algorithm2:
     shared_penalties: bool = False
 
     name = "Algorithm 2"
-    claim = "Theorem 3"
+    claim: ClassVar[str] = "Theorem 3"
+    positive = ("weight_scale", "ratio")
 
     def __post_init__(self) -> None:
-        check_positive("weight_scale", self.weight_scale)
-        check_positive("ratio", self.ratio)
+        super().__post_init__()
         if not 0.0 <= self.path_exponent <= self.schedule.exponent:
             raise ConfigError(
                 f"path_exponent = {self.path_exponent!r}; expected a number between 0 and the exponent of the schedule."
@@ -310,12 +311,14 @@ class Algorithm2:
         """Return beta, how fast the experts' weights follow their losses."""
         return float(self.weight_scale / float(horizon) ** self.schedule.exponent)
 
-    def scales_for(self, horizon: int) -> tuple[float, ...]:
-        """Return ratio^(i-1) of every expert."""
-        return tuple(self.ratio**i for i in range(self.experts_for(horizon)))
+    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
+        """Return beta."""
+        assert horizon is not None  # check saw to it
+        return self.rate_for(horizon)
 
-    def _check(self, problem: Problem, horizon: int | None) -> int:
-        check_schedule(self.schedule, problem, horizon)
+    def check(self, problem: Problem, horizon: int | None) -> None:
+        """Raise ConfigError without a horizon or a bounded set."""
+        super().check(problem, horizon)
         if horizon is None:
             raise ConfigError(f"{self.claim} needs the number of rounds to choose the number of experts. Set horizon.")
         if not problem.region.bounded:
@@ -323,71 +326,10 @@ class Algorithm2:
                 f"{self.claim} needs a bounded set, but coordinates of the box are unbounded. Set "
                 "finite bounds, or use Algorithm1(KnownHorizon(...))."
             )
-        return check_at_least("horizon", horizon, 1)
+        check_at_least("horizon", horizon, 1)
 
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> ExpertsState:
-        """Return the state before round 1, all experts at the first point.
-
-        Raises
-        ------
-        ConfigError : no horizon, an unbounded set, a first point outside the set
-        """
-        horizon = self._check(problem, horizon)
-        number = self.experts_for(horizon)
-        experts = np.tile(problem.first_point(first), (number, 1))
-        weights = first_weights(number)
-        queues = np.zeros((number, problem.n_constraints))
-        point = np.empty(problem.dimension)
-        mix_experts(point, experts, weights)
-        stepper = Stepper(problem.region, problem.constraints)
-        return ExpertsState(problem, horizon, 1, point, experts, queues, weights, stepper=stepper)
-
-    def play(self, state: ExpertsState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
-
-    def learn(self, state: ExpertsState, subgradient: Vector, constraints: Constraints | None = None) -> ExpertsState:
-        """Return the state after a round with this subgradient at x_t (p,)."""
-        stepper = state.stepper if constraints is None else Stepper(state.problem.region, constraints)
-        weights, regrets = state.weights.copy(), np.empty(state.weights.size)
-        weigh_experts(weights, regrets, state.experts, state.point, subgradient, self.rate_for(state.horizon))
-        rounds = round_numbers(state.round, state.round + 1)
-        sizes, penalties = tables(
-            self.schedule, rounds, state.horizon, self.scales_for(state.horizon), self.shared_penalties
-        )
-        experts, queues, point, gap = (
-            np.empty_like(state.experts),
-            np.empty_like(state.queues),
-            np.empty_like(state.point),
-            state.gap,
-        )
-        for i in range(weights.size):
-            experts[i], queues[i], own = stepper.learn(
-                state.experts[i], state.queues[i], subgradient, sizes[i, 0], penalties[i, 0], penalties[i, 1]
-            )
-            gap = max(gap, own)
-        mix_experts(point, experts, weights)
-        return replace(
-            state, round=state.round + 1, point=point, experts=experts, queues=queues, weights=weights, gap=gap
-        )
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        horizon = self._check(problem, losses.n_rounds)
-        number, region, linear = self.experts_for(horizon), problem.region, problem.linear
-        sizes, penalties = tables(
-            self.schedule, round_numbers(1, horizon + 1), horizon, self.scales_for(horizon), self.shared_penalties
-        )
-        points, experts = np.empty((horizon, problem.dimension)), np.tile(problem.first_point(first), (number, 1))
-        rows = make_rows(linear.matrix, linear.bounds, region.region)
-        queues, weights = np.zeros((number, problem.n_constraints)), first_weights(number)
-        used = (losses.curvature, self.rate_for(horizon))
-        run_rounds(points, experts, queues, weights, losses.linear, rows, region, sizes, penalties, *used)
-        return points
-
-
-def first_weights(n_experts: int) -> Vector:
-    """Return w_{i,1} = (N + 1) / (i (i + 1) N), (N,), which add up to 1."""
-    at = round_numbers(1, n_experts)
-    weights: Vector = (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
-    return weights
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return alpha_{i,t}, gamma_{i,t} and gamma_{i,t+1} of rounds first .. last, (N, last - first + 1, 3)."""
+        assert horizon is not None  # check saw to it
+        scales = tuple(self.ratio**i for i in range(self.experts_for(horizon)))
+        return self._scaled(first, last, horizon, scales, self.shared_penalties)

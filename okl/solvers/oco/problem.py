@@ -304,23 +304,34 @@ def _in_polyhedron(region: Box | Simplex, matrix: Matrix, bounds: Vector) -> Vec
     return point
 
 
-def _in_ball(region: Ball, matrix: Matrix, bounds: Vector) -> Vector | None:
-    """Return the point of the polyhedron nearest to the ball's centre if it is in the ball.
+def _shortest_shift(matrix: Matrix, slack: Vector) -> Vector | None:
+    """Return the shortest shift with matrix shift <= slack, (p,), for rows of length 1; None if there is none.
 
-    The least distance is the residual of a nonnegative least-squares problem: Lawson & Hanson, Solving Least Squares
-    Problems, 1974, chapter 23, problem LDP.
+    It is the residual of a nonnegative least-squares problem, which ends after finitely many steps: Lawson & Hanson,
+    Solving Least Squares Problems, 1974, chapter 23, problem LDP.
     """
-    slack = (bounds - matrix @ region.centre) / region.radius
+    if not slack.size or slack.min() >= 0.0:
+        return np.zeros(matrix.shape[1])
+    scale = -float(slack.min())  # at most the length of the shift: the residual keeps its digits
+    system = np.vstack([-matrix.T, -slack[None, :] / scale])
     target = np.append(np.zeros(matrix.shape[1]), 1.0)
-    system = np.vstack([-matrix.T, -slack[None, :]])
     weights, length = nnls(system, target)
     if length <= FEASIBILITY_TOLERANCE:
         return None
     residual = system @ weights - target
-    offset = -residual[:-1] / residual[-1]
-    if np.linalg.norm(offset) > 1.0 + FEASIBILITY_TOLERANCE or (matrix @ offset - slack).max() > 1e-6:
+    shift: Vector = -scale * residual[:-1] / residual[-1]
+    return shift
+
+
+def _in_ball(region: Ball, matrix: Matrix, bounds: Vector) -> Vector | None:
+    """Return the point of the polyhedron nearest to the ball's centre if it is in the ball."""
+    slack = bounds - matrix @ region.centre
+    shift = _shortest_shift(matrix, slack)
+    if shift is None or np.linalg.norm(shift) > region.radius * (1.0 + FEASIBILITY_TOLERANCE):
         return None
-    point: Vector = region.centre + region.radius * offset
+    if (matrix @ shift - slack).max() > 1e-6 * region.radius:
+        return None
+    point: Vector = region.centre + shift
     return point
 
 
@@ -331,9 +342,14 @@ def _point(region: ConvexSet, matrix: Matrix, bounds: Vector) -> Vector | None:
     return _in_polyhedron(region, matrix, bounds)
 
 
-def _least_conflict(region: ConvexSet, matrix: Matrix, bounds: Vector, groups: Iterable[int]) -> tuple[int, ...]:
-    """Leave out one constraint after the other as long as the rest cannot hold together."""
+def find_conflict(region: ConvexSet, matrix: Matrix, bounds: Vector, groups: Iterable[int]) -> tuple[int, ...]:
+    """Return the fewest groups of rows matrix x <= bounds, of length 1, that no point of the set satisfies together.
+
+    One group after the other is left out as long as the rest cannot hold together; empty if all rows can.
+    """
     indices = np.asarray(list(groups))
+    if _point(region, matrix, bounds) is not None:
+        return ()
     for group in sorted(set(indices.tolist())):
         others = indices != group
         if others.any() and _point(region, matrix[others], bounds[others]) is None:
@@ -362,7 +378,7 @@ def find_feasible(region: ConvexSet, constraints: Constraints) -> Feasibility:
         point = _point(region, matrix, bounds)
         if point is not None:
             return Feasibility(point)
-        return Feasibility(None, _least_conflict(region, matrix, bounds, range(bounds.size)))
+        return Feasibility(None, find_conflict(region, matrix, bounds, range(bounds.size)))
     return _by_cuts(region, constraints)
 
 
@@ -381,7 +397,7 @@ def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
         groups += violated.tolist()
         solution = _point(region, matrix, bounds)
         if solution is None:
-            return Feasibility(None, _least_conflict(region, matrix, bounds, groups))
+            return Feasibility(None, find_conflict(region, matrix, bounds, groups))
         point = region.project(solution)
     return Feasibility(None)
 
@@ -491,20 +507,10 @@ def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
 
 
 def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
-    """Return the point nearest to a given one with matrix x <= limits.
-
-    The shift is the residual of a nonnegative least-squares problem, which ends after finitely many steps: Lawson &
-    Hanson, Solving Least Squares Problems, 1974, chapter 23, problem LDP.
-    """
-    slack = limits - matrix @ point
-    if not slack.size or slack.min() >= 0.0:
-        return point
-    scale = -float(slack.min())  # at most the length of the shift: the residual keeps its digits
-    system = np.vstack([-matrix.T, -slack[None, :] / scale])
-    target = np.append(np.zeros(point.size), 1.0)
-    weights, _ = nnls(system, target)
-    residual = system @ weights - target
-    nearest: Vector = point - scale * residual[:-1] / residual[-1]
+    """Return the point nearest to a given one with matrix x <= limits, which some points satisfy."""
+    shift = _shortest_shift(matrix, limits - matrix @ point)
+    assert shift is not None  # the problem is feasible
+    nearest: Vector = point + shift
     return nearest
 
 

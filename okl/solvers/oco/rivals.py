@@ -3,150 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from okl.compiled.oco import (
-    ASCENT,
-    PENALTY,
-    QUEUE,
-    descend,
-    excesses,
-    make_rows,
-    make_work,
-    mix_experts,
-    run_projected,
-    run_rectified,
-    run_surrogate,
-    run_weighted,
-    surrogate_step,
-    weigh,
-)
+from okl.compiled.oco import ASCENT, PENALTY, PROJECTED, QUEUE, RECTIFIED, SURROGATE
 from okl.foundation.errors import ConfigError
-from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.oco.methods import first_weights
-from okl.solvers.oco.problem import (
-    Constraints,
-    LinearConstraints,
-    Matrix,
-    Problem,
-    QuadraticLosses,
-    nearest_feasible,
-    solve_by_cuts,
-)
-from okl.solvers.oco.schedules import round_numbers
+from okl.solvers.oco.methods import Method
+from okl.solvers.oco.problem import Problem, nearest_feasible
+from okl.solvers.oco.schedules import Numbers, round_numbers
 from okl.solvers.oco.sets import Vector
 
-# The common base of primal-dual methods.
+
+def _stacked(first: int, last: int, *columns: float | Vector) -> Numbers:
+    """Return the three numbers of rounds first .. last, each the same in all or one a round, (1, n, 3)."""
+    rounds = last - first + 1
+    return np.stack([np.broadcast_to(np.asarray(one, dtype=np.float64), rounds) for one in columns], axis=1)[None]
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedState:
-    """State of a weighted method: an immutable value.
-
-    problem, horizon : as given; round : t >= 1, of the point that comes next
-    point : (p,) x_t; multipliers : (m,) one a constraint, after round t - 1
-    """
-
-    problem: Problem
-    horizon: int | None
-    round: int
-    point: Vector
-    multipliers: Vector
+# Gradient steps x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i w_i dg_i(x_t))), each with its weights w.
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i w_i dg_i(x_t))): a base for methods that define eta_t and w.
-
-    A method names its rule of weights (see `okl.compiled.oco.weigh`), and gives `schedule`.
-    """
-
-    @property
-    def rule(self) -> int:
-        """Return the weighting rule."""
-        raise NotImplementedError
-
-    @property
-    def needs_horizon(self) -> bool:
-        """Return whether the number of rounds must be known."""
-        return False
-
-    def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
-        """Return step, damping and dual step of rounds first .. last, (3, last - first + 1)."""
-        raise NotImplementedError
-
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> WeightedState:
-        """Return the state before the first round.
-
-        Raises
-        ------
-        ConfigError : the method takes a horizon and got none, or the first point is not of the set
-        """
-        if self.needs_horizon:
-            if horizon is None:
-                raise ConfigError(f"{type(self).__name__} needs the number of rounds. Set horizon.")
-            check_at_least("horizon", horizon, 1)
-        if self.rule == QUEUE and not isinstance(problem.constraints, LinearConstraints):
-            raise ConfigError(f"{type(self).__name__} minimises over the constraints and needs linear ones.")
-        return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.n_constraints))
-
-    def play(self, state: WeightedState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
-
-    def learn(self, state: WeightedState, subgradient: Vector, constraints: Constraints | None = None) -> WeightedState:
-        """Return the state after a round: see `okl.solvers.oco.methods`."""
-        rows = state.problem.constraints if constraints is None else constraints
-        step, damping, dual_step = self.schedule(state.round, state.round, state.horizon)[:, 0]
-        excess = excess_at(rows, state.point)
-        point, multipliers, weights = state.point.copy(), state.multipliers.copy(), np.empty(len(excess))
-        weigh(weights, multipliers, excess, self.rule, damping, dual_step)
-        normals = np.ascontiguousarray(rows.subgradients(state.point))
-        descend(point, as_slope(subgradient, point.size), weights, normals, state.problem.region.region, step)
-        return replace(state, round=state.round + 1, point=point, multipliers=multipliers)
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        state, rows = self.start(problem, losses.n_rounds, first), problem.linear
-        points = np.empty((losses.n_rounds, problem.dimension))
-        points[0] = state.point
-        schedule = np.ascontiguousarray(self.schedule(1, losses.n_rounds, losses.n_rounds))
-        region, linear, curvature = problem.region.region, losses.linear, losses.curvature
-        dual = state.multipliers
-        run_weighted(points, dual, rows.matrix, rows.bounds, linear, curvature, region, self.rule, schedule)
-        return points
-
-
-def excess_at(rows: Constraints, point: Vector) -> Vector:
-    """Return g(point), (m,); of linear constraints with the bits that whole runs see."""
-    if not isinstance(rows, LinearConstraints):
-        return rows.values(point)
-    excess = np.empty(rows.n_constraints)
-    excesses(excess, point, rows.matrix, rows.bounds)
-    return excess
-
-
-def constant_rows(first: int, last: int, *values: float) -> Matrix:
-    """Return rows of one value each, (n, last - first + 1)."""
-    rows: Matrix = np.repeat(np.array(values, dtype=np.float64)[:, None], last - first + 1, axis=1)
-    return rows
-
-
-def as_slope(subgradient: object, size: int) -> Vector:
-    """Return a copy of a subgradient (size,), or raise ConfigError if it has another shape or is not finite."""
-    slope = np.array(subgradient, dtype=np.float64)  # writable: as scratch of whole runs is
-    if slope.shape != (size,) or not np.isfinite(slope).all():
-        raise ConfigError(f"a subgradient needs {size} finite numbers, but is {subgradient!r}.")
-    return slope
-
-
-# Mahdavi, Jin & Yang.
-
-
-@dataclass(frozen=True)
-class Mahdavi(Weighted):
+class Mahdavi(Method):
     """Gradient descent in x and ascent in lambda on the damped Lagrangian, both with the same step.
 
     x_{t+1} = Pi_X(x_t - eta (df_t(x_t) + sum_i lambda_{t,i} dg_i(x_t)))
@@ -165,26 +44,20 @@ class Mahdavi(Weighted):
     step_scale: float = 1.0
     damping: float = 1.0
 
-    rule = ASCENT
-    needs_horizon = True
     name = "Mahdavi"
+    rule = ASCENT
+    positive = ("step_scale", "damping")
+    needs_horizon = True
 
-    def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("damping", self.damping)
-
-    def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
-        """Return step, damping and dual step of rounds first .. last, (3, last - first + 1)."""
-        assert horizon is not None  # start saw to it
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return step, damping and dual step of rounds first .. last, (1, last - first + 1, 3)."""
+        assert horizon is not None  # check saw to it
         step = self.step_scale / float(horizon) ** 0.5
-        return constant_rows(first, last, step, self.damping * step, step)
-
-
-# Jenatton, Huang & Archambeau.
+        return _stacked(first, last, step, self.damping * step, step)
 
 
 @dataclass(frozen=True)
-class Jenatton(Weighted):
+class Jenatton(Method):
     """Dual ascent on the damped Lagrangian with steps that shrink; the number of rounds need not be known.
 
     x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_i(x_t)))
@@ -208,25 +81,20 @@ class Jenatton(Weighted):
     step_exponent: float = 0.5
     damping_exponent: float = 0.5
 
-    rule = ASCENT
     name = "Jenatton"
+    rule = ASCENT
+    positive = ("step_scale", "damping_scale")
 
-    def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("damping_scale", self.damping_scale)
-
-    def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
-        """Return step, damping and dual step of rounds first .. last, (3, last - first + 1)."""
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return step, damping and dual step of rounds first .. last, (1, last - first + 1, 3)."""
         rounds = round_numbers(first, last)
         damping = self.damping_scale / rounds**self.damping_exponent
-        return np.array([self.step_scale / rounds**self.step_exponent, damping, 1.0 / ((rounds + 1.0) * damping)])
-
-
-# Yuan & Lamperski.
+        steps = self.step_scale / rounds**self.step_exponent
+        return _stacked(first, last, steps, damping, 1.0 / ((rounds + 1.0) * damping))
 
 
 @dataclass(frozen=True)
-class YuanLamperski(Weighted):
+class YuanLamperski(Method):
     """Multipliers that maximise the damped Lagrangian of clipped constraints in every round.
 
     lambda_t = [g(x_t)]_+ / theta_t,  x_{t+1} = Pi_X(x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} d[g_i(x_t)]_+))
@@ -249,35 +117,27 @@ class YuanLamperski(Weighted):
     exponent: float = 0.5
     strongly_convex: bool = False
 
-    rule = PENALTY
     name = "Yuan & Lamperski"
-
-    def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("ratio", self.ratio)
-        check_positive("exponent", self.exponent)
+    rule = PENALTY
+    positive = ("step_scale", "ratio", "exponent")
 
     @property
     def needs_horizon(self) -> bool:
         """Return whether the number of rounds must be known."""
         return not self.strongly_convex
 
-    def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
-        """Return step, damping and dual step of rounds first .. last, (3, last - first + 1)."""
-        rounds = round_numbers(first, last)
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return step and damping of rounds first .. last, and 0, (1, last - first + 1, 3)."""
         if self.strongly_convex:
-            steps = self.step_scale / (rounds + 1.0)
+            steps = self.step_scale / (round_numbers(first, last) + 1.0)
         else:
-            assert horizon is not None  # start saw to it
-            steps = np.full(len(rounds), self.step_scale / float(horizon) ** self.exponent)
-        return np.array([steps, self.ratio * steps, np.zeros(len(rounds))])
-
-
-# Yu & Neely.
+            assert horizon is not None  # check saw to it
+            steps = np.full(last - first + 1, self.step_scale / float(horizon) ** self.exponent)
+        return _stacked(first, last, steps, self.ratio * steps, 0.0)
 
 
 @dataclass(frozen=True)
-class YuNeely(Weighted):
+class YuNeely(Method):
     """Queues that pay out for slack: a violation may be made good by later rounds.
 
     q_t = max(-gamma g(x_t), q_{t-1} + gamma g(x_t))
@@ -300,46 +160,58 @@ class YuNeely(Weighted):
     penalty_scale: float = 1.0
     first_queued: bool = True
 
-    rule = QUEUE
-    needs_horizon = True
     name = "Yu & Neely"
+    rule = QUEUE
+    positive = ("proximal_scale", "penalty_scale")
+    needs_horizon = True
 
-    def __post_init__(self) -> None:
-        check_positive("proximal_scale", self.proximal_scale)
-        check_positive("penalty_scale", self.penalty_scale)
-
-    def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
-        """Return step, damping and dual step of rounds first .. last, (3, last - first + 1)."""
-        assert horizon is not None  # start saw to it
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return step, whether the round is queued, and dual step of rounds first .. last, (1, last - first + 1, 3)."""
+        assert horizon is not None  # check saw to it
         step = 0.5 / (self.proximal_scale * float(horizon) ** 0.5)
-        rows = constant_rows(first, last, step, 1.0, self.penalty_scale * float(horizon) ** 0.25)
-        if first == 1 and not self.first_queued:
-            rows[1, 0] = 0.0
-        return rows
-
-
-# Improved Ader of Zhang, Lu & Zhou.
-
-_PRICE = 1e6  # of a constraint: far more than a projection needs unless rows are nearly parallel
-
-
-@dataclass(frozen=True, eq=False)
-class AderState:
-    """State of improved Ader: an immutable value.
-
-    problem, horizon : as given; round : t >= 1; point : (p,) x_t; experts : (N, p); weights : (N,)
-    """
-
-    problem: Problem
-    horizon: int
-    round: int
-    point: Vector
-    experts: Matrix
-    weights: Vector
+        queued = np.where(round_numbers(first, last) > 1.0, 1.0, float(self.first_queued))
+        return _stacked(first, last, step, queued, self.penalty_scale * float(horizon) ** 0.25)
 
 
 @dataclass(frozen=True)
-class ImprovedAder:
+class SinhaVaze(Method):
+    """Adaptive gradient descent on surrogates that price the violation exponentially.
+
+    Q_t = Q_{t-1} + beta [max_i g_i(x_t)]_+
+    d_t = beta df_t(x_t) + beta lambda exp(lambda Q_t) d[max_i g_i(x_t)]_+
+    x_{t+1} = Pi_X(x_t - D / sqrt(2 sum_{s <= t} ||d_s||^2) d_t)
+
+    with beta = 1 / (2 G D) and lambda = 1 / (2 sqrt(T)), D the diameter of the set. Regret grows as T^(1/2) and the
+    violation (6) as T^(1/2) log T, for constraints that an adversary chooses anew in every round.
+
+    Parameters
+    ----------
+    subgradient_bound : G > 0, of losses and constraints over the set
+
+    Source: Sinha & Vaze, NeurIPS 2024, Algorithm 1 with the parameters of Theorem 1.
+    """
+
+    subgradient_bound: float
+
+    name = "Sinha & Vaze"
+    rule = SURROGATE
+    positive = ("subgradient_bound",)
+    needs_horizon = True
+    needs_diameter = True
+
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return beta, lambda, and the step before it is divided by the root, (1, last - first + 1, 3)."""
+        assert horizon is not None  # check saw to it
+        diameter = problem.region.diameter
+        scale = 0.5 / (self.subgradient_bound * diameter)
+        return _stacked(first, last, scale, 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0))
+
+
+# Proximal steps, as those of Algorithm 1.
+
+
+@dataclass(frozen=True)
+class ImprovedAder(Method):
     """Gradient descent with many step sizes on linearised losses, each projected onto set and constraints, mixed.
 
     x_{i,t+1} = Pi(x_{i,t} - eta_i df_t(x_t)),  w_{i,t+1} ~ w_{i,t} exp(-alpha <df_t(x_t), x_{i,t} - x_t>)
@@ -357,100 +229,35 @@ class ImprovedAder:
     subgradient_bound: float
 
     name = "Improved Ader"
-
-    def __post_init__(self) -> None:
-        check_positive("subgradient_bound", self.subgradient_bound)
+    rule = PROJECTED
+    positive = ("subgradient_bound",)
+    needs_horizon = True
+    needs_diameter = True
 
     def experts_for(self, horizon: int) -> int:
         """Return N."""
         return math.ceil(0.5 * math.log2(1.0 + 4.0 * horizon / 7.0)) + 1
 
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> AderState:
-        """Return the state before the first round: all experts at the feasible point nearest to the first one.
+    def first_point(self, problem: Problem, first: Vector | None) -> Vector:
+        """Return the feasible point nearest to the first one, (p,)."""
+        return nearest_feasible(problem, problem.first_point(first))
 
-        Raises
-        ------
-        ConfigError : no horizon, an unbounded set, constraints that are not linear, a first point outside the set
-        """
-        if horizon is None:
-            raise ConfigError("ImprovedAder needs the number of rounds. Set horizon.")
-        check_at_least("horizon", horizon, 1)
-        if not problem.region.bounded or problem.region.diameter == 0.0:
-            raise ConfigError("ImprovedAder needs a bounded set of more than one point. Set finite bounds of the box.")
-        number = self.experts_for(horizon)
-        experts = np.tile(nearest_feasible(problem, problem.first_point(first)), (number, 1))
-        weights, point = first_weights(number), np.empty(problem.dimension)
-        mix_experts(point, experts, weights)
-        return AderState(problem, horizon, 1, point, experts, weights)
-
-    def play(self, state: AderState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
-
-    def learn(self, state: AderState, subgradient: Vector, constraints: Constraints | None = None) -> AderState:
-        """Return the state after a round; constraints cannot change: a projection keeps to those of the problem.
-
-        Raises
-        ------
-        ConfigError : constraints of the round were given
-        """
-        if constraints is not None:
-            raise ConfigError("ImprovedAder projects onto the constraints of the problem, which cannot change.")
-        problem, slope = state.problem, as_slope(subgradient, state.point.size)
-        slope.setflags(write=False)  # as rows of losses are: no second compilation
-        points, experts, weights = np.empty((2, problem.dimension)), state.experts.copy(), state.weights.copy()
-        self._fill(points, experts, weights, problem, slope[None, :], 0.0, state.horizon)
-        return replace(state, round=state.round + 1, point=points[1], experts=experts, weights=weights)
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        state, points = self.start(problem, losses.n_rounds, first), np.empty((losses.n_rounds, problem.dimension))
-        self._fill(points, state.experts, state.weights, problem, losses.linear, losses.curvature, losses.n_rounds)
-        return points
-
-    def _fill(
-        self,
-        points: Matrix,
-        experts: Matrix,
-        weights: Vector,
-        problem: Problem,
-        linear: Matrix,
-        curvature: float,
-        horizon: int,
-    ) -> None:
-        """Write the mixed points (n, p), the first of which the experts are at; experts and weights change in place."""
-        rows, region = problem.linear, problem.region.region
-        run_projected(
-            points,
-            experts,
-            weights,
-            np.empty(weights.size),
-            np.empty(problem.dimension),
-            make_work(rows.n_constraints, problem.dimension),
-            linear,
-            make_rows(rows.matrix, rows.bounds, region),
-            region,
-            np.full(rows.n_constraints, _PRICE),
-            self._sizes(problem, horizon),
-            curvature,
-            self._rate(problem, horizon),
-        )
-
-    def _sizes(self, problem: Problem, horizon: int) -> Vector:
-        """Return eta_i, (N,)."""
-        least = problem.region.diameter / self.subgradient_bound * math.sqrt(3.5 / horizon)
-        return np.array([2.0**i * least for i in range(self.experts_for(horizon))])
-
-    def _rate(self, problem: Problem, horizon: int) -> float:
+    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
         """Return alpha."""
+        assert horizon is not None  # check saw to it
         return math.sqrt(2.0 / horizon) / (self.subgradient_bound * problem.region.diameter)
 
-
-# RECOO of Guo, Liu, Wei & Ying.
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return eta_i of every expert in rounds first .. last, and zeros, (N, last - first + 1, 3)."""
+        assert horizon is not None  # check saw to it
+        least = problem.region.diameter / self.subgradient_bound * math.sqrt(3.5 / horizon)
+        return np.concatenate(
+            [_stacked(first, last, 2.0**i * least, 0.0, 0.0) for i in range(self.experts_for(horizon))]
+        )
 
 
 @dataclass(frozen=True)
-class Recoo:
+class Recoo(Method):
     """A queue of clipped violations that never falls below a price that grows.
 
     Q_t = max(Q_{t-1} + gamma_t [g(x_t)]_+, eta_t)
@@ -476,164 +283,20 @@ class Recoo:
     strong_convexity: float = 0.0
 
     name = "RECOO"
+    rule = RECTIFIED
+    positive = ("step_scale", "penalty_scale", "excess_exponent")
 
     def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("penalty_scale", self.penalty_scale)
-        check_positive("excess_exponent", self.excess_exponent)
+        super().__post_init__()
         if not 0.0 <= self.strong_convexity < np.inf:
             raise ConfigError(f"strong_convexity = {self.strong_convexity!r}; expected a finite number of at least 0.")
 
-    def schedule(self, first: int, last: int) -> Matrix:
-        """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (3, last - first + 1)."""
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+        """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (1, last - first + 1, 3)."""
         rounds = round_numbers(first, last)
         roots = np.sqrt(rounds)
         steps = 1.0 / (self.strong_convexity * rounds) if self.strong_convexity else self.step_scale / roots
-        return np.array([steps, self.penalty_scale * roots * rounds**self.excess_exponent, roots])
-
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> WeightedState:
-        """Return the state before the first round; a horizon is not needed.
-
-        Raises
-        ------
-        ConfigError : a first point outside the set
-        """
-        return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.n_constraints))
-
-    def play(self, state: WeightedState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
-
-    def learn(self, state: WeightedState, subgradient: Vector, constraints: Constraints | None = None) -> WeightedState:
-        """Return the state after a round: see `okl.solvers.oco.methods`."""
-        rows = state.problem.constraints if constraints is None else constraints
-        slope = as_slope(subgradient, state.point.size)
-        if not isinstance(rows, LinearConstraints):
-            return self._learn_convex(state, slope, rows)
-        slope.setflags(write=False)  # as rows of losses are: no second compilation
-        points, queue = np.vstack([state.point, state.point]), state.multipliers.copy()
-        self._fill(points, queue, state.problem, rows, slope[None, :], 0.0, state.round)
-        return replace(state, round=state.round + 1, point=points[1], multipliers=queue)
-
-    def _learn_convex(self, state: WeightedState, slope: Vector, constraints: Constraints) -> WeightedState:
-        """Return the state after a round with constraints that are not linear: its step by cuts."""
-        step, penalty, least = self.schedule(state.round, state.round)[:, 0]
-        queue = np.maximum(state.multipliers + penalty * np.maximum(constraints.values(state.point), 0.0), least)
-        target, limits = state.point - 0.5 * step * slope, 0.5 * step * penalty * queue
-        point, _ = solve_by_cuts(target, state.problem.region, constraints, limits)
-        return replace(state, round=state.round + 1, point=point, multipliers=queue)
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        points, queue = np.empty((losses.n_rounds, problem.dimension)), np.zeros(problem.n_constraints)
-        points[0] = problem.first_point(first)
-        self._fill(points, queue, problem, problem.linear, losses.linear, losses.curvature, 1)
-        return points
-
-    def _fill(
-        self,
-        points: Matrix,
-        queue: Vector,
-        problem: Problem,
-        constraints: LinearConstraints,
-        linear: Matrix,
-        curvature: float,
-        first: int,
-    ) -> None:
-        """Write the points after the first one (n, p) in place, with the queue (m,), from round first on."""
-        region, scratch, limits = problem.region.region, np.empty(problem.dimension), np.empty(queue.size)
-        rows, work = make_rows(constraints.matrix, constraints.bounds, region), make_work(queue.size, scratch.size)
-        schedule = np.ascontiguousarray(self.schedule(first, first + len(points) - 1))
-        run_rectified(points, queue, limits, scratch, work, linear, rows, region, schedule, curvature)
-
-
-# Sinha & Vaze.
-
-
-@dataclass(frozen=True, eq=False)
-class SurrogateState:
-    """State of the surrogate method: an immutable value.
-
-    problem, horizon : as given; round : t >= 1, of the point that comes next
-    point : (p,) x_t; sums : (2,) Q_{t-1} and the squared norms of all subgradients of surrogates so far
-    """
-
-    problem: Problem
-    horizon: int
-    round: int
-    point: Vector
-    sums: Vector
-
-
-@dataclass(frozen=True)
-class SinhaVaze:
-    """Adaptive gradient descent on surrogates that price the violation exponentially.
-
-    Q_t = Q_{t-1} + beta [max_i g_i(x_t)]_+
-    d_t = beta df_t(x_t) + beta lambda exp(lambda Q_t) d[max_i g_i(x_t)]_+
-    x_{t+1} = Pi_X(x_t - D / sqrt(2 sum_{s <= t} ||d_s||^2) d_t)
-
-    with beta = 1 / (2 G D) and lambda = 1 / (2 sqrt(T)), D the diameter of the set. Regret grows as T^(1/2) and the
-    violation (6) as T^(1/2) log T, for constraints that an adversary chooses anew in every round.
-
-    Parameters
-    ----------
-    subgradient_bound : G > 0, of losses and constraints over the set
-
-    Source: Sinha & Vaze, NeurIPS 2024, Algorithm 1 with the parameters of Theorem 1.
-    """
-
-    subgradient_bound: float
-
-    name = "Sinha & Vaze"
-
-    def __post_init__(self) -> None:
-        check_positive("subgradient_bound", self.subgradient_bound)
-
-    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> SurrogateState:
-        """Return the state before the first round.
-
-        Raises
-        ------
-        ConfigError : no horizon, an unbounded set, or a first point outside it
-        """
-        if horizon is None:
-            raise ConfigError("SinhaVaze needs the number of rounds. Set horizon.")
-        check_at_least("horizon", horizon, 1)
-        if not problem.region.bounded or problem.region.diameter == 0.0:
-            raise ConfigError("SinhaVaze needs a bounded set of more than one point. Set finite bounds of the box.")
-        return SurrogateState(problem, horizon, 1, problem.first_point(first), np.zeros(2))
-
-    def play(self, state: SurrogateState) -> Vector:
-        """Return x_t, (p,)."""
-        return state.point
-
-    def learn(
-        self, state: SurrogateState, subgradient: Vector, constraints: Constraints | None = None
-    ) -> SurrogateState:
-        """Return the state after a round: see `okl.solvers.oco.methods`."""
-        rows = state.problem.constraints if constraints is None else constraints
-        point, sums = state.point.copy(), state.sums.copy()
-        normals = np.ascontiguousarray(rows.subgradients(state.point))
-        excess, slope = excess_at(rows, state.point), as_slope(subgradient, state.point.size)
-        numbers = self._numbers(state.problem, state.horizon)
-        surrogate_step(point, sums, slope, excess, normals, state.problem.region.region, *numbers)
-        return replace(state, round=state.round + 1, point=point, sums=sums)
-
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p)."""
-        state, rows = self.start(problem, losses.n_rounds, first), problem.linear
-        points = np.empty((losses.n_rounds, problem.dimension))
-        points[0] = state.point
-        numbers = self._numbers(problem, losses.n_rounds)
-        region, linear = problem.region.region, losses.linear
-        run_surrogate(points, state.sums, rows.matrix, rows.bounds, linear, losses.curvature, region, *numbers)
-        return points
-
-    def _numbers(self, problem: Problem, horizon: int) -> tuple[float, float, float]:
-        """Return beta, lambda, and the step before it is divided by the root."""
-        diameter = problem.region.diameter
-        return 0.5 / (self.subgradient_bound * diameter), 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0)
+        return _stacked(first, last, steps, self.penalty_scale * roots * rounds**self.excess_exponent, roots)
 
 
 # The default method.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -207,7 +206,7 @@ class Traces:
 
 
 def play_rounds(
-    method: Method[Any], problem: Problem, losses: Losses, first: Vector | None = None, horizon: int | None = None
+    method: Method, problem: Problem, losses: Losses, first: Vector | None = None, horizon: int | None = None
 ) -> Matrix:
     """Play all rounds one by one, for losses and constraints of any kind.
 
@@ -229,13 +228,13 @@ def play_rounds(
     return points
 
 
-def trace(method: Method[Any], problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Traces:
+def trace(method: Method, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Traces:
     """Run once and keep only losses and violations, (1, T) each."""
     return run_many(method, [problem], [losses], first, n_threads=1)
 
 
 def run_many(
-    method: Method[Any],
+    method: Method,
     problems: Sequence[Problem],
     losses: Sequence[QuadraticLosses],
     first: Vector | None = None,

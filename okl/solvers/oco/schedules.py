@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.oco.problem import Matrix, Problem, QuadraticLosses
 from okl.solvers.oco.sets import Box, Simplex, Vector
+
+Numbers = NDArray[np.float64]
+"""(N, n, 3): the numbers of a method's rule, by expert and round."""
 
 # Step sizes alpha_t and penalties gamma_t = gamma_0 / sqrt(alpha_t), as each theorem chooses them.
 
@@ -209,12 +213,6 @@ def round_numbers(first: int, last: int) -> Vector:
 def penalties(schedule: Schedule, step_sizes: Vector) -> Vector:
     """Return gamma_t = gamma_0 / sqrt(alpha_t) for step sizes alpha_t, of any shape."""
     return schedule.penalty_scale / np.sqrt(step_sizes)
-
-
-def schedule_rounds(schedule: Schedule, rounds: Vector, horizon: int | None) -> tuple[Vector, Vector]:
-    """Return alpha_t and gamma_t of these rounds, (n,) each."""
-    sizes = schedule.step_sizes(rounds, horizon)
-    return sizes, penalties(schedule, sizes)
 
 
 def tables(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.constrained import LimitCounters, learn_constrained_block, learn_constrained_fourier, room_for
+from okl.compiled.constrained import LimitCounters, learn_constrained_block, learn_constrained_fourier
+from okl.compiled.oco import make_work
 from okl.compiled.threads import borrowed_block
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
@@ -66,11 +67,6 @@ class ConstrainedWeights(Weights):
         values = {field.name: getattr(weights, field.name) for field in fields(Weights)}
         values["progress"] = replace(weights.progress, violation=float(exceeded[-1]))
         return cls(**values, queues=queues, exceeded=exceeded)
-
-
-def watched_from(weights: ConstrainedWeights) -> LimitCounters:
-    """Return copies of all that training changes, except for the weights."""
-    return LimitCounters(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
 
 
 def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
@@ -165,12 +161,14 @@ class ConstrainedLearner(LinearLearner):
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
         assert isinstance(weights, ConstrainedWeights)
         inputs, targets = self._checked(weights.last, rows)
-        arrays, watched, nearest = learner_arrays(weights), watched_from(weights), room_for(len(self.kept.low))
+        arrays, sides = learner_arrays(weights), self.kept.has_side
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
+        watched = LimitCounters(weights.queues[::-1][sides], np.zeros(len(self.kept.low)), weights.exceeded.copy())
+        work = make_work(len(watched.queues), 1)
 
         def fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
             with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-                parts = (arrays, watched, nearest, turns, block, inputs, targets)
+                parts = (arrays, watched, work, turns, block, inputs, targets)
                 learn_constrained_fourier(*parts, fourier.waves, rule, limits, thread, n_threads)
 
         def other(turns: Turns, thread: int, n_threads: int) -> None:
@@ -180,15 +178,15 @@ class ConstrainedLearner(LinearLearner):
                 turns,
                 thread,
                 n_threads,
-                lambda block, part: learn_constrained_block(
-                    arrays, watched, nearest, block, targets[part], rule, limits
-                ),
+                lambda block, part: learn_constrained_block(arrays, watched, work, block, targets[part], rule, limits),
             )
 
         in_turns(self.feature_map, len(inputs), n_threads, fused, other)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
-        return ConstrainedWeights.of(after, watched.queues, watched.exceeded)
+        queues = np.zeros_like(weights.queues)
+        queues[::-1][sides] = watched.queues
+        return ConstrainedWeights.of(after, queues, watched.exceeded)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
         """Return the map with the nearest weights within the limits to the averaged ones, or to the last ones."""

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-from okl.compiled.constrained import Limits, StepProblem, room_for, settle_multipliers
+from okl.compiled.constrained import Limits
 from okl.compiled.jit import one_blas_thread
+from okl.compiled.oco import ConstraintRows, make_rows, make_work, step
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
 from okl.data.executor import Execution
@@ -28,6 +28,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Split
 from okl.foundation.validation import check_positive
+from okl.solvers.oco.problem import find_conflict
+from okl.solvers.oco.sets import Ball
 
 # Quantities that are linear in the weights.
 
@@ -667,7 +669,6 @@ def _word(value: object) -> str:
 # Feasibility of limits in a ball, and the nearest feasible weights.
 
 Vector = NDArray[np.float64]
-_ENOUGH = 1e-9
 _SINGLE = 1e-5  # of a row's length times the radius: what scores in float32 may be off by
 
 
@@ -697,7 +698,7 @@ class LinearLimits:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        if conflict := self._conflict():
+        if conflict := find_conflict(self.ball, self.sides.matrix, self.sides.bounds, self.owners):
             limits = " and ".join(repr(self.names[index]) for index in conflict)
             least = ", including their margins," if self.margin else ""
             raise ConfigError(
@@ -719,9 +720,29 @@ class LinearLimits:
         return np.minimum(wanted, 0.5 * np.maximum(self.high - self.low, 0.0))
 
     @property
-    def inner(self) -> tuple[Vector, Vector]:
-        """Return limits minus margins, over the lengths of the rows, (m,) each."""
-        return (self.low + self.margins) / self.lengths, (self.high - self.margins) / self.lengths
+    def ball(self) -> Ball:
+        """Return the ball of the weights."""
+        return Ball(np.zeros(self.rows.shape[1]), self.radius)
+
+    @property
+    def has_side(self) -> NDArray[np.bool_]:
+        """Return which upper, then lower limits are finite, (2, m)."""
+        return np.isfinite([self.high, self.low])
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """Return the constraint of each finite limit, upper ones first, (k,)."""
+        return np.nonzero(self.has_side)[1]
+
+    @property
+    def sides(self) -> ConstraintRows:
+        """Return the finite limits less their margins, S w <= h with rows of length 1: upper ones, then lower ones."""
+        scaled, (above, below) = self.rows / self.lengths[:, None], self.has_side
+        high, low = (self.high - self.margins) / self.lengths, (self.low + self.margins) / self.lengths
+        matrix, bounds = np.concatenate([scaled[above], -scaled[below]]), np.concatenate([high[above], -low[below]])
+        for array in (matrix, bounds):
+            array.setflags(write=False)  # as those of okl.solvers.oco: no second compilation
+        return make_rows(matrix, bounds, self.ball.region)
 
     @cached_property
     def steepness(self) -> float:
@@ -730,8 +751,9 @@ class LinearLimits:
 
     def compiled(self, precision: Precision, gain: float) -> Limits:
         """Return the constraints for compiled code, with rows of length 1."""
-        scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
-        return Limits(scaled.astype(precision), scaled @ scaled.T, low, high, self.lengths, gain)
+        rows = (self.rows / self.lengths[:, None]).astype(precision)
+        signs = np.where(np.nonzero(self.has_side)[0] > 0, -1.0, 1.0)
+        return Limits(rows, self.lengths, self.owners, signs, self.sides, self.ball.region, gain)
 
     def values(self, weights: FloatArray) -> Vector:
         """Return C w (m,) of weights (n_columns,)."""
@@ -745,48 +767,10 @@ class LinearLimits:
 
     def nearest(self, weights: FloatArray) -> Vector:
         """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
-        point = weights.astype(np.float64)
-        scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
-        projected, free = room_for(len(low)), np.full(len(low), np.inf)
-        small = StepProblem(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
-        grown = settle_multipliers(projected, small, float(point @ point))
-        nearest: Vector = (point - 0.5 * projected.multipliers @ scaled) / grown
+        nearest = np.array(weights, dtype=np.float64)
+        count = len(self.owners)
+        step(nearest, make_work(count, nearest.size), self.sides, self.ball.region, np.full(count, np.inf))
         return nearest
-
-    def _conflict(self) -> list[int]:
-        """Return the fewest limits, by leaving one out after the other, that the ball has no weights for.
-
-        None if it has.
-        """
-        rows = list(range(len(self.low)))
-        if self._shortest(rows) <= self.radius * (1.0 + _ENOUGH):
-            return []
-        for index in range(len(self.low)):
-            fewer = [other for other in rows if other != index]
-            if fewer and self._shortest(fewer) > self.radius * (1.0 + _ENOUGH):
-                rows = fewer
-        return rows
-
-    def _shortest(self, rows: list[int]) -> float:
-        """Return the length of the shortest weights within some limits, infinite where there are none.
-
-        Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, section 4 (LDP).
-        """
-        low, high = (limit[rows] for limit in self.inner)
-        scaled = (self.rows / self.lengths[:, None])[rows]
-        basis = np.linalg.qr(scaled.T)[0]
-        inside = scaled @ basis
-        sides = np.concatenate([-inside[np.isfinite(high)], inside[np.isfinite(low)]])
-        least = np.concatenate([-high[np.isfinite(high)], low[np.isfinite(low)]])
-        unit = max(1.0, float(np.abs(least).max(initial=0.0)))
-        system = np.vstack([sides.T, least[None, :] / unit])
-        target = np.zeros(len(system))
-        target[-1] = 1.0
-        multipliers, _ = nnls(system, target)
-        residual = system @ multipliers - target
-        if abs(residual[-1]) < _ENOUGH:
-            return float("inf")
-        return float(np.linalg.norm(residual[:-1] / residual[-1])) * unit
 
 
 def limits_of(

@@ -17,7 +17,7 @@ from tests.solvers.oco.cases import online_programme
 TABLE2 = KnownHorizon(step_scale=2.0, penalty_scale=math.sqrt(2.0))
 GENTLE = KnownHorizon(step_scale=2.0, penalty_scale=0.3)  # penalties so small that they are the least that is paid
 CORNER = np.ones(2)
-METHODS: list[Method[Any]] = [
+METHODS: list[Method] = [
     Algorithm1(TABLE2),
     Algorithm1(StronglyConvex(1.0 / 6.0, math.sqrt(6.0))),
     Algorithm2(TABLE2, weight_scale=3.0, shared_penalties=True),
@@ -56,7 +56,7 @@ def test_algorithm_2_matches_naive_only_with_its_doubling(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_rounds_and_whole_runs_have_the_same_bits(method: Method[Any]) -> None:
+def test_rounds_and_whole_runs_have_the_same_bits(method: Method) -> None:
     problem, losses = _tight(2, 150)
     assert np.array_equal(method.run(problem, losses, CORNER), play_rounds(method, problem, losses, CORNER))
 
@@ -94,7 +94,7 @@ def test_section_4_1_comes_out_on_twenty_repetitions() -> None:
     cases = [online_programme(seed) for seed in range(20)]
     problems, losses = [case[0] for case in cases], [case[1] for case in cases]
 
-    def totals(method: Method[Any]) -> tuple[np.ndarray[Any, Any], float]:
+    def totals(method: Method) -> tuple[np.ndarray[Any, Any], float]:
         traces = run_many(method, problems, losses, n_threads=2)
         assert np.array_equal(traces.losses, run_many(method, problems, losses).losses)
         return traces.cumulative_losses[:, -1], float(traces.cumulative_violations[:, -1].mean())

@@ -127,7 +127,7 @@ def test_constants_bound_what_the_assumptions_name_and_are_met() -> None:
         constants_of(open_box, losses)
 
 
-def exponents(make: Callable[[float], Method[Any]], bias: float) -> tuple[float, float]:
+def exponents(make: Callable[[float], Method], bias: float) -> tuple[float, float]:
     """Growth of mean regret and mean violation over horizons."""
     horizons, regrets, violations = [250, 1000, 4000], [], []
     for horizon in horizons:
