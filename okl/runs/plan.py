@@ -18,7 +18,7 @@ from okl.foundation.settings import IngestSettings, SolverName, TrainSettings
 from okl.foundation.types import Task
 from okl.report.format import aligned
 from okl.runs.history import run_folder
-from okl.runs.select import choose
+from okl.runs.select import choose_solver
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -501,7 +501,7 @@ def _with_solver(settings: TrainSettings, data: Dataset | None) -> TrainSettings
         return settings
     if data is None:
         return settings.model_copy(update={"solver": "fogd"})
-    return choose(settings, data).settings
+    return choose_solver(settings, data).settings
 
 
 def for_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
