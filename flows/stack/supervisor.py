@@ -299,7 +299,7 @@ class Supervisor:
         try:
             self._write("starting")
             while not self.stopping:
-                if self._tend():
+                if self._restart_dead():
                     self._write("up")
                 with suppress(BlockingIOError):
                     if select([self.wakes], [], [], TICK_SECONDS)[0]:
@@ -320,7 +320,7 @@ class Supervisor:
             signal.signal(number, stop)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # only wakes
 
-    def _tend(self) -> bool:
+    def _restart_dead(self) -> bool:
         """Start due processes; record those that ended or grew too large; return whether anything has changed."""
         now, changed = time.monotonic(), False
         looking = now - self.looked >= LOOK_SECONDS

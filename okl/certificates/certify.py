@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from okl.certificates.hindsight import MOST_BYTES, HindsightProgress, hindsights, hold_rows
-from okl.certificates.regret import PIECES, Horizon, chosen_borders, compare, growth_exponent, solve_runs
+from okl.certificates.regret import PIECES, RegretAtHorizon, chosen_borders, compare, growth_exponent, solve_runs
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import LinearPredictor
@@ -109,7 +109,8 @@ def regret_proof(
     if (rows := hold_rows(learner, state, data, execution, progress)) is None:
         return Certification("regret", reason=_unheld(data.rows("train")))
     horizons = [
-        Horizon.of(horizon, learner, hindsight) for horizon, hindsight in hindsights(learner, rows, standings, progress)
+        RegretAtHorizon.of(horizon, learner, hindsight)
+        for horizon, hindsight in hindsights(learner, rows, standings, progress)
     ]
     last = horizons[-1]
     grown = growth_exponent(

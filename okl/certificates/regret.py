@@ -171,7 +171,7 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Horizon:
+class RegretAtHorizon:
     """Learner and comparator on the first rows."""
 
     played: LearnerLosses
@@ -179,7 +179,7 @@ class Horizon:
     hindsight: Hindsight
 
     @classmethod
-    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
+    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> RegretAtHorizon:
         """Return the loss of the learner and of the best weights over the same rows."""
         sums = progress.surrogate, progress.squared_gradients, progress.stepped_gradients
         return cls(LearnerLosses(progress.done_rows, *sums), learner, hindsight)

@@ -400,7 +400,7 @@ class SplitError(Exception):
         self.deaths = deaths
 
 
-class Delivery:
+class RetriedDelivery:
     """Delivery of one batch; used once, in the client's event loop.
 
     Parameters
@@ -630,7 +630,7 @@ class Transport:
 
     async def _deliver_one(self, call: BatchCall, batch: Batch, deaths: int = 0) -> list[Answer]:
         times = self._times_of(call.packed.digest)
-        delivery = Delivery(self._send, self._membership, call, batch, times, self._straggler_seconds, deaths)
+        delivery = RetriedDelivery(self._send, self._membership, call, batch, times, self._straggler_seconds, deaths)
         try:
             return [(batch, await delivery.run())]
         except SplitError as split:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from okl.data.dataset import ColumnStatistics
 from okl.foundation.errors import DataError
-from okl.lifecycle.drift import ShardScores
+from okl.lifecycle.error_drift import ShardScores
 
 FORMAT_VERSION = 1
 DIGITS = 16

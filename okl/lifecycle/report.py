@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from okl.foundation.locations import Place
 from okl.lifecycle.contract import learnable
-from okl.lifecycle.drift import drift_of
+from okl.lifecycle.error_drift import drift_of
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, PAGE, SHARD
 from okl.lifecycle.settings import RetrainSettings

@@ -18,7 +18,7 @@ from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.decide import ALL, Doubles, compare
-from okl.lifecycle.drift import ShardScores, compared, drift_of
+from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.record import Finding, ShardRecord
@@ -194,7 +194,7 @@ class Scoring:
             self.accepted.append(record)
 
     def drift(self) -> dict[str, Any]:
-        """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.drift."""
+        """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.error_drift."""
         return drift_of(self.scored)
 
     def _against(self, record: ShardRecord, errors: ProgressiveErrors) -> Finding | None:

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray, IntArray, Task
+from okl.metrics.calibration import lead_counts, reliability
 from okl.metrics.ranking import (
     MOST_KEYS,
     KeyedCounts,
     average_precision,
     count_values,
-    lead_counts,
     merge_counts,
-    reliability,
     roc_auc,
 )
 from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals

@@ -101,7 +101,7 @@ TAKEN, CONTESTED = 412, 409  # HTTP: an object is there; another one is being ma
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def create(path: Place, content: bytes) -> bool:
+def create_exclusively(path: Place, content: bytes) -> bool:
     """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
 
     Raises
@@ -456,7 +456,7 @@ class RegistryLog:
             if proposed is None:
                 return head
             entry = self._following(head, proposed)
-            if create(self._place(entry.number), entry.stored()):
+            if create_exclusively(self._place(entry.number), entry.stored()):
                 return self.read(entry.number)
         raise RegistryError(f"{self.folder}: no free entry number in the log. Check its files.")
 
@@ -1140,7 +1140,7 @@ class Registry:
         if self._prepared:
             return
         mark = self.folder / MARK
-        if create(mark, seal({"token": secrets.token_hex(16)})) and create(
+        if create_exclusively(mark, seal({"token": secrets.token_hex(16)})) and create_exclusively(
             mark, seal({"token": secrets.token_hex(16)})
         ):
             raise RegistryError(

@@ -444,7 +444,7 @@ class Choice:
     record: dict[str, Any]
 
 
-def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
+def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
     """Choose the best candidate on a sample of the training rows, and its size by the budget; settings.solver is auto.
 
     The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.

@@ -47,7 +47,7 @@ from okl.runs.history import run_folder
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import check, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
-from okl.runs.select import choose
+from okl.runs.select import choose_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import Certified, linear_alternative, make_solver, training_columns
@@ -281,7 +281,7 @@ class TrainingRun:
     def _resolve_settings(self) -> None:
         """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
         if self.settings.solver == "auto":
-            choice = choose(self.settings, self.data, self.observer)
+            choice = choose_solver(self.settings, self.data, self.observer)
             self.settings, self._account.choice = choice.settings, choice.record
             self._account.data = training_columns(self.settings, self.data)
             for sentence in choice.record["why"]:

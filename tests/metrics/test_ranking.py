@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from okl.metrics.calibration import LEAST_ROWS, MOST_BINS
 from okl.metrics.counts import measure, merge
 from okl.metrics.ranking import (
-    LEAST_ROWS,
-    MOST_BINS,
     KeyedCounts,
     average_precision,
     count_values,

@@ -28,9 +28,15 @@ from okl.runs.plan import (
     plan_text,
     workload_of,
 )
+<<<<<<< HEAD
 from okl.runs.select import choose
 from okl.solvers.factory import make_online_solver
 from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings, solver_settings
+=======
+from okl.runs.select import choose_solver
+from okl.solvers.factory import class_weights, make_online_solver
+from okl.solvers.options import mode_of
+>>>>>>> main
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 
@@ -151,7 +157,7 @@ def test_the_plan_of_a_data_set_is_the_memory_of_its_shards(data: Dataset, tmp_p
 def test_a_plan_chooses_the_solver_that_training_would_choose(data: Dataset, tmp_path: Path) -> None:
     settings = TrainSettings(data=str(data.folder), out=str(tmp_path), solver="auto", budget_seconds=0.05)
     (plan,) = plan_run(settings).plans
-    assert plan.solver == choose(settings, data).settings.solver
+    assert plan.solver == choose_solver(settings, data).settings.solver
     (assumed,) = plan_run(plan_settings(solver="auto"), AssumedData(1000, 3)).plans
     assert assumed.solver == "fogd"
 

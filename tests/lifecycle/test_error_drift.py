@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from okl.lifecycle.drift import ShardScores, compared, drift_of
+from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.retrain import retrain
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import champion, lineage, settings, shards
