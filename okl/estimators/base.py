@@ -1,4 +1,4 @@
-"""Base classes and parameter checks of the online estimators."""
+"""Base classes and parameter checks of the estimators."""
 
 from __future__ import annotations
 
@@ -89,14 +89,102 @@ def weights_of_classes(
     return weights
 
 
-# The base class.
+# What all estimators share.
+
+Labels = NDArray[Any]
+
+
+class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that scores rows."""
+
+    def _scores(self, X: ArrayLike) -> FloatArray:
+        """Return scores (rows,) for one output, (rows, n_outputs) for several."""
+        raise NotImplementedError
+
+
+class BatchEstimator(ScoringEstimator):
+    """An estimator that learns all rows at once."""
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, Labels]:
+        """Return inputs (rows, n_features) and y, both finite."""
+        raise NotImplementedError
+
+    def _learn_classes(
+        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+    ) -> None:
+        """Learn targets -1 and +1, or class indices. weights : of the classes, in order; None for all 1"""
+        raise NotImplementedError
+
+    def _warn(self) -> None:
+        """Warn of a result that is not what was asked for; called by fit itself, so that the line is the caller's."""
+
+
+# Classifiers: labels in and out.
+
+
+class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc]
+    """A classifier with labels classes_ and scores (rows,) for two classes, (rows, n_classes) for several."""
+
+    classes_: Labels
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        return self._scores(X)
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return labels (rows,)."""
+        scores = self._scores(X)
+        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+        labels: Labels = self.classes_[chosen]
+        return labels
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BatchClassifier(ScoringClassifier, BatchEstimator):
+    """A classifier that learns all rows at once.
+
+    Parameters
+    ----------
+    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+
+    Attributes
+    ----------
+    classes_ : labels in order, the second of two has scores from 0 upward
+    """
+
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+
+        Warns
+        -----
+        ConvergenceWarning : an iterative method did not reach its gap
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method
+        ValueError of scikit-learn : class_weight names no class of y
+        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
+        """
+        inputs, labels = self._checked(X, y)
+        self.classes_, codes = classes_of(self, labels)
+        weights = weights_of_classes(self.class_weight, self.classes_, labels)
+        two = len(self.classes_) == 2
+        self._learn_classes(inputs, 2.0 * codes - 1.0 if two else codes, 1 if two else len(self.classes_), weights)
+        self._warn()
+        return self
+
+
+# The base class of online learners.
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
 
 # dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
+class OnlineEstimator(ScoringEstimator):
     """Predict, suffer, then learn, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
@@ -193,13 +281,11 @@ def _rows(inputs: FloatArray, targets: NDArray[Any], chosen: NDArray[np.int64]) 
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
-# Classifiers: labels in and out.
-
-Labels = NDArray[Any]
+# Online classifiers.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
+class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     """An online learner of two classes or several.
 
     Attributes
@@ -255,17 +341,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
         self._learn(inputs, targets)
         return self
-
-    def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
-        return self._scores(X)
-
-    def predict(self, X: ArrayLike) -> Labels:
-        """Return labels (rows,)."""
-        scores = self._scores(X)
-        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-        labels: Labels = self.classes_[chosen]
-        return labels
 
     @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -325,7 +400,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return tuple(float(weight) for weight in weights)
 
 
-# Regressors: the scale of the target.
+# Online regressors: the scale of the target.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
