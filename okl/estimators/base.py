@@ -64,12 +64,23 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
+    classes = distinct_classes(estimator, labels)
+    return classes, np.searchsorted(classes, labels).astype(np.float64)
+
+
+def distinct_classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return sorted labels (classes,).
+
+    Raises
+    ------
+    DataError : one class only
+    """
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise DataError(
             f"{type(estimator).__name__} requires at least two classes, but y holds one class: {classes.tolist()[0]!r}."
         )
-    return classes, codes.astype(np.float64)
+    return classes
 
 
 def weights_of_classes(
@@ -79,14 +90,11 @@ def weights_of_classes(
 
     Raises
     ------
-    ConfigError : a weight that is not a finite number above 0; ValueError of scikit-learn : no class of the labels
+    ValueError of scikit-learn : a weight for no class of the labels
     """
     if given is None:
         return None
-    weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
-    if not all(0.0 < weight < float("inf") for weight in weights):
-        raise ConfigError(f"class_weight = {given!r}, but each weight must be a finite number above 0.")
-    return weights
+    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
 
 
 # What all estimators share.
@@ -171,6 +179,8 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         inputs, labels = self._checked(X, y)
         self.classes_, codes = classes_of(self, labels)
         weights = weights_of_classes(self.class_weight, self.classes_, labels)
+        if not all(0.0 < weight < float("inf") for weight in weights or ()):
+            raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
         two = len(self.classes_) == 2
         self._learn_classes(inputs, 2.0 * codes - 1.0 if two else codes, 1 if two else len(self.classes_), weights)
         self._warn()
@@ -303,9 +313,9 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         """
         inputs, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        self._set_classes(labels)
+        self.classes_ = distinct_classes(self, labels)
         targets = self._targets(labels)
-        self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), len(targets))
+        self._begin_classes(inputs, targets, labels, len(targets))
         self._learn_passes(inputs, targets)
         return self
 
@@ -330,7 +340,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
                 raise ConfigError(
                     'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
-            self._set_classes(np.asarray(classes))
+            self.classes_ = distinct_classes(self, np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ConfigError(
                 f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
@@ -338,7 +348,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
             )
         targets = self._targets(labels)
         if first:
-            self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
+            self._begin_classes(inputs, targets, labels, None)
         self._learn(inputs, targets)
         return self
 
@@ -359,13 +369,9 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         """Return whether scores of two classes are log-odds and nothing more was derived from them."""
         return False
 
-    def _set_classes(self, labels: Labels) -> None:
-        self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} requires at least two classes, but y holds one class: "
-                f"{self.classes_.tolist()[0]!r}."
-            )
+    def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
+        loss, weights = self._loss(), weights_of_classes(self._weighting, self.classes_, labels)
+        self._begin(inputs, targets, loss, self._n_outputs, weights, n_rows)
 
     def _targets(self, labels: Labels) -> FloatArray:
         index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
@@ -392,12 +398,6 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     def _loss(self) -> Loss:
         name = self._binary_loss()  # a wrong name is an error whatever the classes are
         return make_loss("multiclass-hinge" if len(self.classes_) > 2 else name)
-
-    def _class_weights(self, labels: Labels) -> tuple[float, ...] | None:
-        if self._weighting is None:
-            return None
-        weights = compute_class_weight(self._weighting, classes=self.classes_, y=labels)
-        return tuple(float(weight) for weight in weights)
 
 
 # Online regressors: the scale of the target.
