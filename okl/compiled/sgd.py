@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
-from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 
@@ -704,18 +703,14 @@ def step_kernel(
     carried: CarriedWeights,
     scores: Doubles,
     changes: Doubles,
-    room: FloatArray,
     matrix: FloatArray,
-    supports: FloatArray,
-    kernel: KernelRule,
     targets: Doubles,
     picks: Integers,
     steps: PegasosSteps,
 ) -> None:
     """Step in a kernel expansion of two classes: points and behind (1, m) are coefficients of the rows.
 
-    scores : (m,), K x of all rows, carried; changes : (batch,), a buffer; room : (capacity,), a buffer for a row of K,
-    which is computed where matrix is empty (0, 0): from supports (n_inputs, capacity), a column a row
+    scores : (m,), K x of all rows, carried; changes : (batch,), a buffer; matrix : (m, m), K
     """
     points, behind, numbers = carried.points[0], carried.behind[0], carried.numbers
     for first in range(0, picks.shape[0], steps.batch):
@@ -729,15 +724,10 @@ def step_kernel(
         for place in range(first, last):
             if changes[place - first] != 0.0:
                 i, added = picks[place], changes[place - first] / ((last - first) * numbers[SCALE])
-                diagonal = matrix[i, i] if matrix.shape[0] > 0 else kernel_self(supports[:, i], kernel)
-                numbers[SQUARE] += added * (2.0 * scores[i] + added * diagonal)
+                numbers[SQUARE] += added * (2.0 * scores[i] + added * matrix[i, i])
                 points[i] += points.dtype.type(added)
                 behind[i] += added * numbers[FACTORS]
-                if matrix.shape[0] > 0:
-                    _add_scores(scores, matrix[i], added)
-                else:
-                    kernel_row(room, supports, supports[:, i], kernel)
-                    _add_scores(scores, room, added)
+                _add_scores(scores, matrix[i], added)
                 hits += 1
         carried.counts[UPDATES] += hits
         _end_step(numbers, steps, hits > 0)

@@ -1,4 +1,4 @@
-"""Base classes and parameter checks of the online estimators."""
+"""Base classes and parameter checks of the estimators."""
 
 from __future__ import annotations
 
@@ -64,12 +64,23 @@ def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
+    classes = distinct_classes(estimator, labels)
+    return classes, np.searchsorted(classes, labels).astype(np.float64)
+
+
+def distinct_classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return sorted labels (classes,).
+
+    Raises
+    ------
+    DataError : one class only
+    """
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise DataError(
             f"{type(estimator).__name__} requires at least two classes, but y holds one class: {classes.tolist()[0]!r}."
         )
-    return classes, codes.astype(np.float64)
+    return classes
 
 
 def weights_of_classes(
@@ -79,24 +90,111 @@ def weights_of_classes(
 
     Raises
     ------
-    ConfigError : a weight that is not a finite number above 0; ValueError of scikit-learn : no class of the labels
+    ValueError of scikit-learn : a weight for no class of the labels
     """
     if given is None:
         return None
-    weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
-    if not all(0.0 < weight < float("inf") for weight in weights):
-        raise ConfigError(f"class_weight = {given!r}, but each weight must be a finite number above 0.")
-    return weights
+    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
 
 
-# The base class.
+# What all estimators share.
+
+Labels = NDArray[Any]
+
+
+class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that scores rows."""
+
+    def _scores(self, X: ArrayLike) -> FloatArray:
+        """Return scores (rows,) for one output, (rows, n_outputs) for several."""
+        raise NotImplementedError
+
+
+class BatchEstimator(ScoringEstimator):
+    """An estimator that learns all rows at once."""
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, Labels]:
+        """Return inputs (rows, n_features) and y, both finite."""
+        raise NotImplementedError
+
+    def _learn_classes(
+        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+    ) -> None:
+        """Learn targets -1 and +1, or class indices. weights : of the classes, in order; None for all 1"""
+        raise NotImplementedError
+
+    def _warn(self) -> None:
+        """Warn of a result that is not what was asked for; called by fit itself, so that the line is the caller's."""
+
+
+# Classifiers: labels in and out.
+
+
+class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc]
+    """A classifier with labels classes_ and scores (rows,) for two classes, (rows, n_classes) for several."""
+
+    classes_: Labels
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        return self._scores(X)
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return labels (rows,)."""
+        scores = self._scores(X)
+        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+        labels: Labels = self.classes_[chosen]
+        return labels
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BatchClassifier(ScoringClassifier, BatchEstimator):
+    """A classifier that learns all rows at once.
+
+    Parameters
+    ----------
+    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+
+    Attributes
+    ----------
+    classes_ : labels in order, the second of two has scores from 0 upward
+    """
+
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+
+        Warns
+        -----
+        ConvergenceWarning : an iterative method did not reach its gap
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method
+        ValueError of scikit-learn : class_weight names no class of y
+        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
+        """
+        inputs, labels = self._checked(X, y)
+        self.classes_, codes = classes_of(self, labels)
+        weights = weights_of_classes(self.class_weight, self.classes_, labels)
+        if not all(0.0 < weight < float("inf") for weight in weights or ()):
+            raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
+        two = len(self.classes_) == 2
+        self._learn_classes(inputs, 2.0 * codes - 1.0 if two else codes, 1 if two else len(self.classes_), weights)
+        self._warn()
+        return self
+
+
+# The base class of online learners.
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
 
 # dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
+class OnlineEstimator(ScoringEstimator):
     """Predict, suffer, then learn, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
@@ -193,13 +291,11 @@ def _rows(inputs: FloatArray, targets: NDArray[Any], chosen: NDArray[np.int64]) 
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
-# Classifiers: labels in and out.
-
-Labels = NDArray[Any]
+# Online classifiers.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
+class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     """An online learner of two classes or several.
 
     Attributes
@@ -217,9 +313,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """
         inputs, labels = self._checked(X, y, reset=True)
         check_classification_targets(labels)
-        self._set_classes(labels)
+        self.classes_ = distinct_classes(self, labels)
         targets = self._targets(labels)
-        self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), len(targets))
+        self._begin_classes(inputs, targets, labels, len(targets))
         self._learn_passes(inputs, targets)
         return self
 
@@ -244,7 +340,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
                 raise ConfigError(
                     'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
-            self._set_classes(np.asarray(classes))
+            self.classes_ = distinct_classes(self, np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ConfigError(
                 f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
@@ -252,20 +348,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             )
         targets = self._targets(labels)
         if first:
-            self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
+            self._begin_classes(inputs, targets, labels, None)
         self._learn(inputs, targets)
         return self
-
-    def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
-        return self._scores(X)
-
-    def predict(self, X: ArrayLike) -> Labels:
-        """Return labels (rows,)."""
-        scores = self._scores(X)
-        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-        labels: Labels = self.classes_[chosen]
-        return labels
 
     @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -284,13 +369,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """Return whether scores of two classes are log-odds and nothing more was derived from them."""
         return False
 
-    def _set_classes(self, labels: Labels) -> None:
-        self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} requires at least two classes, but y holds one class: "
-                f"{self.classes_.tolist()[0]!r}."
-            )
+    def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
+        loss, weights = self._loss(), weights_of_classes(self._weighting, self.classes_, labels)
+        self._begin(inputs, targets, loss, self._n_outputs, weights, n_rows)
 
     def _targets(self, labels: Labels) -> FloatArray:
         index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
@@ -318,14 +399,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         name = self._binary_loss()  # a wrong name is an error whatever the classes are
         return make_loss("multiclass-hinge" if len(self.classes_) > 2 else name)
 
-    def _class_weights(self, labels: Labels) -> tuple[float, ...] | None:
-        if self._weighting is None:
-            return None
-        weights = compute_class_weight(self._weighting, classes=self.classes_, y=labels)
-        return tuple(float(weight) for weight in weights)
 
-
-# Regressors: the scale of the target.
+# Online regressors: the scale of the target.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

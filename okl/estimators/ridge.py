@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.data.executor import Rows
 from okl.estimators.base import (
     Auto,
+    BatchClassifier,
+    BatchEstimator,
     RandomState,
-    classes_of,
     draw_seed,
     number_or_auto,
-    weights_of_classes,
     whole_number,
 )
-from okl.features.bandwidth import suit_kernel
-from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
-from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.gram import LandmarkBasis, Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
-from okl.solvers.ridge.solver import N_LANDMARKS, fit_sparse_rows, plain_inputs
+from okl.solvers.ridge.solver import RidgeSolver, fit_sparse_rows
 
 # The base class.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
+class KernelRidgeEstimator(BatchEstimator):
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2 over f on landmarks.
 
     Inputs should be of like scale: put a StandardScaler before it. They may be sparse where kernel = "linear". The
@@ -84,19 +83,15 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
-        targets, fit_intercept = np.asarray(targets, dtype=np.float64), bool(self.fit_intercept)
-        penalty, jobs = number_or_auto("penalty", self.penalty), effective_n_jobs(self.n_jobs)
-        self._check_kernel()
-        basis: Basis
-        chosen: dict[str, Any]
+        targets, jobs = np.asarray(targets, dtype=np.float64), effective_n_jobs(self.n_jobs)
+        solver, fit_intercept = self._solver(seed), bool(self.fit_intercept)
         if sparse.issparse(inputs):
-            basis, chosen = self._plain(inputs), {}
-            solution = fit_sparse_rows(inputs, targets, outputs, taken, penalty, fit_intercept, jobs)
+            basis, chosen = solver.basis_of(inputs, inputs)
+            solution = fit_sparse_rows(inputs, targets, outputs, taken, solver.penalty, fit_intercept, jobs)
         else:
-            rows = Rows(inputs, targets)
             sample = Rows(np.ascontiguousarray(inputs[taken]), targets[taken])
-            basis, chosen = self._basis(sample.inputs, inputs, seed)
-            solution = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
+            basis, chosen = solver.basis_of(sample.inputs, inputs)
+            solution = fit_rows(basis, Rows(inputs, targets), outputs, solver.penalty, fit_intercept, jobs, sample)
         if not solution.solved:
             raise DivergedError(
                 f"{type(self).__name__}: the columns are so large that only rounding error is left. Put a "
@@ -106,29 +101,22 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
         self.penalty_, self.errors_, self.certificate_ = solution.penalty, solution.tried, solution.proof
 
-    def _check_kernel(self) -> None:
-        """Check all parameters of the kernel; the linear one has none."""
-        width = number_or_auto("bandwidth", self.bandwidth)
-        whole_number("degree", self.degree)
-        if self.n_landmarks != "auto":
-            whole_number("n_landmarks", self.n_landmarks)
-        check_choice("landmarks", self.landmarks, get_args(Landmarks))
-        if self.kernel == "linear" and width is not None:
-            raise ConfigError(f"bandwidth = {width:g} is set, but the kernel 'linear' has no bandwidth. Remove it.")
-
-    def _basis(self, sample: FloatArray, inputs: FloatArray, seed: int) -> tuple[Basis, dict[str, Any]]:
-        if self.kernel == "linear":
-            return self._plain(inputs), {}
-        degree = whole_number("degree", self.degree)
-        width = number_or_auto("bandwidth", self.bandwidth)
-        kernel, chosen = suit_kernel(self.kernel, width, sample, degree, float(self.offset))
-        requested = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
-        n_landmarks = min(requested, len(inputs))
-        landmarks = choose_landmarks(kernel, inputs, n_landmarks, self.landmarks, seed)
-        return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
-
-    def _plain(self, inputs: FloatArray) -> MapBasis:
-        return MapBasis(plain_inputs(inputs.shape[1], self.precision))
+    def _solver(self, seed: int) -> RidgeSolver:
+        """Return the solver, which checks the parameters; the linear kernel has no bandwidth."""
+        penalty, bandwidth = number_or_auto("penalty", self.penalty), number_or_auto("bandwidth", self.bandwidth)
+        if self.kernel == "linear" and bandwidth is not None:
+            raise ConfigError(f"bandwidth = {bandwidth:g} is set, but the kernel 'linear' has no bandwidth. Remove it.")
+        return RidgeSolver(
+            kernel=self.kernel,
+            bandwidth=bandwidth,
+            n_landmarks=None if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks),
+            landmarks=self.landmarks,
+            penalty=penalty,
+            degree=whole_number("degree", self.degree),
+            offset=float(self.offset),
+            seed=seed,
+            precision=self.precision,
+        )
 
     @property
     def _sparse_format(self) -> Literal["csr", False]:
@@ -172,20 +160,18 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ignore[misc]
+class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
     """Classes as +1 and -1 by kernel least squares; several against the rest, all at the cost of one.
 
     Its scores are no probabilities: scikit-learn's CalibratedClassifierCV around it makes some.
 
     Parameters
     ----------
-    class_weight : factor of the squares of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    all others : as in KernelRidgeEstimator
+    class_weight : as in BatchClassifier; all others : as in KernelRidgeEstimator
 
     Attributes
     ----------
-    classes_ : labels in order, the second of two has scores from 0 upward
-    all others : as in KernelRidgeEstimator
+    classes_ : as in BatchClassifier; all others : as in KernelRidgeEstimator
 
     Examples
     --------
@@ -195,38 +181,10 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
     True
     """
 
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
-
-        Raises
-        ------
-        ConfigError, a ValueError : a parameter is out of its range
-        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
-        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
-        """
-        inputs, labels = self._checked(X, y)
-        self.classes_, indices = classes_of(self, labels)
-        weights = weights_of_classes(self.class_weight, self.classes_, labels)
-        two = len(self.classes_) == 2
-        task: Task = "binary" if two else "multiclass"
-        self._learn(
-            inputs, 2.0 * indices - 1.0 if two else indices, Outputs(task, 1 if two else len(self.classes_), weights)
-        )
-        return self
-
-    def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Return scores (rows,) for two classes, (rows, n_classes) for several."""
-        return self._scores(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return labels (rows,)."""
-        scores = self._scores(X)
-        predictions: NDArray[Any] = self.classes_[
-            (scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        ]
-        return predictions
+    def _learn_classes(
+        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+    ) -> None:
+        self._learn(inputs, targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,12 +20,12 @@ from okl.estimators.accelerated_fit import ColumnSpace, KernelSpace, MapGiven, S
 from okl.estimators.base import (
     SAMPLE_ROWS,
     Auto,
+    BatchClassifier,
+    BatchEstimator,
     OnlineClassifier,
     RandomState,
-    classes_of,
     draw_seed,
     number_or_auto,
-    weights_of_classes,
     whole_number,
 )
 from okl.foundation.errors import ConfigError, DataError
@@ -47,7 +47,7 @@ _LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
+class SubgradientEstimator(BatchEstimator):
     """A kernel machine with a piecewise linear loss, on a sample that grows until its gap over all rows is proved.
 
         minimise  lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b)
@@ -125,7 +125,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(growth.fit(source, targets[order], method), inputs, order, n_outputs, method)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return scores (rows, n_outputs)."""
+        """Return scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
         exact = isinstance(self.space_, KernelSpace)
@@ -133,7 +133,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         space: ColumnSpace | KernelSpace = self.space_
         scores: NDArray[np.float64] = space.scores(inputs, supports, weights, effective_n_jobs(self.n_jobs))
         scores += self.intercept_
-        return scores
+        return scores if len(self.intercept_) > 1 else np.ascontiguousarray(scores[:, 0])
 
     def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large for a sum is refused, or harmless
@@ -194,19 +194,19 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         self.objective_, self.lower_bound_ = fitted.objective, fitted.lower_bound
         self.n_sample_, self.n_iter_ = fitted.n_rows, max(1, fitted.iterations)
         self.certificate_, self.problem_, self.notes_ = fitted.full, method.problem, fitted.notes
-        self._warn_of(fitted)
+        self._reason = fitted.reason
 
-    def _warn_of(self, fitted: SubgradientFit) -> None:
-        if fitted.reason == "gap":
+    def _warn(self) -> None:
+        if self._reason == "gap":
             return
         advice = "raise max_iter or gap"
-        if fitted.reason in ("rounding", "stalled"):
+        if self._reason in ("rounding", "stalled"):
             advice = "rounding prevents a smaller gap, so raise gap or scale the inputs"
         warnings.warn(
-            f"{type(self).__name__}: the gap on a sample of {fitted.n_rows:,} rows is "
-            f"{fitted.objective - fitted.lower_bound:.2g}, above gap = {self.gap:g}: {advice}.",
+            f"{type(self).__name__}: the gap on a sample of {self.n_sample_:,} rows is "
+            f"{self.objective_ - self.lower_bound_:.2g}, above gap = {self.gap:g}: {advice}.",
             ConvergenceWarning,
-            stacklevel=5,  # the call of fit
+            stacklevel=3,  # the call of fit
         )
 
 
@@ -221,20 +221,18 @@ def _number(name: str, value: Any) -> float:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc]
+class SCSClassifier(BatchClassifier, SubgradientEstimator):
     """A support vector machine for two classes or several, by stochastic conjugate subgradients, with a certificate.
 
     Two classes take the hinge; several take the multi-class hinge with one weight vector a class.
 
     Parameters
     ----------
-    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    all others : as in SubgradientEstimator
+    class_weight : as in BatchClassifier; all others : as in SubgradientEstimator
 
     Attributes
     ----------
-    classes_ : labels in order, the second of two has positive scores
-    all others : as in SubgradientEstimator
+    classes_ : as in BatchClassifier; all others : as in SubgradientEstimator
 
     Source: Zhang & Sen, Algorithms 1 and 2, repaired; several classes: Crammer & Singer, JMLR 2, 2001.
 
@@ -246,41 +244,10 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
     True
     """
 
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
-
-        Warns
-        -----
-        ConvergenceWarning : the gap was not reached; it names the gap
-
-        Raises
-        ------
-        ConfigError, a ValueError : a parameter is out of its range, the kernel is indefinite
-        ValueError of scikit-learn : class_weight names no class of y
-        DataError, a ValueError : y holds one class only
-        """
-        inputs, labels = self._checked(X, y)
-        self.classes_, codes = classes_of(self, labels)
-        weights = weights_of_classes(self.class_weight, self.classes_, labels)
-        if len(self.classes_) == 2:
-            self._learn(inputs, 2.0 * codes - 1.0, weigh(SignHinge(), weights), 1)
-        else:
-            self._learn(inputs, codes, weigh(ClassesHinge(), weights), len(self.classes_))
-        return self
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
-        scores = self._scores(X)
-        return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return labels (rows,)."""
-        scores = self.decision_function(X)
-        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
+    def _learn_classes(
+        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+    ) -> None:
+        self._learn(inputs, targets, weigh(SignHinge() if n_outputs == 1 else ClassesHinge(), weights), n_outputs)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -327,11 +294,12 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
             )
         self.target_center_, self.target_spread_ = center, spread or 1.0
         self._learn(inputs, (targets - center) / self.target_spread_, loss, 1)
+        self._warn()
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,) in their own unit, float64."""
-        return self._scores(X)[:, 0] * self.target_spread_ + self.target_center_
+        return self._scores(X) * self.target_spread_ + self.target_center_
 
 
 # Pegasos in a Fourier map.

@@ -203,12 +203,6 @@ def forget(run: str) -> None:
         _runs.pop(run, None)
 
 
-def forget_all() -> None:
-    """Let go of what this process holds of all runs."""
-    with _lock:
-        _runs.clear()
-
-
 # Rounds of messages, and the log that restores a lost shard.
 
 CHECKPOINT_STEPS = 50

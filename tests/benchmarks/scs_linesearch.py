@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from okl.solvers.subgradient.bundle import ExactSearch
-from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray
+from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 
 RAYS, POINTS = 10_000, 1000
 
@@ -21,7 +21,7 @@ def main() -> None:
         loss = LOSSES[index % len(LOSSES)]
         ray, longest = random_ray(rng, loss), float(rng.choice([0.1, 1.0, 10.0]))
         step = search.step(ray, loss, longest)
-        value, right = ray.at(step, loss)
+        value, right = value_at(ray, loss, step)
         above_grid = max(above_grid, value - least_on_grid(ray, loss, longest, POINTS))
         exact = least_by_programme(ray, loss, longest)
         from_programme = max(from_programme, abs(value - exact) / (1.0 + abs(exact)))

@@ -104,7 +104,7 @@ def scs(data: Mapped, clock: Clock, n_threads: int = 1, **setting: Any) -> None:
         InMemory(data.rows, n_threads),
         data.targets,
         Scs(LAM, gap=1e-9),
-        lambda run: clock.note(run.point.vector.coefficients, run.space.n_rows),
+        lambda run: clock.note(run.point.vector.coefficients, run.n_rows),
     )
 
 

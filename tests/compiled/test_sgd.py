@@ -180,22 +180,16 @@ def test_projection_moves_the_weights_and_ends_in_the_ball() -> None:
 @pytest.mark.parametrize("batch", [1, 4])
 def test_steps_with_a_kernel_match_naive(batch: int, project: bool) -> None:
     rows, targets = rows_of("float64", 1)
-    kernel = Gaussian(1.0)
-    matrix = kernel.matrix(rows, rows)
+    matrix = Gaussian(1.0).matrix(rows, rows)
     picks = np.random.default_rng(3).integers(0, PEGASOS_ROWS, 150)
     method = Pegasos(0.02, batch, project)
     last, averaged, updates = naive.step_kernel(matrix, targets, picks, method.steps)
-    width = 64
-    supports, nothing = np.zeros((COLUMNS, width)), np.zeros((0, 0))
-    supports[:, :PEGASOS_ROWS] = rows.T
-    for kept, columns in ((matrix, nothing), (nothing, supports)):
-        carried = method.start(PEGASOS_ROWS).carried()
-        buffers = (np.zeros(PEGASOS_ROWS), np.zeros(batch), np.zeros(width))
-        step_kernel(carried, *buffers, kept, columns, kernel.rule, targets, picks, method.steps)
-        after = state_from(carried, "binary")
-        np.testing.assert_allclose(after.last(0.02), last, atol=1e-7)
-        np.testing.assert_allclose(after.averaged(0.02), averaged, atol=1e-7)
-        assert after.progress.updates == updates
+    carried = method.start(PEGASOS_ROWS).carried()
+    step_kernel(carried, np.zeros(PEGASOS_ROWS), np.zeros(batch), matrix, targets, picks, method.steps)
+    after = state_from(carried, "binary")
+    np.testing.assert_allclose(after.last(0.02), last, atol=1e-7)
+    np.testing.assert_allclose(after.averaged(0.02), averaged, atol=1e-7)
+    assert after.progress.updates == updates
 
 
 UPDATE_CODES = [0, 1, 2, 3]

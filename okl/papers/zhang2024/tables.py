@@ -225,7 +225,7 @@ class MethodRace:
             self.source,
             self._targets,
             Scs(self.lam, gap=GAP),
-            lambda run: track.note(run.point.vector.coefficients, run.space.n_rows),
+            lambda run: track.note(run.point.vector.coefficients, run.n_rows),
         )
         return track
 

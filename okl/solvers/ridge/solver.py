@@ -121,18 +121,22 @@ class RidgeSolver:
         """
         self.check(data.schema, data.rows("train"))
         sample = self._sample(data)
-        basis, chosen = self.basis_of(data.schema, sample)
-        return RidgeState(basis, chosen, 0, None)
+        return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None)
 
-    def basis_of(self, schema: Schema, sample: Rows) -> tuple[Basis, dict[str, Any]]:
-        """Return the basis that suits a sample, and what was chosen, with the reason."""
+    def basis_of(
+        self, sample: FloatArray, candidates: FloatArray, schema: Schema | None = None
+    ) -> tuple[Basis, dict[str, Any]]:
+        """Return the basis that suits sampled inputs, and what was chosen, with the reason.
+
+        candidates : inputs (rows, n_inputs) that landmarks are chosen from; schema : of inputs that are standardised
+        """
         if self.kernel == "linear":
-            if self.standardise:
+            if self.standardise and schema is not None:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}
-            return MapBasis(plain_inputs(schema.n_features, self.precision)), {}
-        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
-        n_landmarks = min(len(sample.inputs), self.n_landmarks or N_LANDMARKS)
-        landmarks = choose_landmarks(kernel, sample.inputs, n_landmarks, self.landmarks, self.seed)
+            return MapBasis(plain_inputs(sample.shape[1], self.precision)), {}
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        n_landmarks = min(len(candidates), self.n_landmarks or N_LANDMARKS)
+        landmarks = choose_landmarks(kernel, candidates, n_landmarks, self.landmarks, self.seed)
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:

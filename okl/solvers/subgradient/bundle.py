@@ -1,4 +1,4 @@
-"""Bundles of cuts, search directions, line searches and the free bias."""
+"""Bundles of cuts, search directions, the exact line search and the free bias."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from okl.compiled.bundle import add_sloped_rows, least_step, score_rows, solve_master
 from okl.compiled.dual_steps import inner
-from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
@@ -182,6 +181,12 @@ class Direction:
     scores: FloatArray
 
 
+class Scores(Protocol):
+    """Rows of a sample that score vectors."""
+
+    def scores(self, vector: Vector) -> FloatArray: ...
+
+
 class Directions(Protocol):
     """Learns cuts, gives lower bounds and directions; lives as long as its sample."""
 
@@ -192,7 +197,7 @@ class Directions(Protocol):
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
         """Take in a cut at the point; the lower bound of the sampled problem that is now known."""
 
-    def propose(self, point: Point, space: SampleSpace) -> Direction:
+    def propose(self, point: Point, rows: Scores) -> Direction:
         """Return the next direction from the point."""
 
 
@@ -218,10 +223,10 @@ class BundleDirections:
         self.bundle.add(cut, intercept)
         return self.bundle.master().bound
 
-    def propose(self, point: Point, space: SampleSpace) -> Direction:
+    def propose(self, point: Point, rows: Scores) -> Direction:
         """Propose the minimum of the model; one read of the rows."""
         target = self.bundle.point()
-        return Direction(target.moved(-1.0, point.vector), space.scores(target) - point.scores)
+        return Direction(target.moved(-1.0, point.vector), rows.scores(target) - point.scores)
 
 
 @stored("conjugate-directions")
@@ -260,11 +265,11 @@ class ConjugateDirections:
         single = intercept - 0.5 * inner_product(cut, cut) / self.lam
         return max(single, height - 0.5 * inner_product(mean, mean) / self.lam)
 
-    def propose(self, point: Point, space: SampleSpace) -> Direction:
+    def propose(self, point: Point, rows: Scores) -> Direction:
         """Return the conjugate direction; one read of the rows."""
         assert self._gradient is not None
         vector = self._gradient.scaled(self._share - 1.0)
-        scores = (self._share - 1.0) * space.scores(self._gradient)
+        scores = (self._share - 1.0) * rows.scores(self._gradient)
         if self.last is not None:
             vector = vector.moved(self._share, self.last.vector)
             scores += self._share * self.last.scores
@@ -290,16 +295,14 @@ class ConjugateDirections:
         return min(1.0, max(0.0, inner_product(gradient, total) / length)) if length > 0.0 else 0.0
 
 
-# Line searches.
-
-_HALVINGS = 60
+# The exact line search.
 
 
 @dataclass(frozen=True)
 class Ray:
     """The objective along a direction, less its value at 0: mean loss(scores + t along) + slope t + curvature t^2 / 2.
 
-    slope, curvature : of the regulariser; squared_length : ||d||^2
+    slope, curvature : of the regulariser
     """
 
     scores: FloatArray
@@ -307,22 +310,6 @@ class Ray:
     targets: FloatArray
     slope: float
     curvature: float
-    squared_length: float
-
-    def at(self, step: float, loss: PiecewiseLinear) -> tuple[float, float]:
-        """Return the value and right-hand derivative at a step."""
-        total, derivative = loss.line(self.scores, self.along, self.targets, step)
-        n = len(self.scores)
-        return (
-            total / n + step * (self.slope + 0.5 * step * self.curvature),
-            derivative / n + self.slope + step * self.curvature,
-        )
-
-
-class LineSearch(Protocol):
-    """Chooses a step in [0, longest]; 0 where no step lowers the objective."""
-
-    def step(self, ray: Ray, loss: PiecewiseLinear, longest: float) -> float: ...
 
 
 @dataclass(eq=False)
@@ -346,66 +333,6 @@ class ExactSearch:
             self._positions, self._jumps, ray.scores, ray.along, ray.targets, parabola, longest, scale
         )
         return float(least_step(self._positions, self._jumps, count, slope, ray.curvature, longest))
-
-
-@dataclass(frozen=True)
-class BracketingSearch:
-    """Doubling and halving until a step lowers the objective enough (L) and has left the steep part (R).
-
-        L: f(t) - f(0) <= -decrease t ||d||^2        R: f'(t) >= -flatness ||d||^2
-
-    With decrease < flatness, L and R always meet below the longest step: the printed order of the two, m2 < m1, lets
-    them be disjoint, and its 0 > f'(t) throws the minimum itself away. Steps shorter than 1 / parts of the longest one
-    are refused: 0, a failure.
-
-    Parameters
-    ----------
-    decrease, flatness : 0 < decrease < flatness < 1, m1 and m2
-    parts : int >= 2, n
-
-    Raises
-    ------
-    ConfigError : numbers out of range
-
-    Source: Zhang & Sen, Algorithm 2 and (6), repaired; Wolfe, Math. Programming Study 3, 1975.
-    """
-
-    decrease: float = 0.25
-    flatness: float = 0.4
-    parts: int = 1000
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.decrease < self.flatness < 1.0) or self.parts < 2:
-            raise ConfigError(
-                f"decrease = {self.decrease}, flatness = {self.flatness} and parts = {self.parts}, but they take "
-                "0 < decrease < flatness < 1, and a whole number of at least 2."
-            )
-
-    def step(self, ray: Ray, loss: PiecewiseLinear, longest: float) -> float:
-        """Return a step that satisfies L and R, else the last that satisfies L; 0 if all are too short."""
-        start, derivative = ray.at(0.0, loss)
-        if derivative >= 0.0:
-            return 0.0
-        # the losses' derivative never falls: the objective rises beyond this
-        longest = min(longest, -derivative / ray.curvature) if ray.curvature > 0.0 else longest
-        if not math.isfinite(longest):
-            return 0.0
-        shortest, low, high = longest / self.parts, 0.0, math.inf
-        step = math.sqrt(shortest * longest)
-        for _ in range(_HALVINGS):
-            value, derivative = ray.at(step, loss)
-            if value - start > -self.decrease * step * ray.squared_length:
-                high = step
-            elif derivative < -self.flatness * ray.squared_length:
-                low = step
-            else:
-                return step
-            step = 0.5 * (low + high) if math.isfinite(high) else 2.0 * step
-            if step > longest:
-                return low
-            if step < shortest:
-                return 0.0
-        return low
 
 
 # The free bias, minimised out exactly.
@@ -439,6 +366,6 @@ class FreeBias:
         return losses, of_right + share * (of_left - of_right)
 
     def _step(self, scores: FloatArray, along: FloatArray) -> float:
-        ray = Ray(scores, along, self._targets, 0.0, 0.0, 1.0)
+        ray = Ray(scores, along, self._targets, 0.0, 0.0)
         step = self._search.step(ray, self._loss, math.inf)
         return step if math.isfinite(step) else 0.0

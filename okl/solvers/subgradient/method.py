@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.subgradient.bundle import (
-    BracketingSearch,
+    Bundle,
     BundleDirections,
     ConjugateDirections,
     Direction,
     Directions,
     ExactSearch,
     FreeBias,
-    LineSearch,
     Point,
     Ray,
+    Scores,
 )
 from okl.solvers.subgradient.losses import PiecewiseLinear, SignHinge
 from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
@@ -40,127 +40,148 @@ _FEW, _MOST_CHANGES = 0.5, 30  # slopes that change, of all; sums made from the 
 _STALLED = 10  # iterations in which nothing changes
 
 
-@dataclass(frozen=True)
-class DescentRecord:
-    """After an iteration: seconds since the start, rows in the sample, objective and lower bound on it."""
+class Cut(NamedTuple):
+    """A cut of the mean loss: <gathered, v> + intercept <= mean loss(v). losses : the mean loss at the point"""
 
-    seconds: float
-    n_rows: int
-    objective: float
-    lower_bound: float
+    gathered: Vector
+    intercept: float
+    losses: float
 
 
-class SampleDescent:
-    """The iterations of a method on the rows of a space.
+class SampleRows(Protocol):
+    """Rows of a sample, in this process or on shards; they hold the scores of the last direction."""
 
-    objective, lower_bound : the sampled optimum lies between; iterations : done so far
-    before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
+    def scores(self, vector: Vector) -> FloatArray:
+        """Return the scores of a vector, or zeros for scores that stay on the shards."""
+
+    def point(self, vector: Vector, scores: FloatArray) -> Point:
+        """Return a vector as a point, with its squared length and its best bias."""
+
+    def step(self, point: Point, direction: Direction, losses: float) -> float:
+        """Return the step of least objective along a direction. losses : the mean loss at the point"""
+
+    def cut(self, point: Point, direction: Direction | None, step: float, further: float) -> Cut:
+        """Return the cut at a distance further along the direction; the last step to the point has this length."""
+
+
+class Descent:
+    """The iterations of a method on the rows of a sample.
+
+    rows : in this process or on shards; directions : cuts so far, and where to search next; point : the best one
+    losses : the mean loss there; lower_bound : of the sampled optimum
+    iterations : done so far; idle : of them, the last ones in which nothing changed
     """
 
-    point: Point
-
     def __init__(
-        self, space: SampleSpace, targets: FloatArray, method: Scs, start: Vector, before: SampleDescent | None = None
+        self,
+        rows: SampleRows,
+        lam: float,
+        directions: Directions,
+        point: Point,
+        losses: float = math.inf,
+        lower_bound: float = -math.inf,
+        iterations: int = 0,
+        idle: int = 0,
     ) -> None:
-        self.space, self.targets, self.method = space, targets, method
-        self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
-        self._directions, self._search = method.new_directions(), method.new_search()
-        columns = start.dual is start.coefficients  # of rows, not of their kernels: vectors stay what they are
-        if self._free is not None or not columns or not isinstance(self._directions, BundleDirections):
-            before = None
-        stored_scores = () if before is None else (before.point.scores,)
-        scores = np.concatenate([*stored_scores, space.scores(start, sum(map(len, stored_scores)))])
-        self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
-        self._slopes, self._last_slopes = np.empty_like(scores), np.zeros_like(scores)
-        self._gathered, self._changes = space.gather(self._last_slopes), 0
-        self.lower_bound, self.iterations, self._idle = -math.inf, 0, 0
-        if before is not None:
-            self._carry(before)
-        self._cut(self._biased(scores, self.point.bias), np.zeros_like(scores), at_point=True)
+        self.rows, self.lam, self.directions, self.point = rows, lam, directions, point
+        self.losses, self.lower_bound, self.iterations, self.idle = losses, lower_bound, iterations, idle
+
+    @property
+    def objective(self) -> float:
+        """Return the objective of the point on the sample."""
+        return self.losses + 0.5 * self.lam * self.point.squared_length
 
     @property
     def gap(self) -> float:
-        """Return the gap of the sampled problem, >= 0."""
+        """Return the gap of the sampled problem, >= 0 but for rounding."""
         return self.objective - self.lower_bound
-
-    @property
-    def floor(self) -> float:
-        """Return the gap that rounding alone may leave."""
-        return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
-
-    def record(self, started_at: float) -> DescentRecord:
-        """Return the record of the current iteration."""
-        return DescentRecord(time.perf_counter() - started_at, self.space.n_rows, self.objective, self.lower_bound)
-
-    def finished(self, gap: float, max_iterations: int) -> Reason | None:
-        """Why to stop, or None."""
-        if self.gap <= max(gap, self.floor):
-            return "gap" if self.gap <= gap else "rounding"
-        if self._idle >= _STALLED:
-            return "stalled"
-        return "iterations" if self.iterations >= max_iterations else None
 
     def iterate(self) -> None:
         """Take a direction, a step and a cut: two reads of the rows."""
         before = self.objective, self.lower_bound
-        direction = self._directions.propose(self.point, self.space)
-        along = direction.scores
-        if self._free is not None:
-            along = self._biased(along, self._best_bias(self.point.scores + along) - self.point.bias)
-        step = self._step(direction, along)
+        direction = self.directions.propose(self.point, self.rows)
+        step = self.rows.step(self.point, direction, self.losses)
         if step > 0.0:
-            self._move(direction, step)
-        ahead = self._directions.ahead * max(0.0, 1.0 - step)
-        if ahead > 0.0:
-            scores = self.point.scores + ahead * direction.scores
-            self._cut(self._biased(scores, self._best_bias(scores)), along, at_point=False)
-        else:
-            self._cut(self._biased(self.point.scores, self.point.bias), along, at_point=True)
+            vector = self.point.vector.moved(step, direction.vector)
+            self.point = self.rows.point(vector, self.point.scores + step * direction.scores)
+        self.cut(direction, step, self.directions.ahead * max(0.0, 1.0 - step))
         self.iterations += 1
-        self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
+        self.idle = self.idle + 1 if (self.objective, self.lower_bound) == before else 0
 
-    def _carry(self, before: SampleDescent) -> None:
-        """Extend cuts of fewer rows by a common cut of the new rows."""
-        n, n_old, loss = self.space.n_rows, before.space.n_rows, self.method.loss
-        scores, targets, slopes = self.point.scores[n_old:], self.targets[n_old:], self._last_slopes
-        _, intercepts = loss.slopes_into(slopes[n_old:], scores, np.zeros_like(scores), targets)
+    def cut(self, direction: Direction | None = None, step: float = 0.0, further: float = 0.0) -> None:
+        """Take in a cut at the point, or further along the last direction."""
+        cut = self.rows.cut(self.point, direction, step, further)
+        self.losses = cut.losses
+        bound = self.directions.add(cut.gathered, cut.intercept, self.point)
+        self.lower_bound = max(self.lower_bound, bound)
+
+
+def exhausted(objective: float, lower_bound: float, idle: int) -> Literal["rounding", "stalled"] | None:
+    """Why float64 gives no smaller gap: rounding leaves as much, or nothing changes any more; None if it may."""
+    if objective - lower_bound <= _FLOOR * (abs(objective) + abs(lower_bound)):
+        return "rounding"
+    return "stalled" if idle >= _STALLED else None
+
+
+# Rows in this process: an exact line search, a free bias, and sums of those rows alone whose slopes have changed.
+
+
+class RowsInMemory:
+    """The rows of a space with their targets (n_rows,)."""
+
+    def __init__(self, space: SampleSpace, targets: FloatArray, method: Scs) -> None:
+        self.space, self.targets, self._method, self._search = space, targets, method, ExactSearch()
+        self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
+        shape = (space.n_rows,) if space.n_outputs == 1 else (space.n_rows, space.n_outputs)
+        self._slopes, self._last_slopes = np.empty(shape), np.zeros(shape)
+        self._along: FloatArray = np.zeros(shape)
+        self._gathered, self._changes = space.gather(self._last_slopes), 0
+
+    def scores(self, vector: Vector) -> FloatArray:
+        """Return the scores (n_rows,) or (n_rows, n_outputs) of a vector."""
+        return self.space.scores(vector)
+
+    def point(self, vector: Vector, scores: FloatArray) -> Point:
+        """Return a vector as a point, with its squared length and its best bias."""
+        return Point(vector, scores, inner_product(vector, vector), self._best_bias(scores))
+
+    def step(self, point: Point, direction: Direction, losses: float) -> float:
+        """Return the step of least objective along a direction, by selection over the kinks."""
+        self._along = direction.scores
+        if self._free is not None:
+            self._along = _biased(self._along, self._best_bias(point.scores + self._along) - point.bias)
+        lam, vector = self._method.lam, direction.vector
+        slope, curvature = lam * inner_product(point.vector, vector), lam * inner_product(vector, vector)
+        ray = Ray(_biased(point.scores, point.bias), self._along, self.targets, slope, curvature)
+        return self._search.step(ray, self._method.loss, math.inf)
+
+    def cut(self, point: Point, direction: Direction | None, step: float, further: float) -> Cut:
+        """Return the cut at a distance further along the direction; a step leaves nothing behind here."""
+        n, loss, own = self.space.n_rows, self._method.loss, _biased(point.scores, point.bias)
+        scores = own
+        if direction is not None and further > 0.0:
+            beyond = point.scores + further * direction.scores
+            scores = _biased(beyond, self._best_bias(beyond))
+        if self._free is None:
+            losses, intercepts = loss.slopes_into(self._slopes, scores, self._along, self.targets)
+        else:
+            losses, intercepts = self._free.slopes_into(self._slopes, scores)
+        if further > 0.0:
+            losses = loss.line(own, self._along, self.targets, 0.0)[0]
+        return Cut(self._gather(), intercepts / n, losses / n)
+
+    def carry(self, before: RowsInMemory, bundle: Bundle, scores: FloatArray) -> Bundle:
+        """Return cuts of the first rows as cuts of all: a common cut of the new rows is added. scores : of all rows"""
+        n, n_old, slopes, loss = self.space.n_rows, before.space.n_rows, self._last_slopes, self._method.loss
+        new_scores = scores[n_old:]
+        sums = loss.slopes_into(slopes[n_old:], new_scores, np.zeros_like(new_scores), self.targets[n_old:])
         fresh = self.space.gather(slopes)
         slopes[:n_old] = before._last_slopes
         self._gathered, self._changes = fresh.moved(n_old / n, before._gathered), before._changes + 1
-        assert isinstance(self._directions, BundleDirections)
-        assert isinstance(before._directions, BundleDirections)
-        self._directions.bundle = before._directions.bundle.carried(n_old / n, fresh, intercepts / n)
-
-    def _step(self, direction: Direction, along: FloatArray) -> float:
-        lam, squared = self.method.lam, inner_product(direction.vector, direction.vector)
-        slope = lam * inner_product(self.point.vector, direction.vector)
-        scores = self._biased(self.point.scores, self.point.bias)
-        ray = Ray(scores, along, self.targets, slope, lam * squared, squared)
-        return self._search.step(ray, self.method.loss, math.inf)
-
-    def _move(self, direction: Direction, step: float) -> None:
-        vector = self.point.vector.moved(step, direction.vector)
-        scores = self.point.scores + step * direction.scores
-        self.point = Point(vector, scores, inner_product(vector, vector), self._best_bias(scores))
+        return bundle.carried(n_old / n, fresh, sums[1] / n)
 
     def _best_bias(self, scores: FloatArray) -> float:
         return 0.0 if self._free is None else self._free.best(scores)
-
-    def _biased(self, scores: FloatArray, bias: float) -> FloatArray:
-        return scores if bias == 0.0 else scores + bias
-
-    def _cut(self, scores: FloatArray, along: FloatArray, at_point: bool) -> None:
-        n, loss = self.space.n_rows, self.method.loss
-        if self._free is None:
-            losses, intercepts = loss.slopes_into(self._slopes, scores, along, self.targets)
-        else:
-            losses, intercepts = self._free.slopes_into(self._slopes, scores)
-        if not at_point:
-            own = self._biased(self.point.scores, self.point.bias)
-            losses = loss.line(own, along, self.targets, 0.0)[0]
-        self.objective = losses / n + 0.5 * self.method.lam * self.point.squared_length
-        bound = self._directions.add(self._gather(), intercepts / n, self.point)
-        self.lower_bound = max(self.lower_bound, bound)
 
     def _gather(self) -> Vector:
         """Gather the rows of changed slopes: near the optimum few change between cuts, and only those are read."""
@@ -172,6 +193,61 @@ class SampleDescent:
             self._gathered, self._changes = self.space.gather(self._slopes), 0
         self._slopes, self._last_slopes = self._last_slopes, self._slopes
         return self._gathered
+
+
+def _biased(scores: FloatArray, bias: float) -> FloatArray:
+    return scores if bias == 0.0 else scores + bias
+
+
+@dataclass(frozen=True)
+class DescentRecord:
+    """After an iteration: seconds since the start, rows in the sample, objective and lower bound on it."""
+
+    seconds: float
+    n_rows: int
+    objective: float
+    lower_bound: float
+
+
+class SampleDescent(Descent):
+    """The iterations of a method on the rows of a space.
+
+    before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
+    """
+
+    rows: RowsInMemory
+
+    def __init__(
+        self, space: SampleSpace, targets: FloatArray, method: Scs, start: Vector, before: SampleDescent | None = None
+    ) -> None:
+        rows, directions = RowsInMemory(space, targets, method), method.new_directions()
+        columns = start.dual is start.coefficients  # of rows, not of their kernels: vectors stay what they are
+        if method.bias == "free" or not columns or not isinstance(directions, BundleDirections):
+            before = None
+        known = () if before is None else (before.point.scores,)
+        scores = np.concatenate([*known, space.scores(start, sum(map(len, known)))])
+        super().__init__(rows, method.lam, directions, rows.point(start, scores))
+        if before is not None:
+            assert isinstance(directions, BundleDirections)
+            assert isinstance(before.directions, BundleDirections)
+            directions.bundle = rows.carry(before.rows, before.directions.bundle, scores)
+        self.cut()
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows in the sample."""
+        return self.rows.space.n_rows
+
+    def record(self, started_at: float) -> DescentRecord:
+        """Return the record of the current iteration."""
+        return DescentRecord(time.perf_counter() - started_at, self.n_rows, self.objective, self.lower_bound)
+
+    def finished(self, gap: float, max_iterations: int) -> Reason | None:
+        """Why to stop, or None."""
+        if self.gap <= gap:
+            return "gap"
+        reason = exhausted(self.objective, self.lower_bound, self.idle)
+        return reason or ("iterations" if self.iterations >= max_iterations else None)
 
 
 # The method.
@@ -214,7 +290,6 @@ class Scs:
     gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
     bundle_size : int >= 2
-    line_search : "exact", or "bracketing", the paper's, for its own directions
     bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
         puts there; "free", b is not in the regulariser, with a bundle and one output only
     max_iterations : int >= 1, on one sample
@@ -233,7 +308,6 @@ class Scs:
     gap: float = 1e-4
     directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     bundle_size: int = 100
-    line_search: Literal["exact", "bracketing"] = "exact"
     bias: Bias = "none"
     max_iterations: int = 1000
     ahead: float = 0.1
@@ -242,17 +316,11 @@ class Scs:
         check_positive("lam", self.lam)
         check_positive("gap", self.gap)
         check_choice("directions", self.directions, ("bundle", "conjugate", "subgradient"))
-        check_choice("line_search", self.line_search, ("exact", "bracketing"))
         check_choice("bias", self.bias, ("none", "regularised", "free"))
         check_at_least("bundle_size", self.bundle_size, 2)
         check_at_least("max_iterations", self.max_iterations, 1)
         if not 0.0 <= self.ahead < 1.0:
             raise ConfigError(f"ahead = {self.ahead!r}; expected a number of at least 0 and below 1.")
-        if self.line_search == "bracketing" and self.directions == "bundle":
-            raise ConfigError(
-                'line_search = "bracketing" measures steps by the length of a subgradient. Set directions = '
-                '"conjugate" or "subgradient", or line_search = "exact".'
-            )
         if self.bias == "free" and (self.directions != "bundle" or self.loss.task == "multiclass"):
             raise ConfigError(
                 'bias = "free" requires directions = "bundle" and one output. Use bias = "regularised" or "none".'
@@ -263,10 +331,6 @@ class Scs:
         if self.directions == "bundle":
             return BundleDirections(self.lam, self.bundle_size, self.ahead)
         return ConjugateDirections(self.lam, self.directions == "conjugate")
-
-    def new_search(self) -> LineSearch:
-        """Return the line search."""
-        return ExactSearch() if self.line_search == "exact" else BracketingSearch()
 
     @property
     def problem(self) -> str:
@@ -337,9 +401,9 @@ class RestartedDirections(ConjugateDirections):
     short: float = 0.5
     _limit: float | None = field(default=None, init=False)
 
-    def propose(self, point: Point, space: SampleSpace) -> Direction:
+    def propose(self, point: Point, rows: Scores) -> Direction:
         """Return the conjugate direction, or minus the subgradient; one read of the rows."""
-        direction = super().propose(point, space)
+        direction = super().propose(point, rows)
         length = inner_product(direction.vector, direction.vector) ** 0.5
         if self._limit is None:
             self._limit = self.short * length

@@ -12,7 +12,7 @@ import numpy as np
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.subgradient.bundle import ConjugateDirections, Direction, Point, Ray
+from okl.solvers.subgradient.bundle import ConjugateDirections, Direction, ExactSearch, Point, Ray
 from okl.solvers.subgradient.certificate import exact_bound
 from okl.solvers.subgradient.fitting import SubgradientFit, first_sample
 from okl.solvers.subgradient.method import DescentRecord, Reason, Scs
@@ -31,7 +31,7 @@ class PaperRun:
         self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, judges + growth.most_rows)
         self.begun, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
         self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
-        self.search = method.new_search()
+        self.search = ExactSearch()
         self.space = source.space(self.n_rows)
         zero = self.space.zero()
         self.point = Point(zero, self.space.scores(zero), 0.0)
@@ -85,7 +85,6 @@ class PaperRun:
             self.targets[self.judges : self.n_rows],
             slope,
             lam * length * length,
-            length * length,
         )
         return self.search.step(ray, self.method.loss, math.inf if self.whole else self.delta / length)
 

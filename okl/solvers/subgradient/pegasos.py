@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.jit import as_compiled
-from okl.compiled.kernels import LINEAR, KernelRule
 from okl.compiled.sgd import (
     FACTORS,
     LATER_MORE,
@@ -33,7 +32,6 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
@@ -46,7 +44,6 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.maps import MapChoice
-from okl.solvers.subgradient.coordinate import as_columns
 
 # In memory.
 
@@ -172,35 +169,11 @@ class Pegasos:
 
         stretch : rows drawn from one state to the next, at least a batch; None: ever more
         """
-        matrix = as_compiled(matrix, matrix.dtype)
-        nothing = np.zeros((0, 0), dtype=matrix.dtype)
-        return self._with_kernel(matrix, nothing, KernelRule(LINEAR, 1.0, 0.0, 0), targets, stretch)
-
-    def run_inputs(
-        self, kernel: Kernel, inputs: FloatArray, targets: Doubles, stretch: int | None = None
-    ) -> Iterator[PegasosState]:
-        """Yield states for inputs (m, n_inputs) whose kernel matrix does not fit in memory.
-
-        Rows of the matrix are computed after margin violations.
-
-        Raises
-        ------
-        ConfigError : the kernel is one of the user's own, which compiled code does not know
-        """
-        if kernel.rule is None:
-            raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call run_kernel.")
-        nothing = np.zeros((0, 0), dtype=inputs.dtype)
-        return self._with_kernel(nothing, as_columns(inputs), kernel.rule, targets, stretch)
-
-    def _with_kernel(
-        self, matrix: FloatArray, supports: FloatArray, rule: KernelRule, targets: Doubles, stretch: int | None
-    ) -> Iterator[PegasosState]:
-        targets = as_compiled(targets, np.float64)
+        matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
-        room = np.zeros(supports.shape[1], dtype=matrix.dtype)
 
         def learn(carried: CarriedWeights, picks: NDArray[np.int64]) -> None:
-            step_kernel(carried, scores, changes, room, matrix, supports, rule, targets, picks, self.steps)
+            step_kernel(carried, scores, changes, matrix, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from okl.kernels import KnownKernel
 from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
 from okl.solvers.subgradient.drawing import GapEstimate, SampledRows, SamplePlan
+from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
 from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place_sample
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
 
-# State.
+# The state of a run, and its samples on shards.
 
 
 @stored("subgradient-state")
@@ -60,123 +61,57 @@ class SubgradientState:
         return self.rows.data.rows("train")
 
 
-# Samples in a feature map.
+class Sample(Protocol):
+    """The rows of a sample that is about to be solved: drawn until they have two classes."""
+
+    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
+        """Have the rows of a sample that grew through these shares."""
+
+    def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent | KernelDescent:
+        """Return the sample, solved as far as one call goes. shares : of all rows that were drawn"""
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """Draws samples and takes the first cut of each. method : of the problem; plan : how samples grow."""
+class ShardedSample:
+    """Rows in a feature map, which stay on the shards; one call takes the first cut.
 
-    method: Scs
-    plan: SamplePlan
+    before : the descent to continue, None at 0 or at given weights; larger : whether its rows are among these
+    """
 
-    def room(self, rows: int) -> bool:
-        """Return whether a sample of so many rows can be solved: wherever shards can be read."""
-        return True
-
-    def start(
+    def __init__(
         self,
+        method: Scs,
         rows: SampledRows,
-        chosen: dict[str, Any],
-        share: float,
-        bytes_read: int,
-        execution: Execution,
+        before: ShardedDescent | None,
+        larger: bool = False,
         weights: FloatArray | None = None,
-    ) -> SubgradientState:
-        """Return the first sample with one cut, at 0 or at given weights. bytes_read : before the sample."""
+    ) -> None:
         n_outputs = rows.data.schema.n_outputs
-        if weights is None:
+        self._method, self._iterations = method, 0 if before is None else before.iterations
+        if before is not None:
+            weights = before.weights
+        elif weights is None:
             weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
-        sample, descent, one_class = self.placed(rows, (share,), weights, 0, self.worker_state(rows), execution)
-        sampled = sample.old_rows + sample.new_rows
-        read = bytes_read + sample.bytes_read
-        return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
+        self._weights, self._rows = weights, 0
+        if larger and before is not None:
+            self._work, self._log = before.work, before.log
+        else:
+            self._work, self._log = worker_state(rows, method.loss), CommandLog()
 
-    def worker_state(self, rows: SampledRows) -> tuple[WorkerState, CommandLog]:
-        """Return the worker state of a run before any shard has been read."""
-        work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
-        return WorkerState(secrets.token_hex(8), work), CommandLog()
+    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
+        """Have the shards draw the rows: one read."""
+        totals, self._log = place_sample(self._work, self._log, shares, self._weights, execution)
+        self._rows = totals.rows
+        return totals
 
-    def placed(
-        self,
-        rows: SampledRows,
-        shares: tuple[float, ...],
-        weights: FloatArray,
-        iterations: int,
-        placed: tuple[WorkerState, CommandLog],
-        execution: Execution,
-    ) -> tuple[SampleTotals, ShardedDescent, int]:
-        """Draw the sample of the last share, enlarged until it has two classes, and add one cut; count the redraws."""
-        work, log = placed
-        one_class, bytes_read, first = 0, 0, None
-        while True:
-            sample, log = place_sample(work, log, shares, weights, execution)
-            first = first or sample
-            alike = alike_targets(sample.targets, self.method)
-            bytes_read += sample.bytes_read
-            if shares[-1] >= 1.0 or not alike:
-                break
-            one_class += 1
-            shares = (*shares, self.plan.next_share(shares[-1]))
-        if one_class:  # of rows and losses that were new when this began
-            new_rows = sample.old_rows + sample.new_rows - first.old_rows
-            new_losses = sample.old_losses + sample.new_losses - first.old_losses
-            sample = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
-        return sample, begin(self.method, shares, weights, sample, iterations, (work, log), execution), one_class
-
-    def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
-        """Return a larger sample that starts from the last point."""
-        at = placed_descent(state)
-        shares = (*at.shares, share)
-        sample, descent, one_class = self.placed(
-            state.rows, shares, at.weights, at.iterations, (at.work, at.log), execution
-        )
-        return replace(
-            state,
-            samples=(*state.samples, descent.n_rows),
-            descent=descent,
-            proof=None,
-            drawn_rows=state.drawn_rows + sample.new_rows,
-            bytes_read=state.bytes_read + sample.bytes_read,
-            one_class=state.one_class + one_class,
-        )
-
-    def arrived(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """Return the same point on a sample of the same size that includes new shards.
-
-        Raises
-        ------
-        DataError : the data do not begin with the shards that there were, or are scaled otherwise
-        """
-        check_arrived(state.rows.data, data)
-        at = placed_descent(state)
-        rows = replace(state.rows, data=data)
-        share = min(1.0, at.n_rows / data.rows("train"))
-        sample, descent, one_class = self.placed(
-            rows, (share,), at.weights, at.iterations, self.worker_state(rows), execution
-        )
-        return replace(
-            state,
-            rows=rows,
-            samples=(*state.samples, descent.n_rows),
-            descent=descent,
-            seen=None,
-            proof=None,
-            drawn_rows=state.drawn_rows + descent.n_rows,
-            bytes_read=state.bytes_read + sample.bytes_read,
-            one_class=state.one_class + one_class,
-        )
+    def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent:
+        """Return the sample with one cut."""
+        placed = (self._work, self._log)
+        return begin(self._method, shares, self._weights, self._rows, self._iterations, placed, execution)
 
 
-def placed_descent(state: SubgradientState) -> ShardedDescent:
-    """Return the descent of a state whose sample is held by the shards."""
-    assert isinstance(state.descent, ShardedDescent)
-    return state.descent
-
-
-def alike_targets(targets: tuple[float, float], method: Scs) -> bool:
-    """Return whether the least and the largest target show that all rows are of one class."""
-    return targets[0] >= targets[1] and method.loss.task != "regression"
+def worker_state(rows: SampledRows, loss: PiecewiseLinear) -> WorkerState:
+    """Return the worker state of a run before any shard has been read."""
+    return WorkerState(secrets.token_hex(8), OpenSample(rows, loss, rows.data.schema.n_outputs))
 
 
 def check_arrived(before: Dataset, data: Dataset) -> None:
@@ -200,95 +135,43 @@ MEMORY_BYTES = 2**30  # of kernel values, in float64
 _BLOCK = 1024
 
 
-@dataclass(frozen=True)
-class KernelSampler:
-    """Draws samples and solves each as far as it is worth, in one go. method : of the problem; plan : of growth
+class KernelSample:
+    """Rows of an exact kernel, which the caller holds; one call solves them as far as it is worth.
 
-    max_iterations : of all samples
+    before : the descent to continue; larger : whether its rows are among these: otherwise only its iterations count
     """
 
-    method: Scs
-    plan: SamplePlan
-    max_iterations: int
+    def __init__(
+        self, method: Scs, plan: SamplePlan, rows: SampledRows, before: KernelDescent | None, larger: bool = False
+    ) -> None:
+        self._method, self._plan, self._rows = method, plan, rows
+        self._iterations = 0 if before is None else before.iterations
+        self._before = before if larger else None
+        self._parts = [] if self._before is None else [self._before.sample]
+        self._beyond = 0.0 if self._before is None else self._before.shares[-1]
 
-    def room(self, rows: int) -> bool:
-        """Return whether a sample of so many rows can be solved: whether its kernel values fit."""
-        return rows <= most_rows()
+    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
+        """Read the rows that are not here yet."""
+        shards, bytes_read, new_rows = self._rows.data.split("train"), 0, 0
+        for part, read in execution.map(ShardDraw(self._rows, shares[-1], self._beyond), range(len(shards))):
+            self._parts += [part] if len(part.targets) else []
+            bytes_read, new_rows = bytes_read + read, new_rows + len(part.targets)
+        self._beyond, targets = shares[-1], [part.targets for part in self._parts]
+        ends = min(map(np.min, targets), default=np.inf), max(map(np.max, targets), default=-np.inf)
+        return SampleTotals(sum(map(len, targets)), np.nan, new_rows, bytes_read, ends)
 
-    def start(
-        self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
-    ) -> SubgradientState:
-        """Return the first sample, solved. bytes_read : before the sample."""
-        descent, read, one_class = self._solved(rows, (share,), None, execution)
-        sampled = descent.n_rows
-        return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, bytes_read + read, one_class)
-
-    def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
-        """Return a larger sample that starts from the last point."""
-        at = kernel_descent(state)
-        descent, read, one_class = self._solved(state.rows, (*at.shares, share), at, execution)
-        return self._followed(state, descent, descent.n_rows - at.n_rows, read, one_class)
-
-    def arrived(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """Return a sample of the same size that includes new shards, solved from 0, as its rows differ.
-
-        Raises
-        ------
-        DataError : the data do not begin with the shards that there were, or are scaled otherwise
-        """
-        check_arrived(state.rows.data, data)
-        rows, at = replace(state.rows, data=data), kernel_descent(state)
-        share = min(1.0, at.n_rows / data.rows("train"))
-        descent, read, one_class = self._solved(rows, (share,), None, execution)
-        descent = replace(descent, iterations=descent.iterations + at.iterations)
-        return replace(self._followed(state, descent, descent.n_rows, read, one_class), rows=rows, seen=None)
-
-    def _followed(
-        self, state: SubgradientState, descent: KernelDescent, sample: int, read: int, one_class: int
-    ) -> SubgradientState:
-        return replace(
-            state,
-            samples=(*state.samples, descent.n_rows),
-            descent=descent,
-            proof=None,
-            drawn_rows=state.drawn_rows + sample,
-            bytes_read=state.bytes_read + read,
-            one_class=state.one_class + one_class,
-        )
-
-    def _solved(
-        self, rows: SampledRows, shares: tuple[float, ...], before: KernelDescent | None, execution: Execution
-    ) -> tuple[KernelDescent, int, int]:
-        """Solve the sample of the last share, enlarged until it has two classes.
-
-        Also return the bytes read, and the number of samples with one class.
-        """
-        parts, shards = [] if before is None else [before.sample], rows.data.split("train")
-        beyond, bytes_read, one_class = 0.0 if before is None else before.shares[-1], 0, 0
-        while True:
-            for part, read in execution.map(ShardDraw(rows, shares[-1], beyond), range(len(shards))):
-                parts += [part] if len(part.targets) else []
-                bytes_read += read
-            sample = joined(parts, rows.n_columns)
-            targets = sample.targets
-            ends = (float(targets.min()), float(targets.max())) if len(targets) else (math.inf, -math.inf)
-            if shares[-1] >= 1.0 or not alike_targets(ends, self.method):
-                break
-            one_class, beyond = one_class + 1, shares[-1]
-            shares = (*shares, self.plan.next_share(beyond))
-        return self._descent(rows, shares, sample, before), bytes_read, one_class
-
-    def _descent(
-        self, rows: SampledRows, shares: tuple[float, ...], sample: Rows, before: KernelDescent | None
-    ) -> KernelDescent:
-        n_rows, done = len(sample.targets), 0 if before is None else before.iterations
-        space = kernel_space(rows, sample.inputs)
-        method = replace(self.method, max_iterations=max(1, self.max_iterations - done))
+    def descent(self, shares: tuple[float, ...], execution: Execution) -> KernelDescent:
+        """Return the sample, solved to the tolerance of its size."""
+        sample, before = joined(self._parts, self._rows.n_columns), self._before
+        space = kernel_space(self._rows, sample.inputs)
+        done = 0 if before is None else self._iterations
+        method = replace(self._method, max_iterations=max(1, self._method.max_iterations - done))
         start = None if before is None else space.lifted(before.vector)
-        solved = solve_sample(space, sample.targets, method, start, self.plan.tolerance(shares[-1], n_rows))
+        until = self._plan.tolerance(shares[-1], len(sample.targets))
+        solved = solve_sample(space, sample.targets, method, start, until)
+        ends, iterations = (solved.objective, solved.lower_bound), self._iterations + solved.iterations
         exhausted = solved.reason in ("rounding", "stalled")
-        ends = solved.objective, solved.lower_bound
-        return KernelDescent(shares, sample, solved.point.vector, *ends, done + solved.iterations, exhausted)
+        return KernelDescent(shares, sample, solved.point.vector, *ends, iterations, exhausted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,12 +226,6 @@ def kernel_of(rows: SampledRows) -> KnownKernel:
     """Return the kernel that replaces a feature map."""
     assert isinstance(rows.feature_map, KernelInputs)
     return rows.feature_map.kernel
-
-
-def kernel_descent(state: SubgradientState) -> KernelDescent:
-    """Return the descent of a state whose sample is held by the caller."""
-    assert isinstance(state.descent, KernelDescent)
-    return state.descent
 
 
 def kernel_space(rows: SampledRows, inputs: FloatArray) -> KernelRows:

@@ -14,12 +14,12 @@ from okl.data.dataset import Shard
 from okl.data.executor import Execution
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState
-from okl.solvers.subgradient.bundle import Directions, Point
+from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
+from okl.solvers.subgradient.bundle import Direction, Directions, Point
 from okl.solvers.subgradient.drawing import SampledRows, Segment
 from okl.solvers.subgradient.losses import PiecewiseLinear
-from okl.solvers.subgradient.method import Scs
-from okl.solvers.subgradient.spaces import ExplicitRows, Vector
+from okl.solvers.subgradient.method import Cut, Descent, Scs, exhausted
+from okl.solvers.subgradient.spaces import Vector
 
 # Worker state: rows, and scores of a point and a direction.
 
@@ -112,15 +112,15 @@ class SampleVectors:
 
 
 class SampleTotals(NamedTuple):
-    """Totals of one shard or of all: rows and losses of the previous rows, and of the new ones.
+    """Totals of the rows of one shard or of all.
 
-    bytes_read : of the files, for the new ones; targets : the least and the largest one of all rows
+    rows, losses : of all rows; new_rows : that were not in the sample before; bytes_read : of the files, for these
+    targets : the least and the largest one
     """
 
-    old_rows: int
-    old_losses: float
+    rows: int
+    losses: float
     new_rows: int
-    new_losses: float
     bytes_read: int
     targets: tuple[float, float]
 
@@ -139,13 +139,13 @@ class PlaceCommand:
         grown = vectors.draw(self.shares)
         self.redo(vectors)
         if not vectors.n_rows:
-            return SampleTotals(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
+            return SampleTotals(0, 0.0, 0, 0, (np.inf, -np.inf))
         losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
-        old = vectors.n_rows - sum(segment.rows for segment in grown)
-        assert old in (before, 0), "another sample has no previous rows"
+        new_rows = sum(segment.rows for segment in grown)
+        assert vectors.n_rows - new_rows in (before, 0), "another sample has no previous rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
-        read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
-        return SampleTotals(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
+        read = vectors.opening.rows.bytes_of(vectors.shard, grown, new_rows == vectors.n_rows)
+        return SampleTotals(vectors.n_rows, float(losses.sum()), new_rows, read, targets)
 
     def redo(self, vectors: SampleVectors) -> None:
         """Read them, and compute the scores."""
@@ -283,12 +283,7 @@ class StepSearch:
 
 def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
     """Return mean losses and slopes at the steps of a command, (steps, 2)."""
-    parts: list[NDArray[np.float64]] = rounds.request(command)
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    total /= around.n_rows
-    return total
+    return added(rounds.request(command)) / around.n_rows
 
 
 def _turning(
@@ -318,8 +313,42 @@ def _turning(
 LONGEST = 1.5  # step, of the way to the minimum of a bundle's model
 MOST_LOOKS = 4  # between trial steps along a direction of unknown length
 MOST_STEPS = 32  # taken one after the other; then scores are recomputed, and a lost shard restarts there
-_EPSILON = float(np.finfo(np.float64).eps)
-_STALLED = 10  # iterations without a fall or a rise, at the resolution of float64
+
+
+class RowsOnShards:
+    """The rows of a sample on shards, which hold the scores of the point and of the last direction.
+
+    search : where steps are tried; direction : the last one, whose scores the shards hold
+    """
+
+    def __init__(self, search: StepSearch, lam: float, n_rows: int, rounds: Rounds, direction: FloatArray) -> None:
+        self.search, self.lam, self.n_rows, self.rounds, self.direction = search, lam, n_rows, rounds, direction
+
+    def scores(self, vector: Vector) -> FloatArray:
+        """Return one row of zeros for the scores that stay on the shards."""
+        return np.zeros((1, *vector.coefficients.shape[:-1]))
+
+    def point(self, vector: Vector, scores: FloatArray) -> Point:
+        """Return a vector as a point, with its squared length."""
+        return Point(vector, scores, squared(vector.coefficients))
+
+    def step(self, point: Point, direction: Direction, losses: float) -> float:
+        """Return the step of least objective along a direction, from trials: a round or some."""
+        self.direction = direction.vector.coefficients
+        slope = self.lam * float(np.vdot(point.vector.coefficients, self.direction))
+        line = LineQuadratic(losses, slope, self.lam * squared(self.direction), self.n_rows)
+        return self.search.step(self.direction, line, self.rounds)
+
+    def cut(self, point: Point, direction: Direction | None, step: float, further: float) -> Cut:
+        """Have the shards take the step, and return the cut further on: a round."""
+        parts: list[LineSlopes] = self.rounds.request(CutCommand(step, further))
+        if self.direction.any():
+            self.rounds.finish_step("keep", MovedSums(self.direction, step))
+        else:
+            self.rounds.forget_pending()
+        gathered = added([part.gathered for part in parts]) / self.n_rows
+        intercept = sum(part.intercepts for part in parts) / self.n_rows
+        return Cut(Vector(gathered, gathered), intercept, sum(part.losses for part in parts) / self.n_rows)
 
 
 @stored("descent-state")
@@ -363,12 +392,32 @@ class ShardedDescent:
     @property
     def exhausted(self) -> bool:
         """Return whether objective and bound are as close as float64 resolves, or nothing changes any more."""
-        floor = 16.0 * _EPSILON * (abs(self.objective) + abs(self.lower_bound))
-        return self.idle >= _STALLED or self.gap <= floor
+        return exhausted(self.objective, self.lower_bound, self.idle) is not None
 
-    def rounds(self, execution: Execution) -> Rounds:
-        """Return the rounds that continue from here."""
-        return Rounds(execution, shards_of(self.work), self.work, self.log)
+    def descent(self, execution: Execution) -> Descent:
+        """Return the iterations that continue from here; they change nothing of this state."""
+        rounds = Rounds(execution, shards_of(self.work), self.work, self.log)
+        rows = RowsOnShards(self.search, self.lam, self.n_rows, rounds, self.direction)
+        vector = Vector(self.weights, self.weights)
+        point, directions = rows.point(vector, rows.scores(vector)), deepcopy(self.directions)
+        return Descent(rows, self.lam, directions, point, self.losses, self.lower_bound, self.iterations, self.idle)
+
+    def after(self, descent: Descent, steps: int) -> ShardedDescent:
+        """Return the state that the iterations have reached."""
+        rows = descent.rows
+        assert isinstance(rows, RowsOnShards)
+        return replace(
+            self,
+            weights=descent.point.vector.coefficients,
+            losses=descent.losses,
+            lower_bound=descent.lower_bound,
+            directions=descent.directions,
+            direction=rows.direction,
+            steps=steps,
+            iterations=descent.iterations,
+            idle=descent.idle,
+            log=rows.rounds.log,
+        )
 
 
 def shards_of(work: WorkerState) -> tuple[Shard, ...]:
@@ -391,93 +440,37 @@ def place_sample(
     command = PlaceCommand(shares, weights)
     parts: list[SampleTotals] = rounds.request(command)
     rounds.finish_step("keep", command, last_only=True)
-    return added(parts), rounds.log
-
-
-def added(parts: list[SampleTotals]) -> SampleTotals:
-    """Sum the totals of the shards, in order."""
-    least = min(part.targets[0] for part in parts)
-    return SampleTotals(
-        sum(part.old_rows for part in parts),
-        sum(part.old_losses for part in parts),
-        sum(part.new_rows for part in parts),
-        sum(part.new_losses for part in parts),
-        sum(part.bytes_read for part in parts),
-        (least, max(part.targets[1] for part in parts)),
-    )
+    rows, losses, new_rows, bytes_read, targets = zip(*parts, strict=True)
+    least, largest = min(ends[0] for ends in targets), max(ends[1] for ends in targets)
+    return SampleTotals(sum(rows), sum(losses), sum(new_rows), sum(bytes_read), (least, largest)), rounds.log
 
 
 def begin(
     method: Scs,
     shares: tuple[float, ...],
     weights: FloatArray,
-    totals: SampleTotals,
+    n_rows: int,
     iterations: int,
     placed: tuple[WorkerState, CommandLog],
     execution: Execution,
 ) -> ShardedDescent:
     """Return the first cut of a sample, at a point that was placed there."""
-    n_rows, lam = totals.old_rows + totals.new_rows, method.lam
-    losses, nothing = (totals.old_losses + totals.new_losses) / n_rows, np.zeros_like(weights)
-    longest = LONGEST if method.directions == "bundle" else 1.0 / lam
-    search = StepSearch(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
-    work, log = placed
-    directions = method.new_directions()
+    bundled, (work, log) = method.directions == "bundle", placed
+    search = StepSearch(LONGEST if bundled else 1.0 / method.lam, 0 if bundled else MOST_LOOKS)
+    nothing, directions = np.zeros_like(weights), method.new_directions()
     at = ShardedDescent(
-        lam, shares, n_rows, weights, losses, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
+        method.lam, shares, n_rows, weights, np.inf, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
     )
-    return _cut(at, 0.0, 0.0, execution)
+    descent = at.descent(execution)
+    descent.cut()
+    return at.after(descent, 0)
 
 
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     """Take a direction, a step and a cut: two rounds, two reads of the rows."""
-    at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place_sample(at.work, at.log, at.shares, at.weights, execution)
         at = replace(at, log=log, steps=0)
-    direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
-    rounds = at.rounds(execution)
-    cross, curvature = at.lam * float(np.vdot(at.weights, direction)), at.lam * squared(direction)
-    step = at.search.step(direction, LineQuadratic(at.losses, cross, curvature, at.n_rows), rounds)
-    before = at.objective, at.lower_bound
-    further = at.directions.ahead * (1.0 - step) if step < 1.0 else 0.0
-    moved = replace(
-        at,
-        weights=at.weights + step * direction,
-        direction=direction,
-        steps=at.steps + 1,
-        iterations=at.iterations + 1,
-        log=rounds.log,
-    )
-    after = _cut(moved, step, further, execution)
-    same = (after.objective, after.lower_bound) == before
-    return replace(after, idle=at.idle + 1 if same else 0)
-
-
-def _cut(at: ShardedDescent, step: float, further: float, execution: Execution) -> ShardedDescent:
-    """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
-    rounds = at.rounds(execution)
-    parts: list[LineSlopes] = rounds.request(CutCommand(step, further))
-    if at.direction.any():
-        rounds.finish_step("keep", MovedSums(at.direction, step))
-    else:
-        rounds.forget_pending()
-    gathered = parts[0].gathered.copy()
-    for part in parts[1:]:
-        gathered += part.gathered
-    gathered /= at.n_rows
-    intercept = sum(part.intercepts for part in parts) / at.n_rows
-    bound = at.directions.add(Vector(gathered, gathered), intercept, _point(at))
-    losses = sum(part.losses for part in parts) / at.n_rows
-    return replace(at, losses=losses, lower_bound=max(at.lower_bound, bound), log=rounds.log)
-
-
-def _point(at: ShardedDescent) -> Point:
-    """Return the best point for the directions; its scores stay on the shards."""
-    scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
-    return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
-
-
-def _no_rows(weights: FloatArray) -> ExplicitRows:
-    """Return one row of zeros as a placeholder for rows on the shards; its scores have no meaning."""
-    return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))
+    descent = at.descent(execution)
+    descent.iterate()
+    return at.after(descent, at.steps + 1)

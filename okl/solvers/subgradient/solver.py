@@ -18,7 +18,6 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import (
     REPLICATES,
     SOLVED_TO,
@@ -35,72 +34,16 @@ from okl.solvers.subgradient.losses import PiecewiseLinear, describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
     KernelReplicateWork,
-    KernelSampler,
-    Sampler,
+    KernelSample,
+    Sample,
+    ShardedSample,
     SubgradientState,
+    check_arrived,
     kernel_of,
     most_rows,
 )
-from okl.solvers.subgradient.sharded import OpenSample, ShardedDescent, begin, iterate, place_sample, squared
+from okl.solvers.subgradient.sharded import ShardedDescent, iterate, squared
 from okl.solvers.subgradient.spaces import ExactChoice
-
-# Validation samples.
-
-LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
-_LOOK_SEED, _PROOF_SEED = 3, 4
-
-
-@dataclass(frozen=True)
-class SampleValidation:
-    """Test by fresh samples. method : of the problem, with the requested gap; confidence, replicates : of a bound."""
-
-    method: Scs
-    confidence: float
-    replicates: int
-
-    def estimated(self, state: SubgradientState, execution: Execution) -> SubgradientState:
-        """Return the estimates of a few fresh samples: whether a proof would succeed."""
-        at = state.descent
-        rows = max(LOOK_SHARE * at.n_rows, 2.0)
-        bound = self._bound(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
-        estimate = GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
-        return self._read(replace(state, seen=estimate), bound)
-
-    def proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
-        """Return a bound from fresh samples; each attempt uses half of the remaining error probability."""
-        at, attempt = state.descent, state.attempts + 1
-        confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
-        proof = self._bound(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
-        estimate = GapEstimate.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.method.gap))
-        return self._read(replace(state, proof=proof, attempts=attempt, seen=estimate), proof)
-
-    def _bound(
-        self,
-        state: SubgradientState,
-        rows: float,
-        confidence: float,
-        seed: tuple[int, int],
-        replicates: int,
-        execution: Execution,
-    ) -> FullBound:
-        share = min(1.0, rows / state.rows.data.rows("train"))
-        method = replace(self.method, gap=SOLVED_TO * self.method.gap)
-        independent = fresh(state.rows, *seed)
-        at, n_outputs = state.descent, state.rows.data.schema.n_outputs
-        if isinstance(at, KernelDescent):
-            share = min(share, most_rows() / state.rows.data.rows("train"))
-            supports, weights = at.support
-            work: ReplicateWork = KernelReplicateWork(
-                independent, share, weights, method, n_outputs, supports, at.squared_length
-            )
-        else:
-            work = ReplicateWork(independent, share, at.weights, method, n_outputs)
-        return bound_by(work, confidence, execution, replicates)
-
-    def _read(self, state: SubgradientState, bound: FullBound) -> SubgradientState:
-        rows, bytes_read = state.drawn_rows + bound.rows, state.bytes_read + bound.bytes_read
-        return replace(state, drawn_rows=rows, bytes_read=bytes_read)
-
 
 # Proofs for any point.
 
@@ -155,115 +98,22 @@ class Prover:
         return replicated_bound(rows, point, method, outputs, share, self.confidence, execution, self.replicates)
 
     def _exact(self, rows: SampledRows, point: FloatArray, execution: Execution) -> FullBound:
-        work = WorkerState(secrets.token_hex(8), OpenSample(rows, self.loss, rows.data.schema.n_outputs))
-        totals, log = place_sample(work, CommandLog(), (1.0,), point, execution)
-        objective = totals.new_losses / totals.new_rows + 0.5 * self.lam * squared(point)
-        at = begin(Scs(lam=self.lam, loss=self.loss), (1.0,), point, totals, 0, (work, log), execution)
+        sample = ShardedSample(Scs(lam=self.lam, loss=self.loss), rows, None, weights=point)
+        totals = sample.draw((1.0,), execution)
+        objective = totals.losses / totals.rows + 0.5 * self.lam * squared(point)
+        at = sample.descent((1.0,), execution)
         while (
             at.gap > _ACCURACY * (objective - at.lower_bound) and not at.exhausted and at.iterations < _MOST_ITERATIONS
         ):
             at = iterate(at, execution)
-        return FullBound(
-            objective - at.lower_bound, objective, None, rows=totals.new_rows, bytes_read=totals.bytes_read
-        )
-
-
-# Status and certificate of a run.
-
-
-def outcome_of(
-    state: SubgradientState, gap: float, confidence: float, max_iterations: int, full: bool
-) -> Outcome | None:
-    """Reason why a run is over, or None. gap, confidence : requested; full : whether the sample cannot grow"""
-    at, proof = state.descent, state.proof
-    if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
-        return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
-    if proof is None:
-        return None
-    if proof.confidence is None:
-        where = f"gap {proof.gap:.3g} over all {at.n_rows:,} rows"
-    else:
-        where = f"gap {proof.gap:.3g} over all rows at {100.0 * confidence:g}% confidence"
-    if proof.gap <= gap:
-        return Outcome("done", where)
-    if at.iterations >= max_iterations:
-        return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
-    if proof.confidence is None:
-        return Outcome("out of budget", f"{where}: float64 cannot resolve a smaller gap on these rows")
-    if full:
-        return Outcome(
-            "out of budget", f"{where}: the kernel values of a larger sample do not fit in memory; use a feature map"
-        )
-    return None
-
-
-def progress_of(state: SubgradientState) -> Convergence:
-    """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
-    at, proof = state.descent, state.proof
-    objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
-    size = max(abs(objective), abs(lower))
-    gap = max(0.0, objective - lower) / size if size else 0.0
-    return Convergence(at.iterations, gap, objective, lower, at.n_rows)
-
-
-def predictor_of(state: SubgradientState, constant: bool, precision: Precision) -> Predictor:
-    """Return the map with the weights, the last a bias if there is a constant column,
-
-    or a kernel expansion over support vectors.
-    """
-    at = state.descent
-    if isinstance(at, KernelDescent):
-        supports, coefficients = at.support
-        return KernelExpansion(kernel_of(state.rows), supports, coefficients.astype(precision))
-    weights = np.atleast_2d(at.weights).astype(precision)
-    if not constant:
-        return LinearPredictor(state.rows.feature_map, weights)
-    return LinearPredictor(
-        state.rows.feature_map, np.ascontiguousarray(weights[:, :-1]), np.ascontiguousarray(weights[:, -1])
-    )
-
-
-def sample_of(state: SubgradientState) -> dict[str, Any]:
-    """Return the final size of the sample, and the reason."""
-    at, run = state.descent, state.rows.design.run_rows
-    why = f"{at.n_rows / state.n_all:.2%} of the rows, {'drawn singly' if run == 1 else f'in runs of {run}'}"
-    description: dict[str, Any] = {
-        "sample_rows": at.n_rows,
-        "sample_rows_reason": "all rows" if state.share >= 1.0 else why,
-    }
-    if isinstance(at, KernelDescent):
-        description["support_vectors"] = len(at.support[0])
-        description["support_vectors_reason"] = "rows of the sample with coefficients other than 0"
-    if state.one_class:
-        description["one_class_samples"] = state.one_class
-        description["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
-    return description
-
-
-def certificate_of(state: SubgradientState, confidence: float, outcome: str) -> dict[str, Any]:
-    """Return the certificate over all rows, or of the sample. confidence : of all attempted proofs together"""
-    at = state.descent
-    proof = state.proof or exact_bound(at.objective, at.lower_bound)
-    return {
-        "kind": "gap over all rows",
-        **proof.as_json(),
-        "confidence": None if proof.confidence is None else confidence,
-        "sample_rows": at.n_rows,
-        "samples": list(state.samples),
-        "sampled_objective": at.objective,
-        "sampled_lower_bound": at.lower_bound,
-        "rows_sampled": state.drawn_rows,
-        "bytes_read": state.bytes_read,
-        "attempts": state.attempts,
-        "iterations": at.iterations,
-        "outcome": outcome,
-    }
+        return FullBound(objective - at.lower_bound, objective, None, rows=totals.rows, bytes_read=totals.bytes_read)
 
 
 # The solver.
 
 MAP_SAMPLE = 1000
-_SAMPLE_SEED, _MAP_SEED = 1, 2
+LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
+_SAMPLE_SEED, _MAP_SEED, _LOOK_SEED, _PROOF_SEED = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -321,7 +171,7 @@ class SubgradientSolver:
                 "The exact kernel requires bundle directions without a bias. Leave constant and conjugate out, "
                 "or use a feature map."
             )
-        if isinstance(self.maps, ExactChoice) and not self._sampler.room(self.first_sample or 0):
+        if isinstance(self.maps, ExactChoice) and not self._room(self.first_sample or 0):
             raise ConfigError(
                 f"first_sample = {self.first_sample:,}, but memory holds the kernel values of {most_rows():,} "
                 "rows. Reduce it, or use a feature map."
@@ -360,27 +210,26 @@ class SubgradientSolver:
         n_rows = data.rows("train")
         self.check(data.schema, n_rows)
         design = SampleDesign.of(data, self.seed, _SAMPLE_SEED)
-        if warm is not None:
-            return self._start_warm(data, design, warm, execution)
-        inputs, bytes_read = draw_inputs(data, SampleDesign.of(data, self.seed, _MAP_SEED), MAP_SAMPLE, self.precision)
-        feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
+        if warm is None:
+            map_design = SampleDesign.of(data, self.seed, _MAP_SEED)
+            inputs, bytes_read = draw_inputs(data, map_design, MAP_SAMPLE, self.precision)
+            feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
+        else:
+            feature_map, bytes_read = warm.feature_map, 0
+            chosen = {"map": "kept", "map_reason": "the map of the initial solution"}
         rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
-        return self._sampler.start(rows, chosen, share, bytes_read, execution)
+        sample = self._sample(rows, None, weights=None if warm is None else self._weights_of(warm))
+        descent, drawn, read, one_class = self._draw(sample, (share,), execution)
+        sizes, read = (descent.n_rows,), bytes_read + read
+        return SubgradientState(rows, chosen, sizes, descent, None, None, 0, drawn, read, one_class)
 
-    def _start_warm(
-        self, data: Dataset, design: SampleDesign, warm: LinearPredictor, execution: Execution
-    ) -> SubgradientState:
-        rows = SampledRows(data, warm.feature_map, design, self.constant, secrets.token_hex(8))
-        share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / data.rows("train"))
+    def _weights_of(self, warm: LinearPredictor) -> FloatArray:
         weights = warm.weights.astype(np.float64)
         if self.constant:
             offsets = np.zeros(len(weights)) if warm.offsets is None else warm.offsets.astype(np.float64)
             weights = np.concatenate([weights, offsets[:, np.newaxis]], axis=1)
-        chosen = {"map": "kept", "map_reason": "the map of the initial solution"}
-        sampler = self._sampler
-        assert isinstance(sampler, Sampler), "exact kernels have no map"
-        return sampler.start(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
+        return weights[0] if len(weights) == 1 else weights
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
@@ -392,7 +241,9 @@ class SubgradientSolver:
         DataError : shards that cannot be read, or other data than before
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
-            return self._sampler.arrived(state, data, execution)
+            check_arrived(state.rows.data, data)
+            rows, share = replace(state.rows, data=data), min(1.0, state.descent.n_rows / data.rows("train"))
+            return replace(self._resampled(state, rows, (share,), execution), rows=rows, seen=None)
         at, plan = state.descent, self._plan
         ended = at.iterations >= self.max_iterations or self._full(state)
         if isinstance(at, ShardedDescent) and not (
@@ -402,34 +253,160 @@ class SubgradientSolver:
         if state.share >= 1.0:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
-            return self._witness.estimated(state, execution)
+            return self._look(state, execution)
         assert state.seen is not None, "the first sample has been validated"
-        rows = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
+        wanted = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
         if ended:
-            return self._witness.proved(state, rows or at.n_rows, execution)
+            return self._prove(state, wanted or at.n_rows, execution)
         n_all = data.rows("train")
-        if rows is not None and rows * self.replicates > n_all and self._sampler.room(n_all):
-            return self._sampler.grown(state, 1.0, execution)  # all rows are fewer, and leave nothing to chance
-        if rows is None or state.proof is not None:
-            return self._sampler.grown(state, plan.next_share(state.share), execution)
-        return self._witness.proved(state, rows, execution)
+        if wanted is not None and wanted * self.replicates > n_all and self._room(n_all):
+            share = 1.0  # all rows are fewer, and leave nothing to chance
+        elif wanted is None or state.proof is not None:
+            share = plan.next_share(state.share)
+        else:
+            return self._prove(state, wanted, execution)
+        return self._resampled(state, state.rows, (*at.shares, share), execution, larger=True)
+
+    def _resampled(
+        self,
+        state: SubgradientState,
+        rows: SampledRows,
+        shares: tuple[float, ...],
+        execution: Execution,
+        larger: bool = False,
+    ) -> SubgradientState:
+        """Return a new sample that starts from the last point. larger : whether it has the rows of the last one."""
+        sample = self._sample(rows, state.descent, larger)
+        descent, drawn, bytes_read, one_class = self._draw(sample, shares, execution)
+        return replace(
+            state,
+            samples=(*state.samples, descent.n_rows),
+            descent=descent,
+            proof=None,
+            drawn_rows=state.drawn_rows + drawn,
+            bytes_read=state.bytes_read + bytes_read,
+            one_class=state.one_class + one_class,
+        )
+
+    def _sample(
+        self,
+        rows: SampledRows,
+        before: ShardedDescent | KernelDescent | None,
+        larger: bool = False,
+        weights: FloatArray | None = None,
+    ) -> Sample:
+        if isinstance(self.maps, ExactChoice):
+            assert weights is None, "exact kernels have no map"
+            assert not isinstance(before, ShardedDescent), "it has no map"
+            method = replace(self._method, max_iterations=self.max_iterations)
+            return KernelSample(method, self._plan, rows, before, larger)
+        assert not isinstance(before, KernelDescent), "it has a map"
+        method = Wolfe(lam=self.lam, loss=self.loss, gap=self.gap) if self.conjugate else self._method
+        return ShardedSample(method, rows, before, larger, weights)
+
+    def _draw(
+        self, sample: Sample, shares: tuple[float, ...], execution: Execution
+    ) -> tuple[ShardedDescent | KernelDescent, int, int, int]:
+        """Draw the sample of the last share, enlarged until it has two classes, and begin to solve it.
+
+        Also return the rows drawn, the bytes read, and the number of samples with one class.
+        """
+        drawn, bytes_read, one_class = 0, 0, 0
+        while True:
+            totals = sample.draw(shares, execution)
+            drawn, bytes_read = drawn + totals.new_rows, bytes_read + totals.bytes_read
+            least, largest = totals.targets
+            if shares[-1] >= 1.0 or self.loss.task == "regression" or least < largest:
+                return sample.descent(shares, execution), drawn, bytes_read, one_class
+            shares, one_class = (*shares, self._plan.next_share(shares[-1])), one_class + 1
+
+    def _look(self, state: SubgradientState, execution: Execution) -> SubgradientState:
+        """Estimate the gap by a few fresh samples: whether a proof would succeed."""
+        rows = max(LOOK_SHARE * state.descent.n_rows, 2.0)
+        return self._validated(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)[0]
+
+    def _prove(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
+        """Bound the gap by fresh samples; each attempt uses half of the remaining error probability."""
+        attempt = state.attempts + 1
+        confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
+        seed = (_PROOF_SEED, attempt)
+        state, proof = self._validated(state, rows, confidence, seed, self.replicates, execution)
+        return replace(state, proof=proof, attempts=attempt)
+
+    def _validated(
+        self,
+        state: SubgradientState,
+        rows: float,
+        confidence: float,
+        seed: tuple[int, int],
+        replicates: int,
+        execution: Execution,
+    ) -> tuple[SubgradientState, FullBound]:
+        """Return the state with what fresh samples show of its point, and the bound from them."""
+        at, n_all, n_outputs = state.descent, state.n_all, state.rows.data.schema.n_outputs
+        share, independent = min(1.0, rows / n_all), fresh(state.rows, *seed)
+        method = replace(self._method, gap=SOLVED_TO * self.gap)
+        if isinstance(at, KernelDescent):
+            supports, weights = at.support
+            share = min(share, most_rows() / n_all)
+            work: ReplicateWork = KernelReplicateWork(
+                independent, share, weights, method, n_outputs, supports, at.squared_length
+            )
+        else:
+            work = ReplicateWork(independent, share, at.weights, method, n_outputs)
+        bound = bound_by(work, confidence, execution, replicates)
+        seen = GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.gap))
+        drawn, bytes_read = state.drawn_rows + bound.rows, state.bytes_read + bound.bytes_read
+        return replace(state, seen=seen, drawn_rows=drawn, bytes_read=bytes_read), bound
 
     def finished(self, state: SubgradientState) -> Outcome | None:
         """Done once the bound over all rows is small enough; out of budget once nothing more can be gained."""
-        return outcome_of(state, self.gap, self.confidence, self.max_iterations, self._full(state))
+        at, proof = state.descent, state.proof
+        if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
+            return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
+        if proof is None:
+            return None
+        where = f"gap {proof.gap:.3g} over all {at.n_rows:,} rows"
+        if proof.confidence is not None:
+            where = f"gap {proof.gap:.3g} over all rows at {100.0 * self.confidence:g}% confidence"
+        if proof.gap <= self.gap:
+            return Outcome("done", where)
+        if at.iterations >= self.max_iterations:
+            return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
+        if proof.confidence is None:
+            return Outcome("out of budget", f"{where}: float64 cannot resolve a smaller gap on these rows")
+        if self._full(state):
+            why = "the kernel values of a larger sample do not fit in memory; use a feature map"
+            return Outcome("out of budget", f"{where}: {why}")
+        return None
 
     def _full(self, state: SubgradientState) -> bool:
         """Return whether there is no room for a larger sample."""
-        following = math.ceil(self._plan.next_share(state.share) * state.rows.data.rows("train"))
-        return state.share < 1.0 and not self._sampler.room(following)
+        following = math.ceil(self._plan.next_share(state.share) * state.n_all)
+        return state.share < 1.0 and not self._room(following)
+
+    def _room(self, rows: int) -> bool:
+        """Return whether a sample of so many rows can be solved: kernel values must fit in memory."""
+        return not isinstance(self.maps, ExactChoice) or rows <= most_rows()
 
     def progress(self, state: SubgradientState) -> Convergence:
         """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
-        return progress_of(state)
+        at, proof = state.descent, state.proof
+        objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
+        size = max(abs(objective), abs(lower))
+        gap = max(0.0, objective - lower) / size if size else 0.0
+        return Convergence(at.iterations, gap, objective, lower, at.n_rows)
 
     def predictor(self, state: SubgradientState) -> Predictor:
         """Return the map with weights and bias; for an exact kernel, the expansion over support vectors."""
-        return predictor_of(state, self.constant, self.precision)
+        at, feature_map = state.descent, state.rows.feature_map
+        if isinstance(at, KernelDescent):
+            supports, coefficients = at.support
+            return KernelExpansion(kernel_of(state.rows), supports, coefficients.astype(self.precision))
+        weights = np.atleast_2d(at.weights).astype(self.precision)
+        if not self.constant:
+            return LinearPredictor(feature_map, weights)
+        return LinearPredictor(feature_map, *map(np.ascontiguousarray, (weights[:, :-1], weights[:, -1])))
 
     def chosen(self, state: SubgradientState) -> dict[str, Any]:
         """Return the map's choices, a description of the problem, and the final sample size."""
@@ -440,23 +417,38 @@ class SubgradientSolver:
             **describe_loss(self.loss, state.rows.data.schema.labels),
             "bias": "regularised like a weight" if self.constant else "none",
         }
-        return state.chosen | problem | sample_of(state)
+        at, run = state.descent, state.rows.design.run_rows
+        part = f"{at.n_rows / state.n_all:.2%} of the rows, {'drawn singly' if run == 1 else f'in runs of {run}'}"
+        sample: dict[str, Any] = {
+            "sample_rows": at.n_rows,
+            "sample_rows_reason": "all rows" if state.share >= 1.0 else part,
+        }
+        if isinstance(at, KernelDescent):
+            sample["support_vectors"] = len(at.support[0])
+            sample["support_vectors_reason"] = "rows of the sample with coefficients other than 0"
+        if state.one_class:
+            sample["one_class_samples"] = state.one_class
+            sample["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
+        return state.chosen | problem | sample
 
     def certificate(self, state: SubgradientState) -> dict[str, Any]:
-        """Return the certificate as JSON."""
-        outcome = self.finished(state)
-        return certificate_of(state, self.confidence, "" if outcome is None else outcome.reason)
-
-    @property
-    def _sampler(self) -> Sampler | KernelSampler:
-        if isinstance(self.maps, ExactChoice):
-            return KernelSampler(self._method, self._plan, self.max_iterations)
-        wolfe = Wolfe(lam=self.lam, loss=self.loss, gap=self.gap)
-        return Sampler(wolfe if self.conjugate else self._method, self._plan)
-
-    @property
-    def _witness(self) -> SampleValidation:
-        return SampleValidation(self._method, self.confidence, self.replicates)
+        """Return the certificate over all rows, or of the sample, as JSON; the confidence is of all attempts."""
+        at, outcome = state.descent, self.finished(state)
+        proof = state.proof or exact_bound(at.objective, at.lower_bound)
+        return {
+            "kind": "gap over all rows",
+            **proof.as_json(),
+            "confidence": None if proof.confidence is None else self.confidence,
+            "sample_rows": at.n_rows,
+            "samples": list(state.samples),
+            "sampled_objective": at.objective,
+            "sampled_lower_bound": at.lower_bound,
+            "rows_sampled": state.drawn_rows,
+            "bytes_read": state.bytes_read,
+            "attempts": state.attempts,
+            "iterations": at.iterations,
+            "outcome": "" if outcome is None else outcome.reason,
+        }
 
     @property
     def _method(self) -> Scs:

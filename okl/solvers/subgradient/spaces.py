@@ -120,9 +120,6 @@ class SampleSpace(Protocol):
     def zero(self) -> Vector:
         """Return the point 0."""
 
-    def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector with the given coefficients."""
-
     def gather(self, slopes: FloatArray) -> Vector:
         """Return mean_i slope_i (x) phi(x_i)."""
 
@@ -131,9 +128,6 @@ class SampleSpace(Protocol):
 
     def lifted(self, vector: Vector) -> Vector:
         """Lift a vector from a space of the first rows into this space."""
-
-    def first(self, n_rows: int) -> SampleSpace:
-        """Return the first rows alone."""
 
 
 # Explicit rows.
@@ -198,10 +192,6 @@ class ExplicitRows:
     def lifted(self, vector: Vector) -> Vector:
         """Return the vector unchanged: columns do not depend on the rows."""
         return vector
-
-    def first(self, n_rows: int) -> ExplicitRows:
-        """Return the first rows alone, not copied."""
-        return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
 
 
 # Exact kernels.
@@ -342,10 +332,6 @@ class KernelRows:
             score_rows(scores, matrix[have:], weights)
             lifted.dual.reshape(self.n_rows, -1)[have:, output] = scores
         return lifted
-
-    def first(self, n_rows: int) -> KernelRows:
-        """Return the first rows alone, of the same values."""
-        return KernelRows(self.values, n_rows, self.n_outputs, self.n_threads)
 
 
 # Models without a map.

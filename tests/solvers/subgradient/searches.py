@@ -24,7 +24,14 @@ def random_ray(rng: np.random.Generator, loss: PiecewiseLinear) -> Ray:
         targets = rng.integers(0, 3, n_rows) * 1.0
     curvature = float(rng.random() * 10.0 ** rng.integers(-3, 2))
     slope = float(rng.standard_normal() * 10.0 ** rng.integers(-2, 1)) - curvature * rng.random()
-    return Ray(scores, along, targets, slope, curvature, max(curvature, 1e-3))
+    return Ray(scores, along, targets, slope, curvature)
+
+
+def value_at(ray: Ray, loss: PiecewiseLinear, step: float) -> tuple[float, float]:
+    """Value and right-hand derivative at a step, less the value of the parabola at 0."""
+    total, derivative = loss.line(ray.scores, ray.along, ray.targets, step)
+    n_rows, slope = len(ray.scores), ray.slope + step * ray.curvature
+    return total / n_rows + step * (ray.slope + 0.5 * step * ray.curvature), derivative / n_rows + slope
 
 
 def least_on_grid(ray: Ray, loss: PiecewiseLinear, longest: float, points: int = 400) -> float:

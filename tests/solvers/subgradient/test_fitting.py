@@ -126,15 +126,12 @@ def test_gap_that_rows_cannot_certify_is_noted() -> None:
 
 @pytest.mark.parametrize("exact_kernel", [True, False])
 @pytest.mark.parametrize("directions", ["conjugate", "subgradient"])
-@pytest.mark.parametrize("line_search", ["exact", "bracketing"])
-def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(
-    exact_kernel: bool, directions: Any, line_search: Any
-) -> None:
+def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kernel: bool, directions: Any) -> None:
     rows, targets = problem(1200)
     order = np.arange(1200)
     source = KernelSource(Gaussian(3.0), rows, order) if exact_kernel else ColumnSource(rows, order)
     best = solve_sample(source.space(1200), targets, Scs(lam=0.01, gap=1e-6))
-    method = Scs(lam=0.01, gap=2e-3, directions=directions, line_search=line_search, max_iterations=400)
+    method = Scs(lam=0.01, gap=2e-3, directions=directions, max_iterations=400)
     fitted = PaperGrowth(judging_rows=100).fit(source, targets, method)
     assert fitted.full is not None
     assert fitted.n_rows == 1200

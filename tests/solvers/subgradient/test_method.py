@@ -25,7 +25,6 @@ Doubles = NDArray[np.float64]
 
 PAPERS: tuple[dict[str, Any], ...] = (
     {"directions": "conjugate"},
-    {"directions": "conjugate", "line_search": "bracketing"},
     {"directions": "subgradient"},
 )
 
@@ -79,7 +78,7 @@ def test_bounds_never_cross_the_optimum_on_random_problems() -> None:
         rows = rng.standard_normal((n_rows, 4)) * 10.0 ** rng.uniform(-1, 1)
         loss: PiecewiseLinear = (SignHinge(), Insensitive(0.2), Insensitive(0.0))[index % 3]
         targets = rng.choice([-1.0, 1.0], n_rows)
-        options = ({}, *PAPERS)[index % 4]
+        options = ({}, *PAPERS)[index % 4 % 3]
         exact = solve_sample(ExplicitRows(rows), targets, Scs(lam=lam, loss=loss, gap=1e-11, max_iterations=500))
         solved = solve_sample(
             ExplicitRows(rows), targets, Scs(lam=lam, loss=loss, gap=1e-3, max_iterations=40, **options)
@@ -151,7 +150,7 @@ def test_conjugacy_pays_on_a_fixed_sample() -> None:
         solve_sample(kernel_rows(rows), targets, Scs(lam=0.001, gap=1e-12, max_iterations=60, **options)).gap
         for options in ({}, *PAPERS)
     ]
-    assert gaps[0] < 0.1 * gaps[1] < 0.05 * gaps[3]
+    assert gaps[0] < 0.1 * gaps[1] < 0.05 * gaps[2]
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -222,7 +221,6 @@ def test_indefinite_kernels_are_refused() -> None:
         {"gap": 0.0},
         {"bundle_size": 1},
         {"directions": "newton"},
-        {"line_search": "bracketing"},
         {"bias": "free", "directions": "conjugate"},
         {"bias": "free", "loss": ClassesHinge()},
         {"max_iterations": 0},
