@@ -69,7 +69,7 @@ MEMORY_MODELS: dict[str, MemoryModel] = (
     | dict.fromkeys(("mm-fda", "mm-mpm", "ridge"), MemoryModel("moment"))
     | {"scs": MemoryModel("sample", vectors=4), "wolfe": MemoryModel("iteration", vectors=4)}
 )
-"""Memory model by solver name. Vectors: `DualVectors`, `PrimalVectors`, `SampleVectors` and their temporaries."""
+"""Memory model by solver name. Vectors: `Partition`, `SampleVectors` and their temporaries."""
 
 
 def memory_model_of(solver: str) -> MemoryModel:

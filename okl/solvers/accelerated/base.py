@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,6 +259,7 @@ class Classifier(ABC):
     PARAMETER : the one parameter it takes
     TAKES_KERNEL : whether rows may be known by a kernel matrix alone; the others take explicit rows
     HAS_OWN_BIAS : whether the bias is part of its problem; the others take one from the training errors, or none
+    OF_MOMENTS : whether its problem knows the rows by means and covariances of the classes alone
     EQUATION : number of its formula in Ito et al., 2017, which orders the models; one beyond 100 where it is not there
     """
 
@@ -266,23 +267,36 @@ class Classifier(ABC):
     PARAMETER: ClassVar[ParameterName]
     TAKES_KERNEL: ClassVar[bool] = True
     HAS_OWN_BIAS: ClassVar[bool] = True
+    OF_MOMENTS: ClassVar[bool] = False
     EQUATION: ClassVar[int]
 
     @classmethod
-    @abstractmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> Classifier:
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> Self:
         """Build the model from its parameter, or its default if None; raise ConfigError outside the range."""
+        given: dict[str, Any] = {} if parameter is None else {cls.PARAMETER: parameter}
+        return cls(**given, **({"fit_intercept": fit_intercept} if cls.HAS_OWN_BIAS else {}))
 
     @classmethod
-    @abstractmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
         """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
+        return 0.0, math.inf
 
     @abstractmethod
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem:
         """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
+
+    def prototype(self, groups: Any) -> CompositeProblem:
+        """Return the problem of one row of each of ClassGroups, in which every number is that of a row of all data.
+
+        Partitions of the rows spread these numbers over theirs.
+
+        Raises
+        ------
+        ConfigError : the parameter is outside the range that groups of these sizes allow
+        """
+        return self.problem(groups.one_row_each, np.array(groups.weights))
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from okl.compiled.dual_steps import inner
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
@@ -18,192 +17,16 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.accelerated.base import Certificate, Classifier
-from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
-from okl.solvers.accelerated.method import Fapg, FapgState, Iterate
+from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem
+from okl.solvers.accelerated.dual import MinimaxProblem
+from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
-from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.problem import EuclideanNorm, Outer, SumOfLosses
-from okl.solvers.accelerated.sharded_dual import (
-    DualVectors,
-    LossPart,
-    OpenDual,
-    RestSums,
-    RunMemory,
-    SeekCommand,
-    ShardedDual,
-    TakeCommand,
-    begin_dual,
-    candidates_a_round,
-    candidates_of,
-    find_shard_multipliers,
-)
-from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
-from okl.solvers.accelerated.shards import (
-    ClassGroups,
-    MappedRows,
-    RootSearch,
-    Sums,
-    error_minimising_threshold,
-    normals_of,
-    outer_at,
-    prototype_of,
-    sharded_moments,
-    upper_of,
-)
+from okl.solvers.accelerated.operators import ClassGroups
+from okl.solvers.accelerated.partitions import OpenPartition, RunMemory, WarmStart, run_over
+from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.rounds import (
-    CommandLog,
-    Rounds,
-    WorkerState,
-    added,
-)
-
-# Warm start over shards of a model that was solved before on other rows: from its weights, in the same feature map.
-#
-# At an optimum the dual entry of a row is its weight times minus the slope of its loss at its margin, so that weights
-# alone give dual points, also of rows that they were not trained on. A hinge has no slope at its kink, where a few
-# rows stand whose entries may be anything: it is taken to fall evenly over a small stretch of margins. The point is
-# projected onto the model's set, and used only if its objective is lower than that of the model's own first
-# point: the optimum is the same, and its certificate knows nothing of where it began.
-#
-# Warm are sums of losses over rows: C-SVM, l2-SVM, logistic and the l1 models. nu-SVM, DWD and minimax models begin
-# at their own points, which are near already or take one read.
-
-_KINK = 0.05  # of margins, to either side of a kink
-_FIRM = 1e6  # so that a prox only brings a point into the set, where a barrier would move it on
-
-
-@stored("warm-start")
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
-
-    weights: FloatArray
-    bias: float
-
-
-class WarmPart(NamedTuple):
-    """A shard's part of a warm point: image (n_columns,), penalty; all but the outer value, of the last one and it."""
-
-    image: FloatArray
-    penalty: float
-    before: float
-    after: float
-
-
-@stored("warm-start-aim-command")
-@dataclass(frozen=True, eq=False)
-class AimWarm:
-    """Aim at the dual entries that the weights' margins imply."""
-
-    warm: WarmStart
-    lipschitz: float
-    candidates: FloatArray
-
-    def run(self, vectors: DualVectors) -> Sums:
-        """Return sums of the set at the candidates."""
-        self.redo(vectors)
-        return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Aim at the target again: one read."""
-        assert isinstance(vectors.risk, LossPart), "begin_warm selects no other command"
-        losses, target = vectors.risk.sum, vectors.target
-        vectors.rows.pull(target, vectors.shard, vectors.signs, self.warm.weights)
-        margins = target - self.warm.bias * vectors.signs
-        slopes = 0.5 * (losses.loss.derivative(margins - _KINK) + losses.loss.derivative(margins + _KINK))
-        target[:] = -losses.weights * slopes
-
-
-@stored("warm-start-take-command")
-@dataclass(frozen=True, eq=False)
-class TakeWarm:
-    """Bring what was aimed at into the set."""
-
-    lipschitz: float
-    multipliers: FloatArray
-
-    def run(self, vectors: DualVectors) -> WarmPart:
-        """Return image and sums of the warm point, followed by those of the current point."""
-        self.redo(vectors)
-        region, separable, new = vectors.region, vectors.separable, vectors.new
-        penalty, current = region.value(new), vectors.current
-        return WarmPart(
-            vectors.rows.image(vectors.shard, vectors.signs, new),
-            penalty,
-            region.value(current) + separable.value(current),
-            penalty + separable.value(new),
-        )
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Bring it there."""
-        TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
-
-
-@stored("warm-started")
-@dataclass(frozen=True, eq=False)
-class WarmSums:
-    """A warm point that was kept, with all it takes to find it again."""
-
-    warm: WarmStart
-    lipschitz: float
-    multipliers: FloatArray
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Go there."""
-        AimWarm(self.warm, self.lipschitz, np.empty((1, 0))).redo(vectors)
-        TakeWarm(self.lipschitz, self.multipliers).redo(vectors)
-        vectors.finish_step("begin")
-
-
-def begin_warm(
-    warm: WarmStart, prototype: DualProblem, outer: Outer, rounds: Rounds, iterate: Iterate, carried: RunMemory
-) -> tuple[Iterate, RunMemory]:
-    """Go to the warm point where that is lower; two reads.
-
-    Returns
-    -------
-    the image where the shards stand then, and what to carry on
-    """
-    if not isinstance(prototype.risk, SumOfLosses) or isinstance(outer, EuclideanNorm):
-        return iterate, carried
-    upper = upper_of(prototype.region)
-    widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
-    totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
-    searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
-    answers: list[FloatArray] = rounds.request(AimWarm(warm, lipschitz, candidates_of(searches)))
-    multipliers = find_shard_multipliers(
-        searches, totals, answers, lambda tried: rounds.request(SeekCommand(lipschitz, tried))
-    )
-    parts: list[WarmPart] = rounds.request(TakeWarm(lipschitz, multipliers))
-    image = added([part.image for part in parts])
-    before = outer.value(_square(iterate.image)) + sum(part.before for part in parts)
-    if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
-        rounds.finish_step("drop", RestSums())
-        return iterate, carried
-    rounds.finish_step("begin", WarmSums(warm, lipschitz, multipliers))
-    return Iterate(iterate.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
-
-
-def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
-    """Return the weights of an l1 model, or 0 where its objective is lower, and set the shards' margins: two reads."""
-    values = []
-    for tried in (np.zeros(n_columns), warm.weights):
-        losses = sum(part.losses for part in rounds.request(TryCommand(tried, False)))
-        values.append(losses + float(np.abs(tried).sum()))
-    if not values[1] < values[0]:
-        rounds.forget_pending()
-        return Iterate(np.zeros(n_columns), np.empty(0))
-    rounds.finish_step("begin", PlacedMargins(warm.weights, warm.weights), last_only=True)
-    return Iterate(warm.weights, np.empty(0))
-
-
-def _square(vector: FloatArray) -> float:
-    return float(inner(vector, vector))
-
+from okl.solvers.rounds import CommandLog, Rounds, WorkerState
 
 # The model and its default parameter.
 
@@ -306,7 +129,7 @@ class OneClass:
         if self._of_moments:
             self.task.model(np.inf)
         else:
-            prototype_of(self._model, self.classes)
+            run_over(self._prototype)
 
     def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check.
@@ -316,58 +139,36 @@ class OneClass:
         ConfigError : a parameter outside the valid range for these rows
         DataError : shards that cannot be read, or a class of too few rows
         """
-        shards = rows.data.split("train")
         if self._of_moments:
             return self._begin_minimax(rows, method, execution)
-        prototype = prototype_of(self._model, self.classes)
-        run, log, carried, n_groups = secrets.token_hex(8), CommandLog(), None, len(self.classes.rows)
-        if isinstance(prototype, SparseProblem):
-            work = WorkerState(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
-            rounds = Rounds(execution, shards, work, log)
-            lipschitz, iterate = begin_primal(prototype, rounds, rows.n_columns)
-            if self.warm is not None:
-                iterate = begin_warm_primal(self.warm, rounds, rows.n_columns)
-            fapg = method.begin(ShardedPrimal(rounds, iterate, iterate), lipschitz, iterate, reads=1)
-        else:
-            # without its levels, which hold code: they are for the caller
-            opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
-            work = WorkerState(run, opening, self.scratch)
-            rounds = Rounds(execution, shards, work, log)
-            lipschitz, iterate, carried = begin_dual(prototype, rounds)
-            outer = _outer(prototype, 0, carried)
-            if self.warm is not None:
-                iterate, carried = begin_warm(self.warm, prototype, outer, rounds, iterate, carried)
-            dual = ShardedDual(prototype, outer, rounds, iterate, iterate, carried)
-            fapg, carried = method.begin(dual, lipschitz, iterate, reads=1), dual.carried
-        return ClassState(fapg, _value_of(self._model), rounds.log, carried, work)
+        prototype = self._prototype
+        opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
+        work = WorkerState(secrets.token_hex(8), opening, self.scratch)
+        rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
+        lipschitz, run = run_over(prototype).begin(prototype, rounds, rows.n_columns, self.warm)
+        fapg = method.begin(run, lipschitz, run.recent()[0], reads=1)
+        return ClassState(fapg, _value_of(self._model), rounds.log, run.carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the next check."""
         if at.minimax is not None:
             return replace(at, fapg=method.advance(at.fapg, at.minimax))
-        prototype = prototype_of(self._model, self.classes)
         state, level = method.levelled(at.fapg)
         assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
         rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
-        if isinstance(prototype, SparseProblem):
-            primal = ShardedPrimal(rounds, state.current, state.previous)
-            return replace(at, fapg=method.run(state, primal, level), log=rounds.log)
-        assert at.carried is not None, "a dual problem keeps its carried values"
-        outer = _outer(prototype, level, at.carried)
-        dual = ShardedDual(prototype, outer, rounds, state.current, state.previous, at.carried)
-        fapg = method.run(state, dual, level)
-        return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
+        prototype: Any = self._prototype
+        run = run_over(prototype)(prototype, level, rounds, state.current, state.previous, at.carried)
+        fapg = method.run(state, run, level)
+        return replace(at, fapg=fapg, log=rounds.log, carried=run.carried)
 
     def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
         """Return the weights (n_columns,) and the certificate of the best point so far."""
         best, record = at.fapg.best, at.fapg.best_record
-        if at.minimax is not None or at.carried is None:
-            return (best.point if at.minimax is None else best.image).copy(), record.certificate
-        prototype = prototype_of(self._model, self.classes)
-        assert isinstance(prototype, DualProblem)
-        outer = _outer(prototype, record.level, at.carried)
-        return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
+        if at.minimax is not None:
+            return best.image.copy(), record.certificate
+        prototype: Any = self._prototype
+        return run_over(prototype).weights(prototype, record.level, best, at.carried), record.certificate
 
     def at(self, value: float) -> OneClass:
         """Return the same problem with the parameter of a running state."""
@@ -396,32 +197,31 @@ class OneClass:
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
-        highest = fda_kappa_max(moments) if self.task.name == MMFDA.NAME else mpm_kappa_max(moments)
-        model = self.task.model(highest)
-        assert isinstance(model, MMFDA | MMMPM)
+        kind: Any = model_class(self.task.name)
+        model: Any = self.task.model(kind.kappa_max(moments))
         problem = model.problem_of(moments)
         return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
 
     @property
     def _of_moments(self) -> bool:
-        return self.task.name in (MMFDA.NAME, MMMPM.NAME)
+        return model_class(self.task.name).OF_MOMENTS
 
     @property
     def _model(self) -> Classifier:
         return self.task.model(self._highest)
 
     @property
+    def _prototype(self) -> CompositeProblem:
+        return self._model.prototype(self.classes)
+
+    @property
     def _highest(self) -> float:
-        classes = self.classes.group_rows_of_ones, self.classes.totals
+        classes = self.classes.one_row_each, self.classes.totals
         return model_class(self.task.name).valid_range(*classes, self.task.fit_intercept)[1]
 
 
 def _value_of(model: Classifier) -> float:
     return float(getattr(model, model.PARAMETER))
-
-
-def _outer(prototype: DualProblem, level: int, carried: RunMemory) -> Any:
-    return outer_at(prototype, level, carried.first_length, carried.longest_first)
 
 
 # Progress of a model over shards, class by class, as values.

@@ -19,7 +19,7 @@ from okl.solvers.accelerated.fitting import (
 )
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.l2svm import L2SVM
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix
+from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
 from okl.solvers.accelerated.problem import choose_bias, error_minimising_bias
 from tests.solvers.accelerated.model_cases import Doubles
 
@@ -44,9 +44,9 @@ def test_two_classes_are_one_fit_whose_positives_are_the_second() -> None:
 
 
 def test_rows_under_other_labels_share_their_arrays(iris: tuple[Doubles, Doubles]) -> None:
-    rows = KernelMatrix(Gaussian(2.0), iris[0], np.where(iris[1] == 0, 1.0, -1.0))
+    rows = kernel_matrix(Gaussian(2.0), iris[0], np.where(iris[1] == 0, 1.0, -1.0))
     other = relabelled(rows, -rows.labels)
-    assert other.matrix is rows.matrix
+    assert other.tiles is rows.tiles
     assert np.array_equal(other.signs, -rows.signs)
 
 

@@ -17,8 +17,7 @@ from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA
-from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression
@@ -44,7 +43,8 @@ def _discovered() -> dict[str, type[Classifier]]:
     for module in pkgutil.iter_modules(__path__):
         imported = importlib.import_module(f"{__name__}.{module.name}")
         for _, thing in inspect.getmembers(imported, inspect.isclass):
-            if issubclass(thing, Classifier) and thing.__module__ == imported.__name__:
+            own = thing.__module__ == imported.__name__
+            if own and issubclass(thing, Classifier) and not inspect.isabstract(thing):
                 names.append(thing)
     return {model.NAME: model for model in sorted(names, key=lambda model: (model.EQUATION, model.NAME))}
 

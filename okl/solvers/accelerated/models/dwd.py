@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.operators import ClassGroups
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
     BoxRegion,
@@ -75,18 +76,6 @@ class DWD(Classifier):
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1, or None.")
 
-    @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> DWD:
-        """Return the model with nu = parameter, or 0.5."""
-        return cls(0.5 if parameter is None else parameter, fit_intercept)
-
-    @classmethod
-    def valid_range(
-        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
-    ) -> tuple[float, float]:
-        """Return any nu above 0."""
-        return 0.0, math.inf
-
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
         weights = weights_of(rows, sample_weight)
@@ -94,9 +83,12 @@ class DWD(Classifier):
         separable, region = self._parts(rows, weights, steepest * weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
-        problem = DualProblem(
+        image = np.empty(rows.n_image)
+        rows.image(image, first)
+        longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
+        return DualProblem(
             rows=rows,
-            outer=EuclideanNorm(_first_width(rows, first)),
+            outer=EuclideanNorm(1.0).of_length(math.sqrt(rows.squared_norm(first, image)), longest),
             separable=separable,
             region=region,
             risk=SumOfLosses(_Distance(steepest), rows.signs, weights),
@@ -104,23 +96,16 @@ class DWD(Classifier):
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 0.5 * steepest**-1.5 / float(weights.max()),
         )
-        return replace(problem, levels=lambda level: _less_smoothed(problem, level))
+
+    def prototype(self, groups: ClassGroups) -> DualProblem:
+        """Return the problem of one row of each group; the steepest slope is one over nu times the weight of all."""
+        weights = np.array(groups.weights)
+        share = float(np.array(groups.rows, dtype=np.float64) @ weights / weights.sum())
+        return replace(self, nu=self.nu * share).problem(groups.one_row_each, weights)
 
     def _parts(self, rows: RowOperator, weights: FloatArray, upper: FloatArray) -> tuple[Separable, Region]:
         if self.margin is None:
-            return LinearTerm(0.0), RootsBarrier(rows.signs, weights, upper, self.fit_intercept)
+            return LinearTerm(0.0), RootsBarrier(rows.signs, upper, self.fit_intercept, weights)
         lower = self.margin * upper
         region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else BoxRegion(lower, upper)
         return Roots(weights, lower), region
-
-
-def _first_width(rows: RowOperator, first: FloatArray) -> float:
-    image = np.empty(rows.n_image)
-    rows.image(image, first)
-    longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
-    return max(0.1 * math.sqrt(rows.squared_norm(first, image)), 0.1 * longest, float(np.finfo(np.float32).tiny))
-
-
-def _less_smoothed(problem: DualProblem, level: int) -> DualProblem:
-    assert isinstance(problem.outer, EuclideanNorm)
-    return replace(problem, outer=EuclideanNorm(problem.outer.width * 0.1**level))

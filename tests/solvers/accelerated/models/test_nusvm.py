@@ -19,10 +19,9 @@ from okl.solvers.accelerated.models import (
     takes_kernel,
     valid_range,
 )
-from okl.solvers.accelerated.models.mmfda import MMFDA
-from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import two_classes
 
@@ -63,7 +62,7 @@ def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
 def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
     rows = two_classes(9, n_rows=30, n_columns=40)
     assert nu_min(rows) == pytest.approx(0.0, abs=1e-9)
-    assert nu_min(KernelMatrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
+    assert nu_min(kernel_matrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
 
 
 def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
