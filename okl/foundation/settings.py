@@ -248,7 +248,8 @@ class TrainSettings(ExecutionSettings):
     nu: Positive | Literal["auto"] = Field(
         "auto",
         description="nu-svm: upper bound on the share of margin errors; auto: half of the largest valid value, or more "
-        "if all weights would be 0. dwd: any number above 0; auto: 0.5",
+        "if all weights would be 0. dwd: any number above 0; auto: by the "
+        "distance between the classes",
     )
     kappa: Positive | Literal["auto"] = Field(
         "auto",

@@ -14,9 +14,10 @@ from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import TrainSettings
 from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
+from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import is_model, parameter_of
-from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
+from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import SolverMap
 from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, Mode, balanced_class_weights, check_loss
 from okl.solvers.online.constrained import ConstrainedFactory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
@@ -260,6 +261,8 @@ class Classifier(ABC):
     TAKES_KERNEL : whether rows may be known by a kernel matrix alone; the others take explicit rows
     HAS_OWN_BIAS : whether the bias is part of its problem; the others take one from the training errors, or none
     OF_MOMENTS : whether its problem knows the rows by means and covariances of the classes alone
+    GROWS : whether a default parameter becomes larger where all weights are 0
+    DEFAULT : what the parameter is where none is given
     EQUATION : number of its formula in Ito et al., 2017, which orders the models; one beyond 100 where it is not there
     """
 
@@ -268,6 +271,8 @@ class Classifier(ABC):
     TAKES_KERNEL: ClassVar[bool] = True
     HAS_OWN_BIAS: ClassVar[bool] = True
     OF_MOMENTS: ClassVar[bool] = False
+    GROWS: ClassVar[bool] = False
+    DEFAULT: ClassVar[str] = "the default"
     EQUATION: ClassVar[int]
 
     @classmethod
@@ -283,6 +288,19 @@ class Classifier(ABC):
         """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
         return 0.0, math.inf
 
+    @classmethod
+    def highest(cls, signs: FloatArray, weights: FloatArray, fit_intercept: bool) -> float:
+        """Return the largest parameter that the weights (m,) of rows of these signs allow."""
+        return math.inf
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float | None:
+        """Return the parameter where none is given; None for that of the class.
+
+        highest : valid parameter; total_weight : of the rows; distance : of the classes, a median
+        """
+        return None
+
     @abstractmethod
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem:
         """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
@@ -297,6 +315,9 @@ class Classifier(ABC):
         ConfigError : the parameter is outside the range that groups of these sizes allow
         """
         return self.problem(groups.one_row_each, np.array(groups.weights))
+
+    def check_weights(self, certificate: Certificate, highest: float) -> None:  # noqa: B027
+        """Raise ConfigError where a certificate shows that weights of 0 are best; highest : valid parameter."""
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""

@@ -29,7 +29,7 @@ from okl.compiled.threads import run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import Operator, RowOperator, signs_of
 
@@ -88,6 +88,17 @@ class ExplicitRows(SignedRows):
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Return w = scale v, (n_columns,)."""
         return scale * image
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        raise NotImplementedError
+
+    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return <w, z_i> of every row, (m,)."""
+        scores = np.empty(self.n_points)
+        self.pull(scores, weights)
+        scores *= self.signs
+        return scores
 
 
 # Dense rows, with or without a feature map.
@@ -169,6 +180,10 @@ class DenseRows(ExplicitRows):
         """Return ||z_i||^2, (m,)."""
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
+
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
+        return self.rows[left] @ self.rows[right].T
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
@@ -263,6 +278,10 @@ class SparseRows(ExplicitRows):
         """Return ||z_i||^2, (m,)."""
         squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
+
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
+        return self.rows[left] @ self.rows[right].T
 
 
 # Mapped rows that are computed again in every read.
@@ -519,6 +538,16 @@ class TiledKernel(SignedRows):
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
+
+    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_j weights_j k(x_j, x_i) of every row, (m,)."""
+        scores = np.empty(self.n_points)
+        self.tiles.multiply(scores, weights)
+        return scores
+
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return k(x_i, x_j) of some rows with others, (n_left, n_right)."""
+        return self.tiles.kernel.matrix(self.tiles.inputs[left], self.tiles.inputs[right])
 
 
 def kernel_matrix(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,7 @@ from okl.compiled.projections import clip_by_sign, clipped_sums
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_choice
-from okl.solvers.accelerated.base import Solution, weights_of
+from okl.solvers.accelerated.base import weights_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pair_set
 
@@ -782,32 +781,6 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
 
 
 # The bias with the fewest training errors.
-
-BiasKind = Literal["own", "errors", "none"]
-
-BIAS_KINDS = ("own", "errors", "none")
-
-
-def choose_bias(
-    kind: BiasKind,
-    solution: Solution,
-    scores: FloatArray,
-    labels: FloatArray,
-    sample_weight: FloatArray | None = None,
-) -> float:
-    """Return the bias b of h(x) = f(x) - b: the model's own, the error-minimising bias, or 0.
-
-    Parameters
-    ----------
-    kind : "own", which is 0 for a model that has none; "errors", (26); "none"
-    solution : whose certificate vouches for its own bias only
-    scores : (m,), f(x_i) of the rows learned from, without any bias; labels : (m,), -1 or +1
-    sample_weight : (m,) or None, what an error on a row counts
-    """
-    check_choice("bias", kind, BIAS_KINDS)
-    if kind == "errors":
-        return error_minimising_bias(scores, labels, sample_weight)
-    return solution.bias if kind == "own" else 0.0
 
 
 def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,75 +20,16 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem
 from okl.solvers.accelerated.dual import MinimaxProblem
+from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.method import Fapg, FapgState
-from okl.solvers.accelerated.models import make_model, model_class, parameter_of
-from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import ClassGroups
+from okl.solvers.accelerated.models import model_class
+from okl.solvers.accelerated.operators import ClassGroups, DenseRows
 from okl.solvers.accelerated.partitions import OpenPartition, RunMemory, WarmStart, run_over
-from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments
+from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.rounds import CommandLog, Rounds, WorkerState
 
-# The model and its default parameter.
-
-_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
-_PROBE_ITERATIONS = 200
-_NEXT = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class ModelTask:
-    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
-
-    name: str
-    value: float | None = None
-    fit_intercept: bool = True
-
-    @property
-    def parameter(self) -> str:
-        """Return C, nu or kappa."""
-        return parameter_of(self.name)
-
-    @property
-    def reason(self) -> str:
-        """Why the parameter is what it is."""
-        if self.value is not None:
-            return "as given"
-        if self.name == NuSVM.NAME:
-            return "half of the largest valid value, or more where that value gives weights of 0"
-        return "half of the largest valid value" if self.parameter != "C" and self.name != "dwd" else "the default"
-
-    def model(self, highest: float) -> Classifier:
-        """Build the model; without a given parameter, use half of the highest valid value, or the default.
-
-        Raises
-        ------
-        ConfigError : a parameter that no data could make valid
-        """
-        value = self.value
-        if value is None and np.isfinite(highest):
-            value = _SHARES[0] * highest
-        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
-
-    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
-        """Return nu-SVM with a larger nu if nu is automatic and the weights are 0; None to continue with this one.
-
-        The least nu that has weights takes a linear program over all rows; a few are tried instead.
-
-        Parameters
-        ----------
-        value, highest : nu so far, and the largest valid one
-        iterations, over : done so far, and whether the method has ended
-        has_weights : whether a primal objective below 0 has proved that there are some
-        """
-        if self.value is not None or has_weights:
-            return None
-        larger = [share * highest for share in _SHARES if share * highest > _NEXT * value]
-        if not larger or not (over or iterations >= _PROBE_ITERATIONS):
-            return None
-        # rounding may not push it beyond the largest
-        return replace(self, value=min(larger[0], highest))
-
+SAMPLE_ROWS = 4096
 
 # One class against another, or against the rest, over shards: its problem, start, continuation and solution.
 
@@ -127,7 +69,7 @@ class OneClass:
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
         if self._of_moments:
-            self.task.model(np.inf)
+            self.task.model()
         else:
             run_over(self._prototype)
 
@@ -170,35 +112,43 @@ class OneClass:
         prototype: Any = self._prototype
         return run_over(prototype).weights(prototype, record.level, best, at.carried), record.certificate
 
+    def chosen(self, rows: MappedRows, seed: int) -> OneClass:
+        """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
+        kind = model_class(self.task.name)
+        if self.task.value is not None or kind.OF_MOMENTS:
+            return self
+        total = float(self.classes.totals.sum())
+        value = kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
+        return self if value is None else self.at(value)
+
+    def _distance(self, rows: MappedRows, seed: int) -> float:
+        sample = sample_rows(rows.data, "train", SAMPLE_ROWS, seed, rows.feature_map.precision)
+        signs = signs_of_class(sample.targets, self.positive)
+        if len(np.unique(signs)) < 2:  # a class so rare that the sample has none of it: its distance is not known
+            return 0.0
+        return distance_of_classes(DenseRows(rows.feature_map.transform(sample.inputs), signs))
+
     def at(self, value: float) -> OneClass:
         """Return the same problem with the parameter of a running state."""
         return replace(self, task=replace(self.task, value=value))
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
-        if self.task.name != NuSVM.NAME:
+        if not model_class(self.task.name).GROWS:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
         return None if task is None else replace(self, task=task)
 
-    def refuse_no_weights(self, certificate: Certificate) -> None:
+    def check_weights(self, certificate: Certificate) -> None:
         """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
-        if self.task.name != NuSVM.NAME or certificate.primal < 0.0:
-            return
-        model = self._model
-        assert isinstance(model, NuSVM)
-        high = nu_max(self.classes.signs, self.classes.totals) if model.fit_intercept else 1.0
-        raise ConfigError(
-            f"nu = {model.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
-            f"Choose nu between {model.nu:g} and {high:.6g}."
-        )
+        self._model.check_weights(certificate, self._highest)
 
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
         kind: Any = model_class(self.task.name)
-        model: Any = self.task.model(kind.kappa_max(moments))
+        model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem = model.problem_of(moments)
         return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
 
@@ -208,7 +158,8 @@ class OneClass:
 
     @property
     def _model(self) -> Classifier:
-        return self.task.model(self._highest)
+        # of a check before rows are read: what a sample decides is not known
+        return self.task.model(lambda: 0.5 * self._highest if math.isfinite(self._highest) else None)
 
     @property
     def _prototype(self) -> CompositeProblem:
@@ -216,8 +167,8 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        classes = self.classes.one_row_each, self.classes.totals
-        return model_class(self.task.name).valid_range(*classes, self.task.fit_intercept)[1]
+        kind, classes = model_class(self.task.name), self.classes
+        return kind.highest(classes.signs, classes.totals, self.task.fit_intercept)
 
 
 def _value_of(model: Classifier) -> float:
@@ -269,7 +220,6 @@ class AcceleratedState:
 
 # Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits.
 
-SAMPLE_ROWS = 4096
 Bias = Literal["own", "errors"]
 
 
@@ -313,7 +263,7 @@ class AcceleratedSolver:
                 "regression. Choose another solver, such as fogd, or ingest with --task binary."
             )
         if not schema.class_counts:  # of a source that was not read yet
-            self.task.model(np.inf)
+            self.task.model()
             return
         schema.refuse_empty_classes()
         for one_class in self._classes(schema):
@@ -427,14 +377,14 @@ class AcceleratedSolver:
         one_class = classes[len(state.solved)]
         if state.warm:
             one_class = replace(one_class, warm=state.warm[len(state.solved)])
-        return one_class.begin(state.rows, self.method, execution)
+        return one_class.chosen(state.rows, self.seed).begin(state.rows, self.method, execution)
 
     def _solved(
         self, state: AcceleratedState, one_class: OneClass, current: ClassState, outcome: Outcome, execution: Execution
     ) -> ClassSolution:
         weights, certificate = one_class.solution(current)
         if outcome.kind == "done":
-            one_class.refuse_no_weights(certificate)
+            one_class.check_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
             bias = error_minimising_threshold(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -26,6 +27,8 @@ from okl.solvers.accelerated.problem import (
     Separable,
     SumOfLosses,
 )
+
+_HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
 
 
 @stored("dwd-margin-loss")
@@ -66,6 +69,7 @@ class DWD(Classifier):
     NAME: ClassVar[str] = "dwd"
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 15
+    DEFAULT: ClassVar[str] = "the squared median distance between the classes, over 100 times the weight of the rows"
 
     nu: float = 0.5
     fit_intercept: bool = True
@@ -75,6 +79,11 @@ class DWD(Classifier):
         check_positive("nu", self.nu)
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1, or None.")
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
+        """Return d^2 / (100 m). Source: Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here."""
+        return (distance() or 1.0) ** 2 / (_HUNDRED * total_weight)
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""

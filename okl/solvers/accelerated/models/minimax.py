@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName
@@ -28,6 +29,7 @@ class MinimaxModel(Classifier):
     PARAMETER: ClassVar[ParameterName] = "kappa"
     TAKES_KERNEL: ClassVar[bool] = False
     OF_MOMENTS: ClassVar[bool] = True
+    DEFAULT: ClassVar[str] = "half of the largest valid value"
 
     kappa: float
     fit_intercept: bool
@@ -41,6 +43,15 @@ class MinimaxModel(Classifier):
     ) -> tuple[float, float]:
         """Above 0, below kappa_max."""
         return 0.0, cls.kappa_max(class_moments(rows, sample_weight))
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float | None:
+        """Return half of kappa_max."""
+        if highest == 0.0:
+            raise DataError(
+                "Both classes have the same mean, so no kappa is valid. Use a model without kappa, such as c-svm."
+            )
+        return 0.5 * highest if math.isfinite(highest) else None
 
     @classmethod
     def kappa_max(cls, moments: ClassMoments) -> float:

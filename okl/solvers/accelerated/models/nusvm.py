@@ -5,6 +5,7 @@ kappa_max stands with the minimax models, nu_max with nu-SVM: they are formulas.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from scipy.optimize import linprog
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, Solution, weights_of
+from okl.solvers.accelerated.base import Certificate, Classifier, ParameterName, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, Risk, SimplexPair, Sums, Take
@@ -163,6 +164,8 @@ class NuSVM(Classifier):
     NAME: ClassVar[str] = "nu-svm"
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 14
+    GROWS: ClassVar[bool] = True
+    DEFAULT: ClassVar[str] = "half of the largest valid value, or more where that value gives weights of 0"
 
     nu: float = 0.5
     fit_intercept: bool = True
@@ -177,7 +180,17 @@ class NuSVM(Classifier):
     ) -> tuple[float, float]:
         """Return (nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
         weights = weights_of(rows, sample_weight)
-        return nu_min(rows, weights, fit_intercept), nu_max(rows.signs, weights) if fit_intercept else 1.0
+        return nu_min(rows, weights, fit_intercept), cls.highest(rows.signs, weights, fit_intercept)
+
+    @classmethod
+    def highest(cls, signs: FloatArray, weights: FloatArray, fit_intercept: bool) -> float:
+        """Return nu_max, or 1 without a bias."""
+        return nu_max(signs, weights) if fit_intercept else 1.0
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
+        """Return half of the largest."""
+        return 0.5 * highest
 
     def prototype(self, groups: ClassGroups) -> DualProblem:
         """Return the problem of one row of each group, whose bounds are shares of the weight of all rows."""
@@ -190,6 +203,14 @@ class NuSVM(Classifier):
             region=replace(region, upper=np.asarray(region.upper) / n_rows),
             risk=replace(risk, steepest=risk.steepest / n_rows),
         )
+
+    def check_weights(self, certificate: Certificate, highest: float) -> None:
+        """Raise ConfigError where w = 0 is best, as it is at nu_min and below."""
+        if certificate.primal >= 0.0:
+            raise ConfigError(
+                f"nu = {self.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
+                f"Choose nu between {self.nu:g} and {highest:.6g}."
+            )
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
@@ -206,7 +227,7 @@ class NuSVM(Classifier):
         """Return the dual on rows with sample_weight (m,), or 1; raise ConfigError where nu is above nu_max."""
         weights = weights_of(rows, sample_weight)
         share = weights / weights.sum()
-        largest = nu_max(rows.signs, weights) if self.fit_intercept else 1.0
+        largest = self.highest(rows.signs, weights, self.fit_intercept)
         if self.nu > largest:
             raise ConfigError(f"nu = {self.nu} is outside (0, {largest:.6g}], the valid range for these labels.")
         upper = share / self.nu
