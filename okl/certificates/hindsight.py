@@ -43,7 +43,6 @@ MarginLossName = Literal["hinge", "logistic"]
 METHOD = Fapg("proven", tolerance=1e-6, max_iterations=20_000)  # the norm is steep where A a is short: prove each step
 TOLERANCE = 0.01
 
-_SHARE = 0.1  # of the first length of A a, up to which its norm is smoothed at first
 _KINK = (
     0.25  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
 )
@@ -92,6 +91,14 @@ class BallNorm:
         """Return what smoothing adds to the gap."""
         return self.radius * self._unit.floor(squared_norm)
 
+    def of_length(self, first: float, longest: float) -> BallNorm:
+        """Return the norm smoothed up to a tenth of the lengths that occur first; see EuclideanNorm."""
+        return BallNorm(self.radius, self._unit.of_length(first, longest).width)
+
+    def at_level(self, level: int) -> BallNorm:
+        """Return the norm smoothed ten times less a level."""
+        return BallNorm(self.radius, self.width * 0.1**level)
+
 
 @dataclass(frozen=True, eq=False)
 class Hindsight:
@@ -122,10 +129,9 @@ def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProbl
     image = np.empty(problem.n_image)
     problem.image(image, first)
     longest = float(np.sqrt(problem.rows.squared_lengths().max())) * float(first.max())
+    length = math.sqrt(problem.rows.squared_norm(first, image))
     # never below what one row adds: where the sum happens to vanish, the norm would have no slope
-    width = _SHARE * max(np.sqrt(problem.rows.squared_norm(first, image)), longest, float(np.finfo(np.float32).tiny))
-    ball = replace(problem, outer=BallNorm(radius, float(width)), first=first, levels=None)
-    return replace(ball, levels=lambda level: replace(ball, outer=BallNorm(radius, float(width) * 0.1**level)))
+    return replace(problem, outer=BallNorm(radius, 1.0).of_length(length, longest), first=first)
 
 
 @one_blas_thread()  # bits depend on the number of threads
@@ -260,7 +266,7 @@ class RowsAndSides:
 
 
 @dataclass(frozen=True, eq=False)
-class _WithLimits:
+class _WithLimits(Separable):
     """A sum over the data's entries, and h'p."""
 
     data: Separable
@@ -307,7 +313,7 @@ class LimitedProblem(DualProblem):
 
 
 @dataclass(frozen=True, eq=False)
-class _DataRisk:
+class _DataRisk(Risk):
     """The risk of the data's margins, whatever follows them."""
 
     data: Risk

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from okl.compiled.jit import as_compiled, one_blas_thread
+from okl.compiled.jit import as_compiled
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
 from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
@@ -27,25 +26,24 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.solvers.accelerated.base import Classifier, RowOperator, weights_of
+from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.fitting import (
     LOG_ODDS,
     Fitted,
+    ModelTask,
     Sigmoid,
     cross_validated_scores,
-    fit_binary,
     fit_sigmoid,
+    fit_task,
     in_threads,
     normalised,
     relabelled,
     signs_by_class,
-    solve_problem,
 )
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import has_own_bias, make_model, parameter_of, takes_kernel, valid_range
-from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
+from okl.solvers.accelerated.models import has_own_bias, parameter_of, takes_kernel
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel
-from okl.solvers.accelerated.problem import choose_bias
+from okl.solvers.accelerated.problem import error_minimising_bias
 from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
 
 # Deduplication: equal rows become one row with their total weight.
@@ -122,29 +120,6 @@ Inputs = Any  # (rows, n_features), an array of floats or a CSR matrix of them
 _CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once
 
 
-class FitSpace(Protocol):
-    """Space of the weights: how rows become an operator, and how they are scored later."""
-
-    def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Return an operator of rows with labels (rows,) of -1 and +1; relabelled copies share its arrays."""
-        ...
-
-    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """Return f (rows,) of the rows of an operator, without a bias, for weights as its solution has them."""
-        ...
-
-    def distance_of_classes(self, rows: Any) -> float:
-        """Median distance of rows of one class from rows of the other, of a thousand of them."""
-        ...
-
-    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Return scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), computed row by row.
-
-        supports : the rows that weights belong to, where they do
-        """
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnSpace:
     """A weight a column: of the inputs, dense or sparse, or of a feature map of dense ones."""
@@ -152,28 +127,14 @@ class ColumnSpace:
     feature_map: FeatureMap | None = None
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Return rows in memory, mapped once."""
+        """Return an operator of rows with labels (rows,), -1 and +1, mapped once; relabelled copies share arrays."""
         if sparse.issparse(inputs):
             return SparseRows(inputs, labels)
         rows = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, n_threads)
         return DenseRows(rows, labels, n_threads)
 
-    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """Return <w, z_i> of every row."""
-        margins = np.empty(rows.n_points)
-        rows.pull(margins, weights)
-        margins *= rows.signs
-        return margins
-
-    def distance_of_classes(self, rows: Any) -> float:
-        """Median Euclidean distance of columns."""
-        left, right = _some_of_classes(rows.signs)
-        with one_blas_thread():
-            products = rows.rows[left] @ rows.rows[right].T
-        return _median_distance(rows.squared_lengths(), left, right, products)
-
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Return products of rows and weights, summed in float64."""
+        """Return scores (rows, n_outputs) of weights (n_outputs, n_columns), row by row, summed in float64."""
         weights = as_compiled(weights, np.float64)
         scores = np.empty((len(weights), inputs.shape[0]))
         n_threads = max(1, min(n_threads, -(-inputs.shape[0] // _CHUNK_ROWS)))
@@ -211,20 +172,8 @@ class KernelSpace:
         precision: Precision = "float32" if inputs.dtype == np.float32 else "float64"
         return TiledKernel(KernelTiles(self.kernel, inputs, precision, self.budget_bytes, n_threads), labels)
 
-    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
-        """Return sum_i weights_i k(x_i, x) of every row x."""
-        scores = np.empty(rows.n_points)
-        rows.tiles.multiply(scores, weights)
-        return scores
-
-    def distance_of_classes(self, rows: Any) -> float:
-        """Median distance in the space of the kernel."""
-        left, right = _some_of_classes(rows.signs)
-        products = self.kernel.matrix(rows.tiles.inputs[left], rows.tiles.inputs[right])
-        return _median_distance(rows.squared_lengths(), left, right, products)
-
     def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
-        """Return sums of kernel values with the supports."""
+        """Return sums of kernel values with the supports, the rows that weights (n_outputs, n_supports) belong to."""
         if self.kernel.rule is None:
             parts = [
                 self.kernel.matrix(inputs[first : first + MOST_ROWS], supports) @ weights.T
@@ -236,17 +185,7 @@ class KernelSpace:
         return scores.reshape(len(inputs), len(weights))
 
 
-def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return indices of up to 500 evenly spaced rows of each class."""
-    members = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
-    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in members)
-    return left, right
-
-
-def _median_distance(squared_lengths: FloatArray, left: IntArray, right: IntArray, products: Any) -> float:
-    shared = products.toarray() if sparse.issparse(products) else products
-    squared = squared_lengths[left][:, np.newaxis] + squared_lengths[right] - 2.0 * shared
-    return float(np.sqrt(np.median(np.maximum(squared, 0.0))))
+Space = ColumnSpace | KernelSpace
 
 
 # Labels as class numbers, and sample weights.
@@ -324,50 +263,9 @@ def label_rows(
     return labelled
 
 
-# The default nu: half of the largest, unless its solution is 0.
-
-_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest nu
-_PROBE_ITERATIONS = 200
-
-
-def fit_some_nu(rows: Any, weights: FloatArray | None, fit_intercept: bool, method: Fapg) -> tuple[float, Fitted]:
-    """Fit nu-SVM with the first nu of a few whose solution has weights; the least such nu takes a linear program.
-
-    A primal objective below 0, that of no weights, proves that there are some.
-
-    Returns
-    -------
-    nu, and its solution; where no nu of the few has weights, the largest and weights of 0, which are within the gap
-    """
-    largest = nu_max(rows.signs, weights_of(rows, weights)) if fit_intercept else 1.0
-    probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
-    for share in _SHARES:
-        # rounding may not push it beyond the largest
-        model = NuSVM(min(share * largest, largest), fit_intercept)
-        probe = fit_binary_unchecked(model, rows, probing, weights)
-        if probe.certificate.primal < 0.0:
-            done = probe.certificate.relative_gap <= method.tolerance
-            return model.nu, probe if done else fit_binary(model, rows, method, weights, probe.point)
-    return model.nu, _without_weights(probe)
-
-
-def fit_binary_unchecked(model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None) -> Fitted:
-    """Return the solution, even where the best weights are all 0."""
-    problem = model.problem(rows, weights)
-    return solve_problem(problem, method)
-
-
-def _without_weights(probe: Fitted) -> Fitted:
-    """Return the solution w = 0, whose objective is 0."""
-    certificate = replace(probe.certificate, primal=0.0, bias=0.0)
-    note = "no tried nu gives weights other than 0: the model always predicts the larger class"
-    return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
-
-
 # Fits of two classes, and of one class against the rest.
 
-Bias = Literal["own", "error-minimising"]
-_HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
+Bias = Literal["own", "errors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,27 +285,16 @@ class ClassFit:
 class TwoClassFit:
     """Solution that separates two classes.
 
-    Parameters
-    ----------
-    model : one of MODEL_NAMES
-    parameters : C, nu, kappa by name, None for a default: C = 1; half of the largest valid nu or kappa, or 0.5 where
-        there is no largest, and a larger nu where that one is too small to have weights; for dwd nu = d^2 / (100 m),
-        d the median distance of rows of one class from the other's
-    fit_intercept, bias : whether there is a bias; the model's own, or that of fewest training errors, which stands in
-        where all weights are 0
-    method : Fapg
-
-    Source: of dwd's default, Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here.
+    task : which model, with which parameter; method : Fapg
+    bias : the model's own, or "errors" for that of fewest training errors, which is also used where all weights are 0
     """
 
-    model: str
-    parameters: dict[str, float | None]
-    fit_intercept: bool
+    task: ModelTask
     bias: Bias
     method: Fapg
 
     def fit(
-        self, space: FitSpace, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
+        self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
     ) -> list[ClassFit]:
         """Fit codes (rows,) of two classes, the higher being positive; or each of several against the rest.
 
@@ -420,46 +307,19 @@ class TwoClassFit:
         _, signs = signs_by_class(codes)
         n_workers = min(n_threads, len(signs))
         rows = space.operator(inputs, signs[0], n_threads // n_workers)
+        return in_threads(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
 
-        def fit_two(index: int) -> ClassFit:
-            return self._fit_two(space, relabelled(rows, signs[index]), weights)
-
-        return in_threads(fit_two, len(signs), n_workers)
-
-    def _fit_two(self, space: FitSpace, rows: Any, weights: FloatArray | None) -> ClassFit:
-        parameter = self.parameters.get(parameter_of(self.model))
-        if parameter is None and self.model == "nu-svm":
-            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method)
-        else:
-            parameter = self._default(space, rows, weights) if parameter is None else parameter
-            fitted = fit_binary(self._model(parameter), rows, self.method, weights)
-        bias = fitted.bias if self.fit_intercept else 0.0
-        if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
-            scores = space.training_scores(rows, fitted.weights)
-            bias = choose_bias("errors", fitted, scores, rows.signs, weights)
+    def _fit_two(self, rows: Any, weights: FloatArray | None) -> ClassFit:
+        parameter, fitted = fit_task(self.task, rows, self.method, weights)
+        bias = fitted.bias if self.task.fit_intercept else 0.0
+        if self.task.fit_intercept and (self.bias == "errors" or not fitted.weights.any()):
+            bias = error_minimising_bias(rows.scores(fitted.weights), rows.signs, weights)
         # an intercept of -0.0 would confuse readers
         return ClassFit(fitted.weights, 0.0 - bias, parameter, fitted)
 
-    def _model(self, parameter: float) -> Classifier:
-        given = {**self.parameters, parameter_of(self.model): parameter}
-        return make_model(self.model, **given, fit_intercept=self.fit_intercept)
-
-    def _default(self, space: FitSpace, rows: Any, weights: FloatArray | None) -> float:
-        if parameter_of(self.model) == "C":
-            return 1.0
-        if self.model == "dwd":
-            apart = space.distance_of_classes(rows) or 1.0
-            return apart**2 / (_HUNDRED * float(rows.n_points if weights is None else weights.sum()))
-        _, high = valid_range(self.model, rows, weights, self.fit_intercept)
-        if high == 0.0:
-            raise DataError(
-                "Both classes have the same mean, so no kappa is valid. Use a model without kappa, such as c-svm."
-            )
-        return 0.5 * (high if math.isfinite(high) else 1.0)
-
 
 def scores_of(
-    fits: list[ClassFit], space: FitSpace, rows: Inputs, fit_inputs: Inputs, n_threads: int
+    fits: list[ClassFit], space: Space, rows: Inputs, fit_inputs: Inputs, n_threads: int
 ) -> NDArray[np.float64]:
     """Return scores (rows, outputs) by the fits of the given training rows."""
     weights = np.stack([fit.weights for fit in fits])
@@ -493,7 +353,7 @@ def of_log_odds(n_scores: int) -> Calibration:
     return Calibration((LOG_ODDS,) * n_scores)
 
 
-def calibrate(fitting: TwoClassFit, space: FitSpace, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
+def calibrate(fitting: TwoClassFit, space: Space, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
     """Fit sigmoids to the scores of every fold of rows, as learned from the other folds.
 
     Raises
@@ -641,10 +501,8 @@ def float_or_auto(name: str, value: Any) -> float | None:
 
 def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
     """Raise ConfigError for a bias of fewest errors where no intercept is wanted of a model that has one."""
-    if bias == "error-minimising" and not fit_intercept and has_own_bias(model):
-        raise ConfigError(
-            'bias = "error-minimising" is an intercept, but fit_intercept = False. Leave one of them out.'
-        )
+    if bias == "errors" and not fit_intercept and has_own_bias(model):
+        raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
 
 
 def refuse_without_columns(model: str, kernel: str | Kernel) -> None:
@@ -661,24 +519,13 @@ def refuse_idle_weights(model: str, weighting: Any) -> None:
     if weighting is not None and parameter_of(model) == "kappa":
         raise ConfigError(
             f"class_weight does not change the class means and covariances of model = {model!r}. Leave it "
-            'out, or set bias = "error-minimising", which weighs the errors.'
+            'out, or set bias = "errors", which weighs the errors.'
         )
 
 
 # Messages about a fit.
 
 _TO_THE_USER = 4  # frames from here to the call of fit
-
-
-def became_of_auto(model: str, value: Any) -> dict[str, Any]:
-    """Return the chosen parameter and its reason, by name."""
-    own = parameter_of(model)
-    reason = "half of the largest valid value for these rows, or more where that value gives weights of 0"
-    if own == "C":
-        reason = "the default"
-    elif model == "dwd":
-        reason = "squared median distance between the classes, divided by 100 times the number of rows"
-    return {own: value, f"{own}_reason": reason}
 
 
 def one_or_all(values: list[Any]) -> Any:

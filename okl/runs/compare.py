@@ -44,8 +44,7 @@ from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
-from okl.solvers.accelerated.models.mmfda import fda_kappa_max
-from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
@@ -583,7 +582,7 @@ def path_of_moments(model: str, moments: ClassMoments, shares: Sequence[float], 
 
 def kappa_max(model: str, moments: ClassMoments) -> float:
     """Return the open end of the valid range of a minimax model."""
-    return fda_kappa_max(moments) if model == "mm-fda" else mpm_kappa_max(moments)
+    return MMFDA.kappa_max(moments) if model == "mm-fda" else MMMPM.kappa_max(moments)
 
 
 def kappa_at(share: float, largest: float, moments: ClassMoments) -> float:

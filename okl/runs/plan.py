@@ -18,12 +18,7 @@ from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Mode, Task
 from okl.report.format import aligned
 from okl.runs.history import run_folder
-<<<<<<< HEAD
-from okl.runs.select import choose
-=======
 from okl.runs.select import choose_solver
-from okl.solvers.accelerated.models import MODEL_NAMES, is_model
->>>>>>> main
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import training_columns
@@ -400,13 +395,8 @@ def _with_solver(settings: TrainSettings, data: Dataset | None) -> TrainSettings
     if settings.solver != "auto":
         return settings
     if data is None:
-<<<<<<< HEAD
         return settings.replaced(solver="fogd")
-    return choose(settings, data).settings
-=======
-        return settings.model_copy(update={"solver": "fogd"})
     return choose_solver(settings, data).settings
->>>>>>> main
 
 
 def _assumed(settings: TrainSettings, assumed: AssumedData | None) -> Workload:

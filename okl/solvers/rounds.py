@@ -43,11 +43,11 @@ class Vectors(Protocol):
 class Command(Protocol):
     """A frozen instruction; both methods leave the same vectors behind, wherever and whenever they run."""
 
-    def run(self, vectors: Any) -> Any:
+    def run(self, vectors: Any, /) -> Any:
         """Apply the command, and return the shard's part of the result."""
         ...
 
-    def redo(self, vectors: Any) -> None:
+    def redo(self, vectors: Any, /) -> None:
         """Repeat the changes of `run` to the vectors, without its answer."""
         ...
 
@@ -55,7 +55,7 @@ class Command(Protocol):
 class AcceptedStep(Protocol):
     """Accepted step that can be repeated."""
 
-    def redo(self, vectors: Any) -> None: ...
+    def redo(self, vectors: Any, /) -> None: ...
 
 
 @stored("worker-recovery")

@@ -73,8 +73,8 @@ MODELS = {
     "logistic": "okl.solvers.accelerated.models.logistic:LogisticRegression",
     "nu-svm": "okl.solvers.accelerated.models.nusvm:NuSVM",
     "dwd": "okl.solvers.accelerated.models.dwd:DWD",
-    "mm-fda": "okl.solvers.accelerated.models.mmfda:MMFDA",
-    "mm-mpm": "okl.solvers.accelerated.models.mmmpm:MMMPM",
+    "mm-fda": "okl.solvers.accelerated.models.minimax:MMFDA",
+    "mm-mpm": "okl.solvers.accelerated.models.minimax:MMMPM",
     "l1-logistic": "okl.solvers.accelerated.models.l1logistic:L1LogisticRegression",
     "l1-l2-svm": "okl.solvers.accelerated.models.l1squaredhinge:L1SquaredHinge",
 }

@@ -18,7 +18,7 @@ from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import class_moments
@@ -204,13 +204,13 @@ def growth() -> None:
     grow(
         "figure 9, MM-MPM at half of kappa_max, by n (m = 3000)",
         list(by_moments),
-        lambda n: MMMPM(0.5 * mpm_kappa_max(by_moments[n])).problem_of(by_moments[n]),
+        lambda n: MMMPM(0.5 * MMMPM.kappa_max(by_moments[n])).problem_of(by_moments[n]),
     )
     moments = by_moments[300.0]
     grow(
         "figure 9, MM-MPM, by share of kappa_max (n = 300)",
         [0.1, 0.2, 0.4, 0.8],
-        lambda share: MMMPM(share * mpm_kappa_max(moments)).problem_of(moments),
+        lambda share: MMMPM(share * MMMPM.kappa_max(moments)).problem_of(moments),
     )
 
 

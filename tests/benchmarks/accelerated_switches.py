@@ -11,7 +11,7 @@ from time import perf_counter
 
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg, Switches, solve
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import class_moments
@@ -84,7 +84,7 @@ def main(names: list[str]) -> None:
         share = 0.9 * 2.0 * min((rows.signs > 0).mean(), (rows.signs < 0).mean())
         compare(f"figure 6: nu-SVM, nu = {share:.3g}, {name} {rows.rows.shape}", NuSVM(float(share)).problem(rows))
         moments = class_moments(rows)
-        kappa = min(0.5 * mpm_kappa_max(moments), 1.0)
+        kappa = min(0.5 * MMMPM.kappa_max(moments), 1.0)
         compare(f"figure 10: MM-MPM, kappa = {kappa:.3g}, {name}", MMMPM(kappa).problem_of(moments))
 
 

@@ -19,10 +19,10 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder
 from okl.papers.ito2017.experiments import ItoDataset, ito_datasets
-from okl.solvers.accelerated.fitting import fit_binary, with_parameter
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import valid_range
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix
+from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of
 
@@ -96,8 +96,8 @@ def references(rows: DenseRows) -> list[tuple[str, float, Callable[[], float]]]:
 
 def line(name: str, model: str, parameter: float, rows: DenseRows, theirs: Callable[[], float]) -> float:
     """Print and return the relative difference."""
-    kernel = KernelMatrix(bandwidth(rows), rows.rows, rows.signs) if "rbf" in model else rows
-    maker = with_parameter(model.split()[0], parameter, fit_intercept="no bias" not in model)
+    kernel = kernel_matrix(bandwidth(rows), rows.rows, rows.signs) if "rbf" in model else rows
+    maker = ModelTask(model.split()[0], parameter, fit_intercept="no bias" not in model).model()
     started = time.perf_counter()
     found = fit_binary(maker, kernel, METHOD)
     seconds = time.perf_counter() - started

@@ -20,7 +20,7 @@ from scipy.optimize import linprog
 from okl.foundation.types import FloatArray
 from okl.papers.base import DataFolder, read_records
 from okl.papers.ito2017.experiments import PACKAGE, ItoDataset, ito_datasets
-from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import class_moments
@@ -45,7 +45,7 @@ def main(data: str) -> None:
         kappa, row = printed_kappa[case.printed], printed_lipschitz[case.printed]
         moments = class_moments(rows)
         pairs = [
-            (mpm_kappa_max(moments), float(kappa["kappa_max"])),
+            (MMMPM.kappa_max(moments), float(kappa["kappa_max"])),
             (float(np.linalg.eigvalsh(moments.total_covariance)[-1]), float(kappa["L_f"])),
             (signed_norm(case, rows.rows, np.asarray(stored.targets, dtype=np.float64)), float(row["L_f"])),
         ]

@@ -231,7 +231,7 @@ BAD = {
     ): r"'huber' is defined by huber\.py .* and by bad",
     "from okl.extensions import add_model\n@add_model\nclass My:\n    pass": "is not a model. Derive its",
     "from okl.extensions import Classifier, add_model\n@add_model\nclass My(Classifier):\n    pass": (
-        "model My lacks NAME, PARAMETER, EQUATION, of"
+        "model My lacks NAME, PARAMETER, EQUATION, problem"
     ),
     "raise SystemExit(3)": "fails when it is imported: SystemExit: 3",
 }

@@ -67,7 +67,7 @@ def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) 
 @MODEL
 def test_every_model_learns_and_certifies(model: str) -> None:
     inputs, labels = cancer()
-    fitted = UnifiedClassifier(model=model).fit(inputs, labels)
+    fitted = UnifiedClassifier(model=model, tol=1e-6).fit(inputs, labels)
     assert fitted.score(inputs, labels) > 0.94
     assert fitted.coef_.shape == (1, 30)
     assert fitted.duality_gap_ == fitted.objective_ - fitted.dual_objective_
@@ -131,8 +131,8 @@ def test_l1_models_are_those_of_liblinear_and_leave_columns_out() -> None:
 def test_sparse_rows_give_the_solution_of_dense_ones(model: str) -> None:
     inputs, labels = cancer(200)
     inputs = np.where(np.abs(inputs) > 0.7, inputs, 0.0)
-    dense = UnifiedClassifier(model=model).fit(inputs, labels)
-    fitted = UnifiedClassifier(model=model).fit(sparse.csr_array(inputs), labels)
+    dense = UnifiedClassifier(model=model, tol=1e-6).fit(inputs, labels)
+    fitted = UnifiedClassifier(model=model, tol=1e-6).fit(sparse.csr_array(inputs), labels)
     np.testing.assert_allclose(fitted.coef_, dense.coef_, rtol=0.01, atol=1e-3)
     np.testing.assert_allclose(
         fitted.decision_function(sparse.csr_matrix(inputs)), dense.decision_function(inputs), rtol=1e-2, atol=1e-3
@@ -142,9 +142,10 @@ def test_sparse_rows_give_the_solution_of_dense_ones(model: str) -> None:
 @pytest.mark.parametrize("model", [name for name in MODEL_NAMES if takes_kernel(name)])
 def test_kernel_of_products_gives_the_solution_of_explicit_columns(model: str) -> None:
     inputs, labels = cancer(150)
-    explicit = UnifiedClassifier(model=model).fit(inputs, labels)
+    explicit = UnifiedClassifier(model=model, tol=1e-6).fit(inputs, labels)
     # (x'x)^1, which is the linear kernel by another name; the memory holds none of its values
-    kernel = UnifiedClassifier(model=model, kernel="polynomial", degree=1, offset=0.0, bandwidth=1.0, memory_budget=1)
+    same: dict[str, Any] = {"kernel": "polynomial", "degree": 1, "offset": 0.0, "bandwidth": 1.0}
+    kernel = UnifiedClassifier(model=model, tol=1e-6, memory_budget=1, **same)
     kernel.fit(inputs, labels)
     assert kernel.objective_ == pytest.approx(explicit.objective_, rel=3e-6)
     assert kernel.dual_coef_.shape == (1, len(kernel.support_))
@@ -199,20 +200,20 @@ def test_probabilities_rise_with_scores_and_say_more_than_shares(data: Any) -> N
 @pytest.mark.parametrize("data", [cancer, iris])
 def test_scores_of_the_logistic_model_are_the_logarithm_of_the_odds(data: Any) -> None:
     inputs, labels = data()
-    fitted, twin = LogisticClassifier(C=1.0).fit(inputs, labels), LogisticRegression(tol=1e-9, max_iter=1000)
+    fitted, twin = LogisticClassifier(C=1.0, tol=1e-6).fit(inputs, labels), LogisticRegression(tol=1e-9, max_iter=1000)
     expected = np.stack(
         [twin.fit(inputs, labels == code).predict_proba(inputs)[:, 1] for code in range(labels.max() + 1)], axis=1
     )
     found = fitted.predict_proba(inputs)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-3)
     assert (fitted.classes_[found.argmax(axis=1)] == fitted.predict(inputs)).all()
-    shifted = UnifiedClassifier(model="logistic", bias="error-minimising")
+    shifted = UnifiedClassifier(model="logistic", bias="errors")
     assert not hasattr(shifted, "predict_proba")
     assert hasattr(shifted.set_params(probability=True), "predict_proba")
 
 
 def test_default_of_dwd_does_not_depend_on_the_unit_of_the_inputs() -> None:
     inputs, labels = cancer(200)
-    plain, scaled = (DWDClassifier().fit(factor * inputs, labels) for factor in (1.0, 1e3))
+    plain, scaled = (DWDClassifier(tol=1e-6).fit(factor * inputs, labels) for factor in (1.0, 1e3))
     np.testing.assert_allclose(scaled.coef_, plain.coef_, atol=1e-3)
     assert scaled.chosen_["nu"] == pytest.approx(1e6 * plain.chosen_["nu"])

@@ -53,8 +53,7 @@ def test_bits_depend_neither_on_threads_nor_on_rows_beside(space: dict[str, Any]
 def test_biases_differ_and_the_one_of_fewest_errors_has_them() -> None:
     inputs, labels = moons(200)
     own, fewest, none = (
-        CSVMClassifier(**given).fit(inputs, labels)
-        for given in ({}, {"bias": "error-minimising"}, {"fit_intercept": False})
+        CSVMClassifier(**given).fit(inputs, labels) for given in ({}, {"bias": "errors"}, {"fit_intercept": False})
     )
     np.testing.assert_array_equal(own.coef_, fewest.coef_)
     assert own.intercept_ != fewest.intercept_
@@ -82,7 +81,7 @@ def test_biases_differ_and_the_one_of_fewest_errors_has_them() -> None:
         ({"feature_map": "fourier"}, "'linear' is not shift-invariant"),
         ({"feature_map": draw_fourier_map(Gaussian(1.0), 3, 5, 0)}, "takes 3 inputs, but X has 2 columns"),
         ({"bias": "best"}, "bias = 'best'"),
-        ({"bias": "error-minimising", "fit_intercept": False}, "is an intercept, but fit_intercept = False"),
+        ({"bias": "errors", "fit_intercept": False}, "is an intercept, but fit_intercept = False"),
         ({"model": "mm-fda", "class_weight": "balanced"}, "class_weight does not change .* of model = 'mm-fda'"),
         ({"model": "mm-mpm", "class_weight": {1: 2.0}}, "class_weight does not change .* of model = 'mm-mpm'"),
         ({"method": "fast"}, "method = 'fast'"),
@@ -110,7 +109,9 @@ def test_rows_that_do_not_fit_are_named() -> None:
 
 def test_unfinished_solutions_warn_with_the_gap_that_was_reached() -> None:
     inputs, labels = moons(200)
-    with pytest.warns(ConvergenceWarning, match=r"CSVMClassifier: 10 iterations.*gap is .*tol = 1e-06. Raise max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"CSVMClassifier: 10 iterations.*gap is .*tol = 0.0001. Raise max_iter"
+    ):
         CSVMClassifier(max_iter=10).fit(inputs, labels)
     with pytest.warns(ConvergenceWarning, match=r"numerical floor.*tol = 1e-17. Scale the inputs, or raise tol"):
         CSVMClassifier(tol=1e-17).fit(inputs, labels)

@@ -28,15 +28,9 @@ from okl.runs.plan import (
     plan_text,
     workload_of,
 )
-<<<<<<< HEAD
-from okl.runs.select import choose
+from okl.runs.select import choose_solver
 from okl.solvers.factory import make_online_solver
 from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings, solver_settings
-=======
-from okl.runs.select import choose_solver
-from okl.solvers.factory import class_weights, make_online_solver
-from okl.solvers.options import mode_of
->>>>>>> main
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 

@@ -135,25 +135,14 @@ def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
 
 
 def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
-<<<<<<< HEAD
-    choice = choose(asked(data["half spaces"]), data["half spaces"])
+    choice = choose_solver(asked(data["half spaces"]), data["half spaces"])
     assert (choice.settings.solver, choice.settings.model_dump()["kernel"]) == ("ridge", "linear")
     choice.settings.options.check(choice.settings)
 
 
 def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
-    choice = choose(asked(data["wave"]), data["wave"])
-    assert choice.settings.model_dump()["kernel"] != "linear"
-=======
-    choice = choose_solver(asked(data["half spaces"]), data["half spaces"])
-    assert (choice.settings.solver, choice.settings.kernel) == ("ridge", "linear")
-    check_options(choice.settings)
-
-
-def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(data["wave"]), data["wave"])
-    assert choice.settings.kernel != "linear"
->>>>>>> main
+    assert choice.settings.model_dump()["kernel"] != "linear"
     assert choice.record["candidates"][0]["score"] > 0.95
     assert "of the variance unexplained" in choice.record["why"][0]
 

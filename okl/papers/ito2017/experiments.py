@@ -27,10 +27,9 @@ from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel, kernel_matrix
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_truncated_simplex_pair
 
@@ -400,7 +399,7 @@ def solve_margin(dataset: ItoDataset, rows: Rows, model: str, parameter: float, 
     if kernel == "rbf":
         # LIBSVM's own bandwidth, which gives the eigenvalues that Table 5 prints
         bandwidth = math.sqrt(0.5 * rows.inputs.shape[1])
-        operator = KernelMatrix(Gaussian(bandwidth), rows.inputs, rows.targets, precision="float32")
+        operator = kernel_matrix(Gaussian(bandwidth), rows.inputs, rows.targets, precision="float32")
     else:
         operator = explicit_rows(_compressed(rows.inputs), rows.targets)
     maker = NuSVM(parameter) if model == "nu_svm" else LogisticRegression(parameter, margin=PAPER_MARGIN)
@@ -420,7 +419,7 @@ def solve_minimax(dataset: ItoDataset, rows: Rows, check: Check) -> Outcome:
     """
     started = time.perf_counter()
     moments = class_moments(DenseRows(rows.inputs, rows.targets))
-    kappa_max = mpm_kappa_max(moments)
+    kappa_max = MMMPM.kappa_max(moments)
     moment_seconds = time.perf_counter() - started
     problem = MMMPM(0.5 * kappa_max).problem_of(moments)
     with one_blas_thread():
@@ -455,8 +454,8 @@ def _compressed(inputs: FloatArray) -> Any:
 def largest_eigenvalue(operator: RowOperator, codes: NDArray[np.float64]) -> float:
     """Return the largest eigenvalue of (c_i c_j k(x_i, x_j)): exact for explicit rows, by power iteration otherwise."""
     with one_blas_thread():
-        if isinstance(operator, KernelMatrix):
-            return _power_iteration(operator.matrix, np.abs(codes).astype(operator.matrix.dtype))
+        if isinstance(operator, TiledKernel):
+            return _power_iteration(operator.tiles, np.abs(codes))
         explicit = operator.rows  # type: ignore[attr-defined]
         if sparse.issparse(explicit):
             coded = explicit.astype(np.float64).multiply(codes[:, np.newaxis]).tocsr()
@@ -467,12 +466,13 @@ def largest_eigenvalue(operator: RowOperator, codes: NDArray[np.float64]) -> flo
         return float(np.linalg.eigvalsh(gram)[-1])
 
 
-def _power_iteration(matrix: FloatArray, codes: FloatArray) -> float:
+def _power_iteration(tiles: KernelTiles, codes: FloatArray) -> float:
     # entries of a Gaussian kernel matrix are positive, and so is its first eigenvector: signs of labels cancel
-    vector = codes / np.linalg.norm(codes)
+    vector, following = codes / np.linalg.norm(codes), np.empty(len(codes))
     value = 0.0
     for _ in range(500):
-        following = codes * (matrix @ (codes * vector))
+        tiles.multiply(following, codes * vector)
+        following *= codes
         before, value = value, float(np.linalg.norm(following))
         vector = following / value
         if abs(value - before) <= 1e-8 * value:
@@ -553,7 +553,7 @@ def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[Gri
 def minimax_solutions(name: str, moments: ClassMoments, method: Fapg) -> Iterator[GridSolution]:
     """Return the solutions of MM-MPM or MM-FDA over their grid from the moments of the classes."""
     moments = moments.mended()
-    largest = mpm_kappa_max(moments) if name == "mm_mpm" else fda_kappa_max(moments)
+    largest = MMMPM.kappa_max(moments) if name == "mm_mpm" else MMFDA.kappa_max(moments)
     parameters = [value * largest for value in GRIDS[name].values]
     first: MinimaxProblem = (MMMPM if name == "mm_mpm" else MMFDA)(parameters[0]).problem_of(moments)
     problems = (replace(first, kappa=parameter) for parameter in parameters)  # the roots of covariances are the same

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,6 +260,9 @@ class Classifier(ABC):
     PARAMETER : the one parameter it takes
     TAKES_KERNEL : whether rows may be known by a kernel matrix alone; the others take explicit rows
     HAS_OWN_BIAS : whether the bias is part of its problem; the others take one from the training errors, or none
+    OF_MOMENTS : whether its problem knows the rows by means and covariances of the classes alone
+    GROWS : whether a default parameter becomes larger where all weights are 0
+    DEFAULT : what the parameter is where none is given
     EQUATION : number of its formula in Ito et al., 2017, which orders the models; one beyond 100 where it is not there
     """
 
@@ -266,23 +270,54 @@ class Classifier(ABC):
     PARAMETER: ClassVar[ParameterName]
     TAKES_KERNEL: ClassVar[bool] = True
     HAS_OWN_BIAS: ClassVar[bool] = True
+    OF_MOMENTS: ClassVar[bool] = False
+    GROWS: ClassVar[bool] = False
+    DEFAULT: ClassVar[str] = "the default"
     EQUATION: ClassVar[int]
 
     @classmethod
-    @abstractmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> Classifier:
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> Self:
         """Build the model from its parameter, or its default if None; raise ConfigError outside the range."""
+        given: dict[str, Any] = {} if parameter is None else {cls.PARAMETER: parameter}
+        return cls(**given, **({"fit_intercept": fit_intercept} if cls.HAS_OWN_BIAS else {}))
 
     @classmethod
-    @abstractmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
         """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
+        return 0.0, math.inf
+
+    @classmethod
+    def highest(cls, signs: FloatArray, weights: FloatArray, fit_intercept: bool) -> float:
+        """Return the largest parameter that the weights (m,) of rows of these signs allow."""
+        return math.inf
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float | None:
+        """Return the parameter where none is given; None for that of the class.
+
+        highest : valid parameter; total_weight : of the rows; distance : of the classes, a median
+        """
+        return None
 
     @abstractmethod
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> CompositeProblem:
         """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
+
+    def prototype(self, groups: Any) -> CompositeProblem:
+        """Return the problem of one row of each of ClassGroups, in which every number is that of a row of all data.
+
+        Partitions of the rows spread these numbers over theirs.
+
+        Raises
+        ------
+        ConfigError : the parameter is outside the range that groups of these sizes allow
+        """
+        return self.problem(groups.one_row_each, np.array(groups.weights))
+
+    def check_weights(self, certificate: Certificate, highest: float) -> None:  # noqa: B027
+        """Raise ConfigError where a certificate shows that weights of 0 are best; highest : valid parameter."""
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""

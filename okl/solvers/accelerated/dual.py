@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
-from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, multiply_rows, multiply_sparse_rows
-from okl.foundation.errors import ConfigError, DataError
+from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
+from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import (
@@ -24,21 +23,20 @@ from okl.solvers.accelerated.base import (
     SweepArguments,
     SweepResult,
 )
-from okl.solvers.accelerated.operators import DenseRows, SparseRows, TargetRows
+from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
     BoxRegion,
-    Entropy,
+    BoxSet,
     EntropyBarrier,
     LinearTerm,
     Outer,
     Quadratic,
     Region,
     Risk,
-    Roots,
-    RootsBarrier,
     Separable,
     SimplexPair,
+    Take,
     find_multiplier,
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
@@ -188,7 +186,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, LinearTerm) and not region.hyperplane:
         return EntropySweep(rows, region.upper, separable.slope)
-    if not isinstance(region, BoxRegion | BoxHyperplane | SimplexPair):
+    if not isinstance(region, BoxSet):
         return None
     curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures
     offset = separable.slope if isinstance(separable, LinearTerm) else -1.0
@@ -197,6 +195,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     )
     if isinstance(region, BoxRegion):
         return None if np.any(lower) else BoxSweep(rows, curvatures, upper, offset)
+    assert isinstance(region, BoxHyperplane | SimplexPair)
     return GuessedSweep(rows, region, curvatures, region.signs.astype(np.int8), lower, upper, offset)
 
 
@@ -205,7 +204,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
-@stored("dual-problem")
+@stored("dual-problem", renamed={"levels": None})
 @dataclass(frozen=True, eq=False)
 class DualProblem:
     """Minimise outer(||A a||) + separable(a) + region(a): the negated dual of (7), times C, or of (8).
@@ -218,7 +217,6 @@ class DualProblem:
     first : (m,), a feasible point
     intercept : whether the primal problem has a bias
     curvature : added to the longest row's squared length, the first guess at the Lipschitz constant
-    levels : the same problem less smoothed, by level from 1; None where nothing is smoothed
 
     Source: Ito et al., 2017, (9), (10) and section 4.4.
     """
@@ -231,7 +229,6 @@ class DualProblem:
     first: FloatArray
     intercept: bool
     curvature: float = 0.0
-    levels: Callable[[int], DualProblem] | None = None
 
     @property
     def n_points(self) -> int:
@@ -245,11 +242,11 @@ class DualProblem:
 
     @cached_property
     def first_lipschitz(self) -> float:
-        """Return the largest diagonal element of A'A, plus the curvature.
+        """Return the largest diagonal element of A'A, plus the curvature. Source: Ito et al., 2017, section 5.2."""
+        return self.lipschitz_of(float(self.rows.squared_lengths().max()))
 
-        Source: Ito et al., 2017, section 5.2.
-        """
-        longest = float(self.rows.squared_lengths().max())
+    def lipschitz_of(self, longest: float) -> float:
+        """Return the first guess at the Lipschitz constant for the squared length of the longest row."""
         return max(longest * max(1e-3, self.outer.slope(longest)), float(np.finfo(np.float32).tiny)) + self.curvature
 
     def start(self) -> FloatArray:
@@ -293,18 +290,24 @@ class DualProblem:
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Gap between the point and w = slope A a with the model's own bias."""
         squared_norm = self.rows.squared_norm(point, image)
-        slope = self.outer.slope(squared_norm)
-        margins = slope * pulled
+        margins = self.outer.slope(squared_norm) * pulled
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
-        risk = self.risk.value(margins, bias)
+        penalties = self.separable.value(point) + self.region.value(point)
+        return self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias)
+
+    def proof(self, squared_norm: float, risk: float, penalties: float, bias: float) -> Certificate:
+        """Return the certificate of a point.
+
+        squared_norm : of A a; risk : of its margins with the bias; penalties : separable part and region together
+        """
+        slope, exact = self.outer.slope(squared_norm), self.outer.exact(squared_norm)
         regulariser = self.outer.regulariser(slope * slope * squared_norm)
-        outer, separable = self.outer.exact(squared_norm), self.separable.value(point) + self.region.value(point)
         return Certificate(
             primal=risk + regulariser,
-            dual=-(outer + separable),
+            dual=-(exact + penalties),
             floor=self.outer.floor(squared_norm),
             bias=bias,
-            rounding=8.0 * _EPSILON * (abs(risk) + regulariser + outer + abs(separable)),
+            rounding=8.0 * _EPSILON * (abs(risk) + regulariser + exact + abs(penalties)),
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
@@ -325,7 +328,19 @@ class DualProblem:
 
     def at_level(self, level: int) -> DualProblem:
         """Return less smoothed."""
-        return self if self.levels is None or level == 0 else self.levels(level)
+        outer = self.outer.at_level(level) if level else self.outer
+        return self if outer is self.outer else replace(self, outer=outer)
+
+    def part(self, rows: RowOperator, take: Take) -> DualProblem:
+        """Return the terms of some rows, as a partition of the problem holds them; it has no first point."""
+        return replace(
+            self,
+            rows=rows,
+            separable=self.separable.part(take),
+            region=self.region.part(take, rows.signs),
+            risk=self.risk.part(take, rows.signs),
+            first=np.empty(0),
+        )
 
 
 # Active rows and shrinking.
@@ -356,7 +371,7 @@ def active_rows_of(
     if not (isinstance(problem, DualProblem) and type(problem.rows) is DenseRows):
         return None
     region = problem.region
-    if not isinstance(region, BoxRegion | BoxHyperplane | SimplexPair):
+    if not isinstance(region, BoxSet):
         return None
     lower = region.lower
     free = (stepped > lower) & (stepped < region.upper)
@@ -386,133 +401,39 @@ def rows_awake(active: ActiveRows | None, before: ActiveRows | None) -> IntArray
 
 # Problems restricted to active rows.
 
-Spread = Callable[[Any], Any]
-"""Of a bound or a curvature: those of the block's rows."""
-
 
 @dataclass(frozen=True, eq=False)
-class AffineRows:
-    """A a + offset of some rows; offset is what all other rows add up to.
+class PartRows(DenseRows):
+    """Some rows in memory, which were checked with the others; offset (n_columns,) is what those add up to."""
 
-    rows : (b, n) C-contiguous, or compressed by rows; signs : (b,); offset : (n,)
-    """
+    offset: FloatArray = field(default_factory=lambda: np.zeros(1))
 
-    rows: Any
-    signs: FloatArray
-    offset: FloatArray
+    def __post_init__(self) -> None:
+        pass
 
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return len(self.signs)
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of columns."""
-        return len(self.offset)
-
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n,) by A a + offset."""
-        out[:] = self.offset
-        self.add(out, point, 1.0)
-
-    def add(self, out: FloatArray, point: FloatArray, sign: float) -> None:
-        """Add sign A a to out (n,)."""
-        rows, signs = self.rows, sign * self.signs
-        if isinstance(rows, np.ndarray):
-            add_rows(out, rows, signs, point)
-        else:
-            add_sparse_rows(out, rows.data, rows.indices, rows.indptr, signs, point)
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (b,) by A'v."""
-        rows = self.rows
-        if isinstance(rows, np.ndarray):
-            multiply_rows(out, rows, self.signs, image)
-        else:
-            multiply_sparse_rows(out, rows.data, rows.indices, rows.indptr, self.signs, image)
-
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(inner(image, image))
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        return float(squared_distance(image, other_image))
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (b,)."""
-        if isinstance(self.rows, np.ndarray):
-            lengths = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
-        else:
-            lengths = self.rows.multiply(self.rows).sum(axis=1)
-        return np.asarray(lengths, dtype=np.float64)
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Scale v, (n,)."""
-        return scale * image
+    def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
+        """Add the parts and the offset."""
+        super().add_parts(out, parts)
+        out += self.offset
 
 
-def cut_of(rows: Any, chosen: IntArray) -> Any:
-    """Return selected rows (b, n) of an operator, in its dense or compressed format.
+def restricted(problem: DualProblem, chosen: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
+    """Return the problem of some dense rows (b,), given their point (b,) and the image (n,) of all rows."""
+    whole = problem.rows
+    assert isinstance(whole, DenseRows), "rows of no other operator rest"
+    rows, signs, offset = np.ascontiguousarray(whole.rows[chosen]), whole.signs[chosen], image.copy()
+    add_rows(offset, rows, -signs, point)
 
-    Raises
-    ------
-    ConfigError : the operator holds no explicit rows
-    """
-    if not isinstance(rows, DenseRows | SparseRows):
-        raise ConfigError(f"Expected explicit rows, got {type(rows).__name__}. Use a feature map or a linear kernel.")
-    return np.ascontiguousarray(rows.rows[chosen]) if isinstance(rows, DenseRows) else rows.rows[chosen]
+    def take(values: Any) -> Any:
+        return values[chosen] if isinstance(values, np.ndarray) else values
 
-
-def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
-    """Return the problem restricted to some rows (b,), given their point (b,) and the image (n,) of all rows.
-
-    Raises
-    ------
-    ConfigError : no explicit rows, or a set that cannot be cut into blocks
-    """
-
-    def chosen(values: Any) -> Any:
-        return values[rows] if isinstance(values, np.ndarray) else values
-
-    cut = cut_of(problem.rows, rows)
-    return resting(problem, cut, problem.rows.signs[rows], point, image, chosen)
-
-
-def resting(
-    problem: DualProblem, rows: Any, signs: FloatArray, point: FloatArray, image: FloatArray, spread: Spread
-) -> DualProblem:
-    """Return the restricted problem for rows (b, n) with signs (b,); see Spread."""
-    moving = AffineRows(rows, signs, image.copy())
-    moving.add(moving.offset, point, -1.0)
-    separable, region = _separable(problem.separable, spread), _region(problem.region, signs, point, spread)
-    return replace(problem, rows=moving, separable=separable, region=region, first=point)
-
-
-def _separable(whole: Separable, spread: Spread) -> Separable:
-    if isinstance(whole, Quadratic):
-        return Quadratic(spread(whole.curvatures))
-    if isinstance(whole, Entropy):
-        return replace(whole, upper=spread(whole.upper))
-    return Roots(spread(whole.scales), spread(whole.lower)) if isinstance(whole, Roots) else whole
-
-
-def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread) -> Region:
-    if isinstance(whole, BoxRegion):
-        return BoxRegion(spread(whole.lower), spread(whole.upper))
-    if isinstance(whole, SimplexPair):
-        plus, minus = float(point[signs > 0].sum()), float(point[signs < 0].sum())
-        return SimplexPair(signs, spread(whole.upper), plus, minus)
-    if isinstance(whole, BoxHyperplane):
-        normal = spread(whole.signs)
-        return BoxHyperplane(normal, spread(whole.lower), spread(whole.upper), float(normal @ point))
-    if isinstance(whole, EntropyBarrier):
-        return replace(whole, signs=signs, upper=spread(whole.upper), total=float(signs @ point))
-    if isinstance(whole, RootsBarrier):
-        upper, scales = spread(whole.upper), spread(whole.scales)
-        return replace(whole, signs=signs, upper=upper, scales=scales, total=float(signs @ point))
-    raise ConfigError(f"The set {type(whole).__name__} cannot be split into blocks of rows.")
+    return replace(
+        problem,
+        rows=PartRows(rows, signs, whole.n_threads, offset),
+        separable=problem.separable.part(take),
+        region=problem.region.part(take, signs, point),
+        first=point,
+    )
 
 
 # Regression.
@@ -522,7 +443,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
 
 @stored("target-quadratic-term")
 @dataclass(frozen=True, eq=False)
-class TargetQuadratic:
+class TargetQuadratic(Separable):
     """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t (m,)."""
 
     targets: FloatArray
@@ -540,10 +461,14 @@ class TargetQuadratic:
         """Return sum_i curvature_i (a_i - b_i)^2 / 2."""
         return 0.5 * float(self.curvatures @ np.square(point - at))
 
+    def part(self, take: Take) -> TargetQuadratic:
+        """Return the terms of some rows."""
+        return replace(self, targets=np.asarray(take(self.targets)), curvatures=np.asarray(take(self.curvatures)))
+
 
 @stored("penalised-box-region")
 @dataclass(frozen=True, eq=False)
-class PricedBox:
+class PricedBox(Region):
     """price sum_i |a_i| over |a_i| <= bound_i, and sum_i a_i = 0 with a hyperplane.
 
     bound : (m,) >= 0, may be infinite; price : >= 0
@@ -562,7 +487,7 @@ class PricedBox:
         threshold = self.price / lipschitz
         size = float(np.abs(point).mean()) + threshold
 
-        def sums(multiplier: float) -> tuple[float, float, float]:
+        def sums(multiplier: float, first: bool) -> tuple[float, float, float]:
             moved = point - multiplier * size
             shrunk = moved - np.clip(moved, -threshold, threshold)
             np.clip(shrunk, -self.bound, self.bound, out=out)
@@ -574,7 +499,7 @@ class PricedBox:
 
 @stored("squared-residuals")
 @dataclass(frozen=True, eq=False)
-class SquaredResiduals:
+class SquaredResiduals(Risk):
     """sum_i weight_i r_i^2."""
 
     targets: FloatArray
@@ -591,7 +516,7 @@ class SquaredResiduals:
 
 @stored("epsilon-insensitive-residuals")
 @dataclass(frozen=True, eq=False)
-class InsensitiveResiduals:
+class InsensitiveResiduals(Risk):
     """sum_i weight_i max(0, |r_i| - width)."""
 
     targets: FloatArray
@@ -612,17 +537,36 @@ class InsensitiveResiduals:
         return float(bends[order[min(index, len(order) - 1)]])
 
 
-def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+def residual_weights(n_points: int, sample_weight: FloatArray | None) -> NDArray[np.float64]:
     """Return weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
     if sample_weight is None:
-        return np.ones(rows.n_points)
+        return np.ones(n_points)
     weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
-    if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
+    if weights.shape != (n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
         raise DataError(
-            f"sample_weight has shape {weights.shape}, but there are {rows.n_points} rows. Give one finite "
+            f"sample_weight has shape {weights.shape}, but there are {n_points} rows. Give one finite "
             "number of at least 0 for each row, and at least one above 0."
         )
     return weights
+
+
+# Problems of a smooth function that needs no more than its image.
+
+
+class PlainProblem:
+    """Base of problems without smoothing whose gradient is what is pulled back, and whose step takes two reads."""
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Return the gradient that was pulled back."""
+        out[:] = pulled
+
+    def sweep(self, given: SweepArguments) -> SweepResult | None:
+        """Return None: a step takes two reads."""
+        return None
+
+    def at_level(self, level: int) -> Self:
+        """Return the problem itself."""
+        return self
 
 
 # Minimax models: the point of least norm in a sum of ellipsoids.
@@ -633,7 +577,7 @@ def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDAr
 
 @stored("minimax-problem")
 @dataclass(frozen=True, eq=False)
-class MinimaxProblem:
+class MinimaxProblem(PlainProblem):
     """Balls mapped to ellipsoids.
 
     Parameters
@@ -691,10 +635,6 @@ class MinimaxProblem:
         """Return 1/2 ||w||^2."""
         return 0.5 * float(inner(image, image))
 
-    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Return the gradient that was pulled back."""
-        out[:] = pulled
-
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
         """Return 1/2 ||w - w_b||^2."""
         return 0.5 * float(squared_distance(image, at_image))
@@ -726,14 +666,6 @@ class MinimaxProblem:
         """Return the w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Return None: a step takes two reads."""
-        return None
-
-    def at_level(self, level: int) -> MinimaxProblem:
-        """Return the problem itself."""
-        return self
-
     def _balls(self) -> list[slice]:
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
 
@@ -749,13 +681,13 @@ _MOST_ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class NormBallProblem:
+class NormBallProblem(DualProblem):
     """The smoothed dual of a margin model under a norm's bound.
 
     Parameters
     ----------
     rows : explicit; the image of a point is A a (n_columns,)
-    separable, region, risk, first, intercept : as of the model's own dual
+    outer : without effect; separable, region, risk, first, intercept : as of the model's own dual
     power : p; radius : lambda > 0
     width : > 0, of the smoothing, in units of A a over those of w
 
@@ -763,38 +695,13 @@ class NormBallProblem:
     Programming 103, 2005, section 2.
     """
 
-    rows: DenseRows | SparseRows
-    separable: Separable
-    region: Region
-    risk: Risk
-    first: FloatArray
-    intercept: bool
-    power: float
-    radius: float
-    width: float
+    power: float = 2.0
+    radius: float = 1.0
+    width: float = 1.0
 
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return self.rows.n_points
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of columns."""
-        return self.rows.n_image
-
-    @property
-    def first_lipschitz(self) -> float:
+    def lipschitz_of(self, longest: float) -> float:
         """Return the longest row's squared length over the width: usually too large, and reduced later."""
-        return max(float(self.rows.squared_lengths().max()) / self.width * 1e-3, float(np.finfo(np.float32).tiny))
-
-    def start(self) -> FloatArray:
-        """Return the first point, (m,)."""
-        return self.first.copy()
-
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out by A a."""
-        self.rows.image(out, point)
+        return max(longest / self.width * 1e-3, float(np.finfo(np.float32).tiny))
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m,) by the margins A'w of the image's w."""
@@ -819,14 +726,6 @@ class NormBallProblem:
         weights, at_weights = self.weights_of(image), self.weights_of(at_image)
         middle = image - 0.5 * self.width * (weights + at_weights)
         return max(0.0, float(middle @ (weights - at_weights))) + self.separable.excess(point, at)
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Write the prox of the region."""
-        self.region.prox(out, point, lipschitz)
-
-    def penalty(self, point: FloatArray) -> float:
-        """Return the penalty of a feasible point, 0 for a set."""
-        return self.region.value(point)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Gap between the point and its w, with the model's own bias, by the norm without smoothing."""
@@ -941,7 +840,7 @@ class SmoothLoss(Protocol):
 
 @stored("l1-problem")
 @dataclass(frozen=True, eq=False)
-class SparseProblem:
+class SparseProblem(PlainProblem):
     """Minimise ||w||_1 + sum_i weight_i loss(s_i <w, z_i>); the image of w are its margins.
 
     rows : explicit; weights : (m,) >= 0; curvature : the loss's largest second derivative
@@ -949,7 +848,7 @@ class SparseProblem:
     Source: Ito et al., 2017, appendix D, (27) and (28); the threshold of the prox is 1 / L.
     """
 
-    rows: DenseRows | SparseRows
+    rows: RowOperator
     loss: SmoothLoss
     weights: FloatArray
     curvature: float
@@ -967,8 +866,11 @@ class SparseProblem:
     @property
     def first_lipschitz(self) -> float:
         """Return the largest contribution of a row to the Hessian, a lower bound of the Lipschitz constant."""
-        longest = self.curvature * float((self.weights * self.rows.squared_lengths()).max())
-        return max(longest, float(np.finfo(np.float32).tiny))
+        return self.lipschitz_of(float((self.weights * self.rows.squared_lengths()).max()))
+
+    def lipschitz_of(self, longest: float) -> float:
+        """Return the first guess at the Lipschitz constant for the largest weight times squared length of a row."""
+        return max(self.curvature * longest, float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
         """Return 0."""
@@ -986,10 +888,6 @@ class SparseProblem:
         """Return the sum of the losses."""
         return float(inner(self.weights, self.loss.value(image)))
 
-    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Return the gradient that was pulled back."""
-        out[:] = pulled
-
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
         """Return the sum of the Bregman distances of the losses."""
         return float(inner(self.weights, self.loss.excess(image, at_image)))
@@ -1004,23 +902,23 @@ class SparseProblem:
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Gap between w and the slopes of its losses, shrunk until no column is steeper than the penalty."""
-        slopes = -self.loss.derivative(image)
         steepest = float(np.abs(pulled).max())
-        feasible = slopes / max(1.0, steepest)
-        dual = float(inner(self.weights, self.loss.conjugate(feasible)))
-        risk, norm = self.smooth(point, image), self.penalty(point)
-        return Certificate(
-            primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=8.0 * _EPSILON * (risk + norm + abs(dual))
-        )
+        dual = self.conjugate(image, 1.0 / max(1.0, steepest))
+        return self.proof(self.smooth(point, image), self.penalty(point), dual)
+
+    def conjugate(self, image: FloatArray, factor: float) -> float:
+        """Return minus the dual objective of the slopes at margins, made feasible by a factor in (0, 1]."""
+        return float(inner(self.weights, self.loss.conjugate(-factor * self.loss.derivative(image))))
+
+    def proof(self, risk: float, norm: float, dual: float) -> Certificate:
+        """Return the certificate of a w: its losses, its norm, and minus the dual objective."""
+        rounding = 8.0 * _EPSILON * (risk + norm + abs(dual))
+        return Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)
+
+    def part(self, rows: RowOperator, take: Take) -> SparseProblem:
+        """Return the losses of some rows."""
+        return replace(self, rows=rows, weights=np.asarray(take(self.weights)))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
-
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Return None: a step takes two reads."""
-        return None
-
-    def at_level(self, level: int) -> SparseProblem:
-        """Return the problem itself."""
-        return self

@@ -5,21 +5,22 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_threads
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
-from okl.solvers.accelerated.base import Classifier, CompositeProblem, Solution, signs_of
+from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, solve
-from okl.solvers.accelerated.models import make_model, parameter_of
+from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.base import Outcome
 
 # One class against the rest.
@@ -150,6 +151,120 @@ def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | N
     )
 
 
+# A model by name, whose parameter is chosen where none is given.
+
+_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
+_PROBE_ITERATIONS = 200
+_NEXT = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class ModelTask:
+    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
+
+    name: str
+    value: float | None = None
+    fit_intercept: bool = True
+
+    @property
+    def parameter(self) -> ParameterName:
+        """Return C, nu or kappa."""
+        return parameter_of(self.name)
+
+    @property
+    def reason(self) -> str:
+        """Why the parameter is what it is."""
+        return model_class(self.name).DEFAULT if self.value is None else "as given"
+
+    def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier:
+        """Build the model; without a given parameter, use the default, or that of the class where it is None.
+
+        Raises
+        ------
+        ConfigError : a parameter that no data could make valid
+        """
+        value = default() if self.value is None else self.value
+        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+
+    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
+        """Return nu-SVM with a larger nu if nu is automatic and the weights are 0; None to continue with this one.
+
+        The least nu that has weights takes a linear program over all rows; a few are tried instead.
+
+        Parameters
+        ----------
+        value, highest : nu so far, and the largest valid one
+        iterations, over : done so far, and whether the method has ended
+        has_weights : whether a primal objective below 0 has proved that there are some
+        """
+        if self.value is not None or has_weights:
+            return None
+        larger = [share * highest for share in _SHARES if share * highest > _NEXT * value]
+        if not larger or not (over or iterations >= _PROBE_ITERATIONS):
+            return None
+        # rounding may not push it beyond the largest
+        return replace(self, value=min(larger[0], highest))
+
+
+def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray | None = None) -> tuple[float, Fitted]:
+    """Fit a model by name; return its parameter and the solution.
+
+    Where no nu that is tried for nu-SVM has weights, the result is the largest one and weights of 0, which are within
+    the gap.
+    """
+    kind, weights = model_class(task.name), weights_of(rows, sample_weight)
+
+    def default() -> float | None:
+        highest = kind.highest(rows.signs, weights, task.fit_intercept)
+        if kind.OF_MOMENTS:
+            highest = kind.valid_range(rows, sample_weight, task.fit_intercept)[1]
+        return kind.default_value(highest, float(weights.sum()), lambda: distance_of_classes(rows))
+
+    model = task.model(default)
+    if kind.GROWS and task.value is None:
+        return _fit_growing(task, model, rows, method, sample_weight)
+    return _value_of(model), fit_binary(model, rows, method, sample_weight)
+
+
+def _fit_growing(
+    task: ModelTask, model: Classifier, rows: Any, method: Fapg, sample_weight: FloatArray | None
+) -> tuple[float, Fitted]:
+    highest = model.highest(rows.signs, weights_of(rows, sample_weight), task.fit_intercept)
+    probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
+    while True:
+        value, probe = _value_of(model), solve_problem(model.problem(rows, sample_weight), probing)
+        # a primal objective below 0, that of no weights, proves that there are some
+        if probe.certificate.primal < 0.0:
+            done = probe.certificate.relative_gap <= method.tolerance
+            return value, probe if done else fit_binary(model, rows, method, sample_weight, probe.point)
+        following = task.larger(value, highest, probe.iterations, over=True, has_weights=False)
+        if following is None:
+            return value, _without_weights(probe)
+        model = following.model()
+
+
+def _without_weights(probe: Fitted) -> Fitted:
+    """Return the solution w = 0, whose objective is 0."""
+    certificate = replace(probe.certificate, primal=0.0, bias=0.0)
+    note = "no tried nu gives weights other than 0: the model always predicts the larger class"
+    return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
+
+
+def _value_of(model: Classifier) -> float:
+    return float(getattr(model, model.PARAMETER))
+
+
+def distance_of_classes(rows: Any) -> float:
+    """Return the median distance of rows of one class from rows of the other, of up to 500 evenly spaced ones each."""
+    members = [np.flatnonzero(rows.signs * sign > 0.0) for sign in (1.0, -1.0)]
+    left, right = (some[np.linspace(0, len(some) - 1, min(len(some), 500)).astype(int)] for some in members)
+    with one_blas_thread():
+        products = rows.products(left, right)
+    shared, lengths = products.toarray() if sparse.issparse(products) else products, rows.squared_lengths()
+    squared = lengths[left][:, np.newaxis] + lengths[right] - 2.0 * shared
+    return float(np.sqrt(np.median(np.maximum(squared, 0.0))))
+
+
 # Parameter paths with warm starts.
 
 _FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
@@ -193,23 +308,11 @@ def path(
     points: list[PathPoint] = []
     for value in grid:
         started = time.perf_counter()
-        problem = with_parameter(name, value, fit_intercept).problem(rows, sample_weight)
+        problem = ModelTask(name, value, fit_intercept).model().problem(rows, sample_weight)
         first = _warm(name, problem, points[-1], value) if points else None
         solution = solve_problem(problem, method, first)
         points.append(PathPoint(value, solution, time.perf_counter() - started, solution.iterations))
     return points
-
-
-def with_parameter(name: str, value: float, fit_intercept: bool = True) -> Classifier:
-    """Build the model of a name from the value of its parameter."""
-    own = parameter_of(name)
-    return make_model(
-        name,
-        C=value if own == "C" else None,
-        nu=value if own == "nu" else None,
-        kappa=value if own == "kappa" else None,
-        fit_intercept=fit_intercept,
-    )
 
 
 def _warm(name: str, problem: CompositeProblem, before: PathPoint, value: float) -> FloatArray:

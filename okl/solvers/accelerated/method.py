@@ -13,16 +13,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOperator, Solution, SweepArguments
-from okl.solvers.accelerated.dual import (
-    ActiveRows,
-    AffineRows,
-    DualProblem,
-    active_rows_of,
-    part_of,
-    rows_awake,
-)
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments
+from okl.solvers.accelerated.dual import ActiveRows, DualProblem, active_rows_of, restricted, rows_awake
 from okl.solvers.base import Outcome
 
 # What a run of the accelerated method has recorded: the numbers that its figures plot.
@@ -430,21 +422,6 @@ def ending_of(
 # method.
 
 
-@dataclass(frozen=True, eq=False)
-class PartRows(DenseRows):
-    """Some rows in memory, which were checked with the others; offset (n_columns,) is what those add up to."""
-
-    offset: FloatArray = field(default_factory=lambda: np.zeros(1))
-
-    def __post_init__(self) -> None:
-        pass
-
-    def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
-        """Add the parts and the offset."""
-        super().add_parts(out, parts)
-        out += self.offset
-
-
 class PartIterates:
     """The vectors of a run whose other rows rest: those of the part, and all of them for a check."""
 
@@ -457,7 +434,7 @@ class PartIterates:
         multipliers: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self._whole, self._awake, self._current = problem, awake, current
-        self._part = _threaded(part_of(problem, awake, current.point[awake], current.image), problem.rows)
+        self._part = restricted(problem, awake, current.point[awake], current.image)
         image = np.empty(problem.n_image)
         last = previous.point[awake]
         # inactive rows have their current values in both
@@ -524,14 +501,6 @@ class PartIterates:
 
 def _pair(iterate: Iterate) -> tuple[FloatArray, FloatArray]:
     return iterate.point, iterate.image
-
-
-def _threaded(part: DualProblem, whole: RowOperator) -> DualProblem:
-    """Return the active part, with rows summed in the same segments as in the full problem."""
-    rows = part.rows
-    if not (isinstance(rows, AffineRows) and isinstance(whole, DenseRows)):
-        return part
-    return replace(part, rows=PartRows(rows.rows, rows.signs, whole.n_threads, rows.offset))
 
 
 # The fast accelerated proximal gradient method: one for every problem, stopped by its certificate.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from okl.compiled.threads import run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import Operator, RowOperator, signs_of
 
@@ -55,6 +55,52 @@ def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e
     return largest
 
 
+# Operators of signed rows: what they share.
+
+
+class SignedRows:
+    """Base of operators of rows with labels (m,), -1 or +1."""
+
+    labels: FloatArray
+
+    @property
+    def signs(self) -> FloatArray:
+        """Return the labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Return the number of rows."""
+        return len(self.labels)
+
+
+class ExplicitRows(SignedRows):
+    """Base of operators whose image is A a (n_columns,), so that w = scale A a."""
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """Return ||v||^2."""
+        return float(inner(image, image))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """Return ||v - v'||^2."""
+        return float(squared_distance(image, other_image))
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Return w = scale v, (n_columns,)."""
+        return scale * image
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        raise NotImplementedError
+
+    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return <w, z_i> of every row, (m,)."""
+        scores = np.empty(self.n_points)
+        self.pull(scores, weights)
+        scores *= self.signs
+        return scores
+
+
 # Dense rows, with or without a feature map.
 
 ClaimedWork = Callable[[Claims], None]
@@ -64,7 +110,7 @@ _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads t
 
 @stored("dense-rows")
 @dataclass(frozen=True, eq=False)
-class DenseRows:
+class DenseRows(ExplicitRows):
     """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
 
     Parameters
@@ -94,16 +140,6 @@ class DenseRows:
         # a sum is finite only if its terms are, and costs no array
         if not np.isfinite(self.rows.sum(dtype=np.float64)):
             raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
-
-    @property
-    def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
-        return self.labels
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return int(self.rows.shape[0])
 
     @property
     def n_image(self) -> int:
@@ -140,26 +176,48 @@ class DenseRows:
         """Return the number of segments that the rows are cut into."""
         return -(-self.n_points // self.segment_rows)
 
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(inner(image, image))
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        return float(squared_distance(image, other_image))
-
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return w = scale v, (n_columns,)."""
-        return scale * image
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
+        return self.rows[left] @ self.rows[right].T
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
         return np.empty((self.n_segments, self.n_image))
+
+
+# Groups of like rows.
+
+
+@dataclass(frozen=True)
+class ClassGroups:
+    """Groups of like rows: how many there are, and what one of them weighs; first all of +1, then those of -1.
+
+    -1 is one group, or, where the rest of several classes weigh differently, one a class in the order of the labels.
+    """
+
+    rows: tuple[int, ...]
+    weights: tuple[float, ...] = (1.0, 1.0)
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return the signs of the groups."""
+        return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
+
+    @property
+    def totals(self) -> NDArray[np.float64]:
+        """Return the weights of the groups."""
+        totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
+        return totals
+
+    @property
+    def one_row_each(self) -> DenseRows:
+        """Return one row for each group."""
+        return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
 
 def rows_of_segment(n_points: int) -> int:
@@ -171,7 +229,7 @@ def rows_of_segment(n_points: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRows(ExplicitRows):
     """A = [s_1 z_1, ..., s_m z_m] of a scipy.sparse matrix; sums are float64 whatever the matrix is.
 
     Parameters
@@ -203,16 +261,6 @@ class SparseRows:
         object.__setattr__(self, "labels", signs_of(self.labels))
 
     @property
-    def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
-        return self.labels
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return int(self.rows.shape[0])
-
-    @property
     def n_image(self) -> int:
         """Return the number of columns."""
         return int(self.rows.shape[1])
@@ -226,29 +274,21 @@ class SparseRows:
         """Overwrite out (m,) by A'v."""
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
 
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(inner(image, image))
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        return float(squared_distance(image, other_image))
-
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
         squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return w = scale v, (n_columns,)."""
-        return scale * image
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
+        return self.rows[left] @ self.rows[right].T
 
 
 # Mapped rows that are computed again in every read.
 
 
 @dataclass(frozen=True, eq=False)
-class MappedInputs:
+class MappedInputs(ExplicitRows):
     """A = [s_1 z(x_1), ..., s_m z(x_m)] of inputs in memory and a map: slower reads than DenseRows', of the same bits.
 
     Parameters
@@ -272,16 +312,6 @@ class MappedInputs:
         check_inputs(self.feature_map, self.inputs)
 
     @property
-    def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
-        return self.labels
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return len(self.inputs)
-
-    @property
     def n_image(self) -> int:
         """Return the number of columns of the map."""
         return self.feature_map.n_columns
@@ -303,14 +333,6 @@ class MappedInputs:
         """Overwrite out (m,) by A'v."""
         self._by_segments(lambda _, cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(inner(image, image))
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        return float(squared_distance(image, other_image))
-
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
         lengths = np.empty(self.n_points)
@@ -320,10 +342,6 @@ class MappedInputs:
 
         self._by_segments(work)
         return lengths
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return w = scale v, (n_columns,)."""
-        return scale * image
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
@@ -340,101 +358,6 @@ class MappedInputs:
 
         with one_blas_thread():
             run_threads(n_threads, run)
-
-
-# Kernel matrices.
-
-_BLOCK = 512  # rows of kernel values computed at once, in float64
-
-
-@dataclass(frozen=True, eq=False)
-class KernelMatrix:
-    """A'A = (s_i s_j k(x_i, x_j)) in memory; the image of a point is A'A a itself.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    inputs : (m, n_inputs), finite
-    labels : (m,), -1 or +1
-    precision : of the matrix; sums are float64
-    budget_bytes : int, what the matrix may take
-
-    Raises
-    ------
-    ConfigError : the matrix would take more than its budget
-    DataError : shapes that do not fit, kernel values that are not finite, labels that are not both -1 and +1
-    """
-
-    kernel: Kernel
-    inputs: FloatArray
-    labels: FloatArray
-    precision: Precision = "float64"
-    budget_bytes: int = 2**30
-    matrix: FloatArray = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.inputs.ndim != 2 or len(self.inputs) != len(self.labels):
-            raise DataError(
-                f"Inputs have shape {self.inputs.shape}, but there are {len(self.labels)} labels. Give a matrix "
-                "(rows, columns) and one label for each row."
-            )
-        object.__setattr__(self, "labels", signs_of(self.labels))
-        n_bytes = self.n_points**2 * np.dtype(self.precision).itemsize
-        if n_bytes > self.budget_bytes:
-            raise ConfigError(
-                f"The kernel matrix of {self.n_points} rows takes {n_bytes / 2**20:.0f} MiB in {self.precision}, "
-                f"above the budget of {self.budget_bytes / 2**20:.0f} MiB. Raise the budget, use fewer rows, or "
-                "use a feature map."
-            )
-        object.__setattr__(self, "matrix", self._computed())
-
-    @property
-    def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
-        return self.labels
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return len(self.inputs)
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of rows: the image is as long as the point."""
-        return len(self.inputs)
-
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (m,) by A'A a."""
-        multiply_rows(out, self.matrix, self.signs, self.signs * point)
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Copy the image: it is what is asked for."""
-        out[:] = image
-
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return a'A'A a; rounding may not make it negative."""
-        return max(0.0, float(inner(point, image)))
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return (a - b)'A'A (a - b); rounding may not make it negative."""
-        return max(0.0, float(distance_product(point, other, image, other_image)))
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        """Return k(x_i, x_i), (m,)."""
-        return np.diagonal(self.matrix).astype(np.float64)
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
-        return scale * self.signs * point
-
-    def _computed(self) -> FloatArray:
-        inputs = as_compiled(self.inputs, np.float64)
-        matrix = np.empty((self.n_points, self.n_points), dtype=self.precision)
-        for first in range(0, self.n_points, _BLOCK):
-            matrix[first : first + _BLOCK] = self.kernel.matrix(inputs[first : first + _BLOCK], inputs)
-        if not np.isfinite(matrix.sum(dtype=np.float64)):
-            raise DataError("The kernel matrix holds NaN or infinite values. Drop or fill such inputs, or scale them.")
-        return matrix
 
 
 # Kernel matrices in tiles, cached within a memory budget.
@@ -563,7 +486,7 @@ class KernelTiles:
 
 
 @dataclass(frozen=True, eq=False)
-class TiledKernel:
+class TiledKernel(SignedRows):
     """A'A = (s_i s_j k(x_i, x_j)) of tiles, which problems with other labels may share; the image is A'A a itself.
 
     Parameters
@@ -585,16 +508,6 @@ class TiledKernel:
             raise DataError(
                 f"There are {self.tiles.n_rows} inputs, but {len(self.labels)} labels. Give one label for each row."
             )
-
-    @property
-    def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
-        return self.labels
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return self.tiles.n_rows
 
     @property
     def n_image(self) -> int:
@@ -626,6 +539,28 @@ class TiledKernel:
         """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
+    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_j weights_j k(x_j, x_i) of every row, (m,)."""
+        scores = np.empty(self.n_points)
+        self.tiles.multiply(scores, weights)
+        return scores
+
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return k(x_i, x_j) of some rows with others, (n_left, n_right)."""
+        return self.tiles.kernel.matrix(self.tiles.inputs[left], self.tiles.inputs[right])
+
+
+def kernel_matrix(
+    kernel: Kernel,
+    inputs: FloatArray,
+    labels: FloatArray,
+    precision: Precision = "float64",
+    budget_bytes: int = 2**30,
+    n_threads: int = 1,
+) -> TiledKernel:
+    """Return the operator of rows that an exact kernel knows; parameters as of KernelTiles."""
+    return TiledKernel(KernelTiles(kernel, inputs, precision, budget_bytes, n_threads), labels)
+
 
 def _cut(part: int) -> slice:
     return slice(part * TILE_ROWS, (part + 1) * TILE_ROWS)
@@ -637,77 +572,33 @@ def _cut(part: int) -> slice:
 @stored("target-rows")
 @dataclass(frozen=True, eq=False)
 class TargetRows:
-    """A = [z_1, ..., z_m] of the rows of another operator, whatever signs they have there.
-
-    Parameters
-    ----------
-    rows : operator; its s_i undo themselves, as s_i s_i = 1
-    targets : (m,), finite
-    signs : (m,), all 1
-
-    Raises
-    ------
-    DataError : as many targets as rows did not come, or they are not finite
-    """
+    """Rows z_i, as an operator of signs 1, with targets (m,)."""
 
     rows: RowOperator
     targets: FloatArray
-    signs: FloatArray = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        targets = np.ascontiguousarray(self.targets, dtype=np.float64)
-        if targets.shape != (self.rows.n_points,) or not np.isfinite(targets).all():
-            raise DataError(
-                f"Targets have shape {targets.shape}, but there are {self.rows.n_points} rows. Give one finite "
-                "number for each row."
-            )
-        object.__setattr__(self, "targets", targets)
-        object.__setattr__(self, "signs", np.ones(len(targets)))
-
-    @property
-    def n_points(self) -> int:
-        """Return the number of rows."""
-        return self.rows.n_points
-
-    @property
-    def n_image(self) -> int:
-        """Return the size of the image of the operator."""
-        return self.rows.n_image
-
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out by that of sum_i a_i z_i."""
-        self.rows.image(out, self.rows.signs * point)
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by <z_i, sum_j a_j z_j>."""
-        self.rows.pull(out, image)
-        out *= self.rows.signs
-
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||A a||^2."""
-        return self.rows.squared_norm(self.rows.signs * point, image)
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||A (a - b)||^2."""
-        return self.rows.squared_gap(self.rows.signs * point, image, self.rows.signs * other, other_image)
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
-        return self.rows.squared_lengths()
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Scale A a, or coefficients scale a_i."""
-        return self.rows.weights(self.rows.signs * point, image, scale)
 
 
 def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, n_threads: int = 1) -> TargetRows:
-    """Return the rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or through a kernel."""
+    """Return the rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or through a kernel.
+
+    Raises
+    ------
+    DataError : fewer than two rows, or targets (m,) that are not finite
+    """
+    targets = np.ascontiguousarray(targets, dtype=np.float64)
     if len(targets) < 2:
         raise DataError(f"A regression requires at least two rows, but there are {len(targets)}.")
-    # paired signs are requested, and undone
+    if targets.shape != (inputs.shape[0],) or not np.isfinite(targets).all():
+        raise DataError(
+            f"Targets have shape {targets.shape}, but there are {inputs.shape[0]} rows. Give one finite number for "
+            "each row."
+        )
+    # operators take two classes: their signs are replaced
     signs = np.where(np.arange(len(targets)) % 2 == 0, 1.0, -1.0)
+    rows: Any
     if kernel is not None:
-        return TargetRows(KernelMatrix(kernel, inputs, signs), targets)
-    if sparse.issparse(inputs):
-        return TargetRows(SparseRows(inputs, signs), targets)
-    return TargetRows(DenseRows(inputs, signs, n_threads), targets)
+        rows = kernel_matrix(kernel, inputs, signs, n_threads=n_threads)
+    else:
+        rows = SparseRows(inputs, signs) if sparse.issparse(inputs) else DenseRows(inputs, signs, n_threads)
+    object.__setattr__(rows, "labels", np.ones(len(targets)))
+    return TargetRows(rows, targets)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,11 @@ from okl.compiled.dual_steps import (
     roots_value,
 )
 from okl.compiled.jit import one_blas_thread
-from okl.foundation.errors import DataError
+from okl.compiled.projections import clip_by_sign, clipped_sums
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_choice
-from okl.solvers.accelerated.base import Solution, weights_of
+from okl.solvers.accelerated.base import weights_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pair_set
 
@@ -48,6 +48,8 @@ class Outer(Protocol):
     excess : value(a) - value(b) - <gradient at b, v_a - v_b>, of ||v_a||^2, ||v_b||^2 and ||v_a - v_b||^2
     regulariser : of the primal objective at w = slope v
     exact : the function without any smoothing, which the gap goes by; floor : what smoothing adds to the gap
+    at_level, of_length : the function less smoothed, and smoothed by the lengths that occur first; itself where
+        nothing is
     """
 
     def value(self, squared_norm: float) -> float: ...
@@ -61,6 +63,10 @@ class Outer(Protocol):
     def exact(self, squared_norm: float) -> float: ...
 
     def floor(self, squared_norm: float) -> float: ...
+
+    def at_level(self, level: int) -> Outer: ...
+
+    def of_length(self, first: float, longest: float) -> Outer: ...
 
 
 @stored("half-squared-norm")
@@ -77,9 +83,7 @@ class HalfSquare:
         return 1.0
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
-        adds.
-        """
+        """Return 1/2 ||v_a - v_b||^2."""
         return 0.5 * squared_gap
 
     def regulariser(self, squared_norm: float) -> float:
@@ -91,8 +95,16 @@ class HalfSquare:
         return 0.5 * squared_norm
 
     def floor(self, squared_norm: float) -> float:
-        """Return what smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
+        """Return 0: nothing is smoothed."""
         return 0.0
+
+    def at_level(self, level: int) -> HalfSquare:
+        """Return the function itself."""
+        return self
+
+    def of_length(self, first: float, longest: float) -> HalfSquare:
+        """Return the function itself."""
+        return self
 
 
 @stored("euclidean-norm")
@@ -149,26 +161,49 @@ class EuclideanNorm:
         norm = math.sqrt(squared_norm)
         return max(0.0, norm - squared_norm / self.width)
 
+    def at_level(self, level: int) -> EuclideanNorm:
+        """Return the norm smoothed ten times less a level."""
+        return EuclideanNorm(self.width * 0.1**level)
+
+    def of_length(self, first: float, longest: float) -> EuclideanNorm:
+        """Return the norm smoothed up to a tenth of the lengths that occur first.
+
+        first : ||A a|| of the first point; longest : the longest row times the largest entry of that point
+        """
+        return EuclideanNorm(max(0.1 * first, 0.1 * longest, float(np.finfo(np.float32).tiny)))
+
 
 # Separable terms: conjugates of losses within their boxes.
 
 
-class Separable(Protocol):
-    """A smooth convex sum over the entries of a point (m,).
+Bound: TypeAlias = "float | FloatArray"
+Take = Callable[[Any], Any]
+"""Of numbers of all rows: those of some rows."""
 
-    excess : value(a) - value(b) - <slopes at b, a - b>, without its cancellation; a inside the box
-    """
 
-    def value(self, point: FloatArray) -> float: ...
+class Separable:
+    """A smooth convex sum over the entries of a point (m,)."""
 
-    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None: ...
+    def value(self, point: FloatArray) -> float:
+        """Return the sum."""
+        raise NotImplementedError
 
-    def excess(self, point: FloatArray, at: FloatArray) -> float: ...
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Add the slopes at a point to a gradient (m,)."""
+        raise NotImplementedError
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """Return value(a) - value(b) - <slopes at b, a - b>, without its cancellation; a inside the box."""
+        raise NotImplementedError
+
+    def part(self, take: Take) -> Self:
+        """Return the terms of some rows."""
+        raise NotImplementedError
 
 
 @stored("linear-term")
 @dataclass(frozen=True)
-class LinearTerm:
+class LinearTerm(Separable):
     """sum_i slope a_i."""
 
     slope: float
@@ -183,15 +218,17 @@ class LinearTerm:
             gradient += self.slope
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
-        adds.
-        """
+        """Return 0."""
         return 0.0
+
+    def part(self, take: Take) -> LinearTerm:
+        """Return the same."""
+        return self
 
 
 @stored("quadratic-term")
 @dataclass(frozen=True, eq=False)
-class Quadratic:
+class Quadratic(Separable):
     """sum_i curvature_i a_i^2 / 2 - a_i; curvatures (m,) >= 0."""
 
     curvatures: FloatArray
@@ -205,15 +242,17 @@ class Quadratic:
         add_quadratic_slopes(gradient, point, self.curvatures)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
-        adds.
-        """
+        """Return the Bregman distance of the sum."""
         return float(quadratic_excess(point, at, self.curvatures))
+
+    def part(self, take: Take) -> Quadratic:
+        """Return the terms of some rows."""
+        return replace(self, curvatures=take(self.curvatures))
 
 
 @stored("entropy-term")
 @dataclass(frozen=True, eq=False)
-class Entropy:
+class Entropy(Separable):
     """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i), continued as parabolas beyond [c u, u - c u].
 
     upper : u (m,) >= 0; cut : c, 0 < c < 1/2
@@ -231,15 +270,17 @@ class Entropy:
         add_entropy_slopes(gradient, point, self.upper, self.cut)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
-        adds.
-        """
+        """Return the Bregman distance of the sum."""
         return float(entropy_excess(point, at, self.upper, self.cut))
+
+    def part(self, take: Take) -> Entropy:
+        """Return the terms of some rows."""
+        return replace(self, upper=take(self.upper))
 
 
 @stored("square-root-term")
 @dataclass(frozen=True, eq=False)
-class Roots:
+class Roots(Separable):
     """sum_i -2 sqrt(s_i a_i), continued as parabolas below lower_i.
 
     scales : s (m,) >= 0; lower : (m,) > 0 where s_i > 0
@@ -257,10 +298,74 @@ class Roots:
         add_root_slopes(gradient, point, self.scales, self.lower)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
-        adds.
-        """
+        """Return the Bregman distance of the sum."""
         return float(roots_excess(point, at, self.scales, self.lower))
+
+    def part(self, take: Take) -> Roots:
+        """Return the terms of some rows."""
+        return replace(self, scales=take(self.scales), lower=take(self.lower))
+
+
+# Regions of dual points: sets, and barriers on them.
+#
+# A region knows two ways to its prox. In memory `prox` finds the multipliers of the hyperplanes itself. Where rows lie
+# in several partitions, a region holds the bounds of one of them: it answers by sums at candidate multipliers, which
+# are added up elsewhere, and takes the prox at those that were found.
+
+Sums = NDArray[np.float64]
+_MOST_ROUNDS = 200
+_LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
+
+
+class Region:
+    """A convex function of points (m,) with a cheap prox: the indicator of a set, or a barrier on one.
+
+    Attributes
+    ----------
+    upper : bound of the entries, a number or (m,); lower is 0 where rows lie in several partitions
+    candidates_a_round : of each multiplier that partitions evaluate at once
+    """
+
+    upper: Bound
+    candidates_a_round = 16
+
+    @property
+    def aim(self) -> FloatArray:
+        """Return what the first point is the prox of, (n_groups,) or (1,)."""
+        return np.zeros(1)
+
+    def value(self, point: FloatArray) -> float:
+        """Return the value of a feasible point, 0 for a set."""
+        return 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out, not `point` itself, by the minimiser of the function plus lipschitz / 2 ||a - point||^2."""
+        raise NotImplementedError
+
+    @property
+    def totals(self) -> FloatArray:
+        """Return the sums (n_multipliers,) that the hyperplanes prescribe.
+
+        Raises
+        ------
+        ConfigError : rows of such a region cannot lie in several partitions
+        """
+        raise ConfigError(f"Shards cannot project onto {type(self).__name__}. Train this model in memory.")
+
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> Self:
+        """Return the region of some rows of these signs; prescribed sums are those of their point, if it is given."""
+        raise NotImplementedError
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """Return the hyperplanes' sums at candidates (n_multipliers, K), how fast they fall, and their terms' size.
+
+        (n_multipliers, K, 3)
+        """
+        raise NotImplementedError
+
+    def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """Overwrite out (m,) by the prox at multipliers (n_multipliers,)."""
+        raise NotImplementedError
 
 
 # Barriers: conjugates with infinite slopes at the bounds of their box.
@@ -269,90 +374,123 @@ class Roots:
 # close, or iterations grow. Their prox costs a few exponentials or roots an entry, knows no margin, and leaves the
 # Lipschitz constant to the data.
 
-Sums = Callable[[float], tuple[float, float, float]]
 
-_MOST_ROUNDS = 200
-_LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
-
-
-@stored("entropy-barrier-region")
 @dataclass(frozen=True, eq=False)
-class EntropyBarrier:
-    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
+class _Barrier(Region):
+    """A barrier on 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
 
-    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound; total : 0 but for a part of the rows
+    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound
     """
+
+    # a prox takes exponentials or roots an entry and candidate, that of a set next to nothing
+    candidates_a_round = 3
 
     signs: FloatArray
     upper: FloatArray
     hyperplane: bool
-    total: float = 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out; the point is read once a round of the search for the multiplier."""
+        find_multiplier(lambda multiplier, first: self._at(out, point, lipschitz, multiplier, first), self.hyperplane)
+
+    @property
+    def totals(self) -> FloatArray:
+        """Return 0 for the hyperplane, if there is one."""
+        return np.zeros(int(self.hyperplane))
+
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> Self:
+        """Return the barrier of some rows."""
+        assert point is None, "rows of a barrier do not rest"
+        return replace(self, signs=signs, upper=take(self.upper))
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """Return the signed sum."""
+        # afresh: what comes out must not depend on which multipliers were tried before
+        tried = [self._at(self._room, point, lipschitz, float(tried), True) for tried in candidates.ravel()]
+        return np.array(tried).reshape(*candidates.shape, 3)
+
+    def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """Write the prox at one multiplier, or none."""
+        self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0, True)
+
+    def _at(
+        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
+    ) -> tuple[float, float, float]:
+        """Overwrite out by the prox at a multiplier; return its signed sum, how fast that falls, and its size."""
+        raise NotImplementedError
+
+    @cached_property
+    def _room(self) -> FloatArray:
+        return np.empty(len(self.signs))
+
+
+@stored("entropy-barrier-region", renamed={"total": None})
+@stored("entropy-barrier-shard-region")  # its tag where it held the rows of a shard
+@dataclass(frozen=True, eq=False)
+class EntropyBarrier(_Barrier):
+    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
+
+    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound
+    """
 
     def value(self, point: FloatArray) -> float:
         """Return the sum, of a feasible point."""
         return float(entropy_sum(point, self.upper))
 
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Overwrite out; the point is read once a round of the search for the multiplier."""
-        afresh = True
-
-        def sums(multiplier: float) -> tuple[float, float, float]:
-            nonlocal afresh
-            args = (self.signs, self.upper, lipschitz, multiplier, afresh)
-            afresh = False
-            return _less(entropy_prox(out, self._logits, point, *args), self.total)
-
-        find_multiplier(sums, self.hyperplane)
+    def _at(
+        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
+    ) -> tuple[float, float, float]:
+        return entropy_prox(out, self._logits, point, self.signs, self.upper, lipschitz, multiplier, first)
 
     @cached_property
     def _logits(self) -> FloatArray:
         return np.empty(len(self.signs))
 
 
-@stored("square-root-barrier-region")
+@stored("square-root-barrier-region", renamed={"total": None})
+@stored("square-root-barrier-shard-region")  # its tag where it held the rows of a shard
 @dataclass(frozen=True, eq=False)
-class RootsBarrier:
-    """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
+class RootsBarrier(_Barrier):
+    """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
 
-    signs : s (m,); scales, upper : c, u (m,) >= 0; hyperplane, total : as of EntropyBarrier
+    signs, upper, hyperplane : as of EntropyBarrier; scales : c (m,) >= 0
     """
 
-    signs: FloatArray
     scales: FloatArray
-    upper: FloatArray
-    hyperplane: bool
-    total: float = 0.0
+
+    @property
+    def aim(self) -> FloatArray:
+        """Return the upper bounds: roots have no finite slope at 0."""
+        return np.asarray(self.upper)
 
     def value(self, point: FloatArray) -> float:
         """Return the sum, of a feasible point."""
         return float(roots_sum(point, self.scales))
 
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Overwrite out; the point is read once a round of the search for the multiplier."""
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> RootsBarrier:
+        """Return the barrier of some rows."""
+        return replace(super().part(take, signs, point), scales=take(self.scales))
 
-        def sums(multiplier: float) -> tuple[float, float, float]:
-            roots = roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
-            return _less(roots, self.total)
-
-        find_multiplier(sums, self.hyperplane)
-
-
-def _less(sums: tuple[float, float, float], total: float) -> tuple[float, float, float]:
-    return sums[0] - total, sums[1], sums[2]
+    def _at(
+        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
+    ) -> tuple[float, float, float]:
+        return roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
 
 
-def find_multiplier(sums: Sums, hyperplane: bool) -> float:
+_SumsOf = Callable[[float, bool], tuple[float, float, float]]
+
+
+def find_multiplier(sums: _SumsOf, hyperplane: bool) -> float:
     """Root of a falling function by Newton's method, guarded by a bracket; the last call is there.
-
-    Where data lie in shards, `sums` adds up theirs: one number goes out and three come back, a round.
 
     Parameters
     ----------
-    sums : multiplier -> value, how fast it falls there (>= 0), and the size of its terms, which rounding goes by
+    sums : multiplier, whether it is the first -> value, how fast it falls there (>= 0), and the size of its terms,
+        which rounding goes by
     hyperplane : False: the multiplier is 0, and `sums` is called once
     """
     low, high, multiplier, reach = -np.inf, np.inf, 0.0, 1e-3
-    value, fall, size = sums(multiplier)
+    value, fall, size = sums(multiplier, True)
     for _ in range(_MOST_ROUNDS if hyperplane else 0):
         if abs(value) <= _LEAST_ERROR * size:
             break
@@ -366,7 +504,7 @@ def find_multiplier(sums: Sums, hyperplane: bool) -> float:
         if following == multiplier:
             break
         before, multiplier = abs(value), following
-        value, fall, size = sums(multiplier)
+        value, fall, size = sums(multiplier, False)
         if before <= _ROUNDING * size and abs(value) > 0.5 * before:  # what is left is rounding
             break
     return float(multiplier)
@@ -374,31 +512,49 @@ def find_multiplier(sums: Sums, hyperplane: bool) -> float:
 
 # Sets of dual points.
 
-Bound: TypeAlias = "float | FloatArray"
+
+class BoxSet(Region):
+    """Base of sets lower <= a_i <= upper with hyperplanes by the sign of a row; signs (m,), -1 or +1."""
+
+    signs: FloatArray
+    lower: Bound
+
+    @property
+    def normals(self) -> FloatArray:
+        """Return the normals (n_multipliers, 2) of the hyperplanes, one number a sign, +1 first."""
+        return np.empty((0, 2))
+
+    @property
+    def totals(self) -> FloatArray:
+        """Return nothing: there is no hyperplane."""
+        return np.empty(0)
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """Return the sum for each normal, whose two numbers multiply the entries of sign +1 and -1."""
+        totals = np.zeros((len(self.normals), candidates.shape[1], 3))
+        for k, normal in enumerate(self.normals):
+            sums = np.zeros((2, candidates.shape[1], 2))
+            thresholds = np.ascontiguousarray(normal[:, np.newaxis] * candidates[k])
+            clipped_sums(sums, point, self.signs, np.asarray(self.upper), thresholds)
+            totals[k, :, 0] = normal @ sums[:, :, 0]
+            totals[k, :, 1] = np.square(normal) @ sums[:, :, 1]
+            totals[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
+        return totals
+
+    def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """Subtract the multipliers' share of each sign and clip."""
+        plus, minus = multipliers @ self.normals if len(self.normals) else (0.0, 0.0)
+        clip_by_sign(out, point, self.signs, np.asarray(self.upper), float(plus), float(minus))
 
 
-class Region(Protocol):
-    """A convex function of points (m,) with a cheap prox: the indicator of a set, or a barrier on one.
-
-    value : of a feasible point; 0 for a set
-    prox : overwrite out, not `point` itself, by the minimiser of the function plus lipschitz / 2 ||a - point||^2; for a
-        set that is the nearest point
-    """
-
-    def value(self, point: FloatArray) -> float: ...
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None: ...
-
-
-class _Set:
-    def value(self, point: FloatArray) -> float:
-        """Return 0."""
-        return 0.0
+def _some(bound: Bound, take: Take) -> Bound:
+    """Return the bounds of some rows; a number is that of all."""
+    return take(bound) if isinstance(bound, np.ndarray) else bound
 
 
 @stored("box-region")
 @dataclass(frozen=True, eq=False)
-class BoxRegion(_Set):
+class BoxRegion(BoxSet):
     """lower <= a_i <= upper: of a model without a bias; bounds are numbers or (m,), upper may be infinite."""
 
     lower: Bound
@@ -408,10 +564,19 @@ class BoxRegion(_Set):
         """Clip every entry."""
         np.clip(point, self.lower, self.upper, out=out)
 
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> BoxRegion:
+        """Return the box of some rows."""
+        return BoxRegion(_some(self.lower, take), take(self.upper))
+
+    def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """Clip every entry."""
+        self.prox(out, point, lipschitz)
+
 
 @stored("box-hyperplane-region")
+@stored("clipped-region")  # the tag of all sets where they held the rows of a shard
 @dataclass(frozen=True, eq=False)
-class BoxHyperplane(_Set):
+class BoxHyperplane(BoxSet):
     """lower <= a_i <= upper and sum_i s_i a_i = total; signs (m,) -1 or +1.
 
     Source: Ito et al., 2017, (20).
@@ -426,6 +591,23 @@ class BoxHyperplane(_Set):
         """Subtract one multiple of the signs and clip."""
         self.prepared.project(out, point)
 
+    @property
+    def normals(self) -> FloatArray:
+        """Return the one normal, (1, 2)."""
+        return np.array([[1.0, -1.0]])
+
+    @property
+    def totals(self) -> FloatArray:
+        """Return the total, (1,)."""
+        return np.array([self.total])
+
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> BoxHyperplane:
+        """Return the set of some rows."""
+        normal = np.asarray(take(self.signs))
+        normal = signs if np.array_equal(normal, signs) else normal  # one array for both, as large as the rows
+        total = self.total if point is None else float(normal @ point)
+        return BoxHyperplane(normal, _some(self.lower, take), take(self.upper), total)
+
     @cached_property
     def prepared(self) -> PreparedSet:
         """Prepare the set for repeated projections."""
@@ -434,7 +616,7 @@ class BoxHyperplane(_Set):
 
 @stored("simplex-pair-region")
 @dataclass(frozen=True, eq=False)
-class SimplexPair(_Set):
+class SimplexPair(BoxSet):
     """0 <= a_i <= upper, the entries of sign +1 summing to plus and those of sign -1 to minus; signs (m,) -1 or +1.
 
     Source: Ito et al., 2017, (21) and (22), where both sum to 1/2; other totals are those of a part of the rows.
@@ -445,14 +627,27 @@ class SimplexPair(_Set):
     plus: float = 0.5
     minus: float = 0.5
 
-    @property
-    def lower(self) -> float:
-        """Return 0."""
-        return 0.0
+    lower = 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Subtract one number from the entries of each sign and clip."""
         self.prepared.project(out, point)
+
+    @property
+    def normals(self) -> FloatArray:
+        """Return one normal for each sign, (2, 2)."""
+        return np.eye(2)
+
+    @property
+    def totals(self) -> FloatArray:
+        """Return the sums of the entries of sign +1 and -1, (2,)."""
+        return np.array([self.plus, self.minus])
+
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> SimplexPair:
+        """Return the set of some rows."""
+        if point is None:
+            return replace(self, signs=signs, upper=take(self.upper))
+        return SimplexPair(signs, take(self.upper), float(point[signs > 0].sum()), float(point[signs < 0].sum()))
 
     @cached_property
     def prepared(self) -> PreparedSet:
@@ -465,17 +660,43 @@ class SimplexPair(_Set):
 # Margins are s_i <w, z_i>, (m,); with a bias the loss of row i is that of margin_i - s_i bias.
 
 _Slope = Callable[[float], float]
+_KINK = 0.05  # of margins, to either side of a kink
 
 
-class Risk(Protocol):
+class Risk:
     """The loss part of a primal objective.
 
-    best_bias : the bias of least risk, the model's own
+    Where rows lie in several partitions, a risk holds the rows of one of them. It is then a function of thresholds, the
+    bias or quantiles of the margins, at which the slopes of all partitions sum to 0.
     """
 
-    def value(self, margins: FloatArray, bias: float) -> float: ...
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """Return the risk of margins (m,) with a bias."""
+        raise NotImplementedError
 
-    def best_bias(self, margins: FloatArray) -> float: ...
+    def best_bias(self, margins: FloatArray) -> float:
+        """Return the bias of least risk, the model's own."""
+        raise NotImplementedError
+
+    def part(self, take: Take, signs: FloatArray) -> Self:
+        """Return the risk of some rows of these signs."""
+        raise NotImplementedError
+
+    def totals(self, intercept: bool) -> FloatArray:
+        """Return what the whole risk adds to the sum of the slopes at each threshold, (n_thresholds,)."""
+        raise NotImplementedError
+
+    def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
+        """Return minus the derivative, 0, and the size of its terms at candidates (n_thresholds, K): (.., K, 3)."""
+        raise NotImplementedError
+
+    def sum_at(self, margins: FloatArray, thresholds: FloatArray) -> float:
+        """Return the sum over the rows at thresholds (n_thresholds,)."""
+        raise NotImplementedError
+
+    def bias_at(self, thresholds: FloatArray) -> float:
+        """Return the bias that thresholds (n_thresholds,) imply."""
+        raise NotImplementedError
 
 
 class MarginLoss(Protocol):
@@ -488,7 +709,7 @@ class MarginLoss(Protocol):
 
 @stored("sum-of-losses-risk")
 @dataclass(frozen=True, eq=False)
-class SumOfLosses:
+class SumOfLosses(Risk):
     """sum_i weight_i loss(margin_i - s_i bias).
 
     signs : s (m,), -1 or +1; weights : (m,) >= 0
@@ -516,6 +737,36 @@ class SumOfLosses:
         )
         return float(root)
 
+    def duals_at(self, margins: FloatArray) -> FloatArray:
+        """Return the dual entries that margins imply: weights times minus the slopes of the loss.
+
+        A loss has no slope at a kink, where entries may be anything: it is taken to change evenly over a small stretch.
+        """
+        slopes = 0.5 * (self.loss.derivative(margins - _KINK) + self.loss.derivative(margins + _KINK))
+        return -self.weights * slopes
+
+    def part(self, take: Take, signs: FloatArray) -> SumOfLosses:
+        """Return the sum over some rows."""
+        return SumOfLosses(self.loss, signs, np.asarray(take(self.weights)))
+
+    def totals(self, intercept: bool) -> FloatArray:
+        """Return 0 for the bias, if there is one."""
+        return np.zeros(int(intercept))
+
+    def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
+        """Return the slopes of the bias."""
+        size = float(self.weights.sum())
+        slopes = [(-self.slope(margins, float(bias)), 0.0, size) for bias in candidates.ravel()]
+        return np.array(slopes).reshape(*candidates.shape, 3)
+
+    def sum_at(self, margins: FloatArray, thresholds: FloatArray) -> float:
+        """Return the sum."""
+        return self.value(margins, self.bias_at(thresholds))
+
+    def bias_at(self, thresholds: FloatArray) -> float:
+        """Return the one threshold, or 0."""
+        return float(thresholds[0]) if len(thresholds) else 0.0
+
 
 def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
     """Return biases where a growing slope is below 0 and above, both the same where it is 0."""
@@ -530,32 +781,6 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
 
 
 # The bias with the fewest training errors.
-
-BiasKind = Literal["own", "errors", "none"]
-
-BIAS_KINDS = ("own", "errors", "none")
-
-
-def choose_bias(
-    kind: BiasKind,
-    solution: Solution,
-    scores: FloatArray,
-    labels: FloatArray,
-    sample_weight: FloatArray | None = None,
-) -> float:
-    """Return the bias b of h(x) = f(x) - b: the model's own, the error-minimising bias, or 0.
-
-    Parameters
-    ----------
-    kind : "own", which is 0 for a model that has none; "errors", (26); "none"
-    solution : whose certificate vouches for its own bias only
-    scores : (m,), f(x_i) of the rows learned from, without any bias; labels : (m,), -1 or +1
-    sample_weight : (m,) or None, what an error on a row counts
-    """
-    check_choice("bias", kind, BIAS_KINDS)
-    if kind == "errors":
-        return error_minimising_bias(scores, labels, sample_weight)
-    return solution.bias if kind == "own" else 0.0
 
 
 def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:
@@ -622,6 +847,7 @@ class Moments:
 def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> Moments:
     """Return the float64 moments of a block of rows (m, n) with weights (m,), or 1."""
     block = np.asarray(rows, dtype=np.float64)
+    weights = None if weights is None or (weights == 1.0).all() else weights
     count = float(len(block) if weights is None else weights.sum())
     if count == 0.0:
         return Moments(0.0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
@@ -694,19 +920,27 @@ class ClassMoments:
         )
 
 
+def moments_by_class(
+    blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray | None]], n_columns: int
+) -> tuple[Moments, Moments]:
+    """Return the moments of the rows of sign +1 and of -1, merged block by block in order.
+
+    blocks : rows (b, n_columns), signs (b,) and weights (b,) or None
+    """
+    totals = [moments_of(np.empty((0, n_columns)))] * 2
+    for rows, signs, weights in blocks:
+        for k, sign in enumerate((1.0, -1.0)):
+            chosen = signs == sign
+            totals[k] = totals[k].merged(moments_of(rows[chosen], None if weights is None else weights[chosen]))
+    return totals[0], totals[1]
+
+
 def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
-    """Return the moments of each class with sample_weight (m,), or 1, merged block by block in order."""
+    """Return the moments of each class with sample_weight (m,), or 1."""
     weights = None if sample_weight is None else weights_of(rows, sample_weight)
-    moments = []
-    for sign in (1.0, -1.0):
-        total = moments_of(rows.rows[:0])
-        for first in range(0, rows.n_points, _BLOCK):
-            block = slice(first, first + _BLOCK)
-            chosen = rows.signs[block] == sign
-            counted = None if weights is None else weights[block][chosen]
-            total = total.merged(moments_of(rows.rows[block][chosen], counted))
-        moments.append(total)
-    return ClassMoments(moments[0], moments[1])
+    cuts = [slice(first, first + _BLOCK) for first in range(0, rows.n_points, _BLOCK)]
+    blocks = ((rows.rows[cut], rows.signs[cut], None if weights is None else weights[cut]) for cut in cuts)
+    return ClassMoments(*moments_by_class(blocks, rows.n_image))
 
 
 def square_root(covariance: FloatArray) -> NDArray[np.float64]:

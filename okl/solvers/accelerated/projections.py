@@ -232,7 +232,7 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
     shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
 
 
-# Projections onto balls, the dual sets of MM-FDA and MM-MPM, and the step from a dual point to w.
+# Projection onto a ball, the dual set of MM-FDA and MM-MPM.
 
 
 def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
@@ -262,77 +262,6 @@ def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     factor = 1.0 if largest <= radius / units else radius / largest / units
     np.multiply(point, factor, out=out, casting="same_kind")
     return factor
-
-
-def project_ball_pair(
-    plus_out: FloatArray, minus_out: FloatArray, plus_point: FloatArray, minus_point: FloatArray, radius: float
-) -> tuple[float, float]:
-    """Overwrite two vectors by the nearest points of one ball each, and return the two factors; see `project_ball`.
-
-    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 4.1.4, of MM-MPM.
-    """
-    return project_ball(plus_out, plus_point, radius), project_ball(minus_out, minus_point, radius)
-
-
-def dual_norm(z: FloatArray, p: float) -> float:
-    """Return the norm ||z||_q, 1/p + 1/q = 1.
-
-    The largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included.
-    """
-    largest = _largest(z)
-    if not largest:
-        return 0.0
-    if p == 1:
-        return largest
-    return largest * float(_power_sum(z, largest, _conjugate(p)))
-
-
-def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
-    """Return the w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
-
-    Parameters
-    ----------
-    z : (n,), finite
-    p : from 1 to infinity; at 1 the weight is on the first largest entry, at infinity every entry of w is +-radius
-    radius : the bound lambda of (8); the paper prints 1, with which neither the gap nor the objective fits
-
-    Returns
-    -------
-    w (n,), float64, 0 where z is 0: then every w of the ball is as good. <w, z> = radius ||z||_q
-
-    Raises
-    ------
-    ConfigError : p is below 1, or the radius not above 0
-    DataError : an entry of z is not finite
-
-    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (25), with the factor that (8) needs.
-    """
-    check_positive("radius", radius)
-    q, largest = _conjugate(p), _largest(z)
-    w = np.zeros(len(z))
-    if not largest:
-        return w
-    if math.isinf(q):
-        index = int(np.argmax(np.abs(z)))
-        w[index] = radius * math.copysign(1.0, z[index])
-        return w
-    shares = (np.abs(z.astype(np.float64)) / largest) ** (q - 1.0) if q > 1 else np.ones(len(z))
-    aligned: FloatArray = radius * np.sign(z) * shares / _power_sum(z, largest, q) ** (q - 1.0)
-    return aligned
-
-
-def _conjugate(p: float) -> float:
-    """Return the q of 1/p + 1/q = 1."""
-    if not p >= 1:
-        raise ConfigError(f"p = {p!r}; expected a number of at least 1, or infinity.")
-    if p == 1:
-        return math.inf
-    return 1.0 if math.isinf(p) else p / (p - 1.0)
-
-
-def _power_sum(z: FloatArray, largest: float, q: float) -> float:
-    """Return ||z / largest||_q, for finite q."""
-    return float(np.sum((np.abs(z.astype(np.float64)) / largest) ** q) ** (1.0 / q))
 
 
 def _largest(point: FloatArray) -> float:
@@ -806,22 +735,6 @@ def project_truncated_simplex_pair(
     """
     point = check_point(out, point)
     return pair_set_of(point, signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
-
-
-def project_truncated_simplex(
-    out: FloatArray,
-    point: FloatArray,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    total: float = 1.0,
-    theta: float = 0.0,
-    n_threads: int = 1,
-) -> Projected:
-    """Overwrite out by the nearest point with sum_i a_i = total and lower_i <= a_i <= upper_i: (18) of the paper.
-
-    Parameters, what comes back and what is raised are those of `project_box_hyperplane` with signs +1.
-    """
-    return project_box_hyperplane(out, point, np.ones(len(point), dtype=np.int8), lower, upper, total, theta, n_threads)
 
 
 # The paper's searches for the multiplier, and the one it compares with: the same projections, other ways.

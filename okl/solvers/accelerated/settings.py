@@ -10,9 +10,10 @@ from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Positive
 from okl.solvers.accelerated.base import Classifier
+from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import model_class
-from okl.solvers.accelerated.solver import AcceleratedSolver, ModelTask
+from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.settings import map_of, summary_of
 from okl.solvers.settings import (
     ClassWeightOptions,
@@ -37,7 +38,8 @@ class NuOptions(SolverSettings):
     nu: Positive | Literal["auto"] = Field(
         "auto",
         description="nu-svm: upper bound on the share of margin errors; auto: half of the largest valid value, or more "
-        "if all weights would be 0. dwd: any number above 0; auto: 0.5",
+        "if all weights would be 0. dwd: any number above 0; auto: by the distance "
+        "between the classes",
     )
 
 

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.dual_steps import entropy_prox, entropy_sum, roots_prox, roots_sum
 from okl.compiled.products import add_rows, multiply_rows
-from okl.compiled.projections import clip_by_sign, clipped_sums
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
 from okl.data.reading import read_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
-from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import CompositeProblem
-from okl.solvers.accelerated.dual import DualProblem, SparseProblem
-from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.problem import (
-    Bound,
-    BoxHyperplane,
-    BoxRegion,
-    ClassMoments,
-    EntropyBarrier,
-    EuclideanNorm,
-    Moments,
-    Outer,
-    Region,
-    RootsBarrier,
-    SimplexPair,
-    moments_of,
-)
+from okl.solvers.accelerated.operators import ExplicitRows
+from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
 # Labels as signs and groups.
@@ -53,7 +31,7 @@ def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.floa
 
 
 def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) -> IntArray:
-    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.ClassGroups.
+    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.operators.ClassGroups.
 
     0 is that of +1. Where there are two groups, 1 is that of -1; where there are more, each other class has one.
     """
@@ -130,6 +108,33 @@ class MappedRows:
         with Span(MAP):
             mapped = self.feature_map.transform(read[0].inputs[cut])
         return Rows(mapped, read[0].targets[cut].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class ShardRows(ExplicitRows):
+    """A = [s_1 z_1, ..., s_m z_m] of the rows of one shard; labels : (m,), one class may be missing."""
+
+    rows: MappedRows
+    shard: Shard
+    labels: FloatArray
+
+    @property
+    def n_image(self) -> int:
+        """Return the number of columns of the map."""
+        return self.rows.n_columns
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a."""
+        out[:] = self.rows.image(self.shard, self.labels, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        self.rows.pull(out, self.shard, self.labels, image)
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """Return ||z_i||^2, (m,)."""
+        blocks = (block.inputs for _, block in self.rows.blocks(self.shard))
+        return np.concatenate([np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in blocks])
 
 
 # Root searches over sums of shards.
@@ -223,211 +228,6 @@ def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.floa
     return np.array([search.root for search in searches])
 
 
-# A margin model as a function of single rows.
-#
-# A model builds its problem on one row of each group, weighted so that each number in it is that of a row of
-# the whole data. Shards spread these numbers over their rows; nothing here knows more than two models by name.
-
-
-@dataclass(frozen=True)
-class ClassGroups:
-    """Groups of like rows: how many there are, and what one of them weighs; first all of +1, then those of -1.
-
-    -1 is one group, or, where the rest of several classes weigh differently, one a class in the order of the labels.
-    """
-
-    rows: tuple[int, ...]
-    weights: tuple[float, ...] = (1.0, 1.0)
-
-    @property
-    def signs(self) -> NDArray[np.float64]:
-        """Return the signs of the groups."""
-        return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
-
-    @property
-    def totals(self) -> NDArray[np.float64]:
-        """Return the weights of the groups."""
-        totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
-        return totals
-
-    @property
-    def group_rows_of_ones(self) -> DenseRows:
-        """Return one row for each group."""
-        return DenseRows(np.ones((len(self.rows), 1)), self.signs)
-
-
-def prototype_of(model: object, classes: ClassGroups) -> DualProblem | SparseProblem:
-    """Return the model's problem with one row for each group.
-
-    Raises
-    ------
-    ConfigError : the model's parameter is outside the range that classes of these sizes allow
-    """
-    each = classes.group_rows_of_ones
-    rows, weights = np.array(classes.rows, dtype=np.float64), np.array(classes.weights)
-    if isinstance(model, NuSVM):  # a share of the weight of all rows
-        problem = _checked(model.problem(each, classes.totals))
-        region = problem.region
-        assert isinstance(region, BoxHyperplane | SimplexPair)
-        risk = replace(problem.risk, steepest=problem.risk.steepest / rows)  # type: ignore[type-var, attr-defined]
-        return replace(problem, region=replace(region, upper=_divided(region.upper, rows)), risk=risk)
-    if isinstance(model, DWD):  # the steepest slope is one over nu times the weight of all rows
-        return _checked(replace(model, nu=model.nu * float(rows @ weights / weights.sum())).problem(each, weights))
-    problem = model.problem(each, weights)  # type: ignore[attr-defined]
-    if not isinstance(problem, DualProblem | SparseProblem):
-        raise ConfigError(
-            f"{type(model).__name__} builds a {type(problem).__name__}, but shards require a DualProblem or a "
-            "SparseProblem. Train in memory with okl.solvers.accelerated.method.Fapg."
-        )
-    return problem
-
-
-def outer_at(prototype: DualProblem, level: int, first_length: float, longest_first: float) -> Outer:
-    """Return the function of ||A a|| of all rows at a smoothing level.
-
-    first_length : ||A a|| of the first point; longest_first : the longest row times the largest entry of that point
-    """
-    outer = prototype.outer
-    if not isinstance(outer, EuclideanNorm):
-        return outer
-    less = prototype.at_level(level).outer
-    assert isinstance(less, EuclideanNorm)
-    first = max(0.1 * first_length, 0.1 * longest_first, float(np.finfo(np.float32).tiny))  # as okl...models.dwd does
-    return EuclideanNorm(first * less.width / outer.width)
-
-
-def _checked(problem: CompositeProblem) -> DualProblem:
-    assert isinstance(problem, DualProblem)
-    return problem
-
-
-def _divided(bound: Bound, rows: FloatArray) -> Bound:
-    divided: FloatArray = np.asarray(bound, dtype=np.float64) / rows
-    return divided
-
-
-# Sets spread over the rows of a shard.
-
-Sums = NDArray[np.float64]
-
-
-class ShardRegion(Protocol):
-    """The part of a set, or of a barrier on one, that the rows of a shard are.
-
-    sums : (n_multipliers, K, 3) at candidates (n_multipliers, K): the hyperplane's sum, how fast it falls as the
-        multiplier grows, and the size of its terms
-    prox : overwrite out (m,) at multipliers (n_multipliers,)
-    """
-
-    def value(self, point: FloatArray) -> float: ...
-
-    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums: ...
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None: ...
-
-
-@stored("clipped-region")
-@dataclass(frozen=True, eq=False)
-class Clipped:
-    """0 <= a_i <= upper_i, with hyperplanes of normals (n_multipliers, 2), one number a sign, +1 first.
-
-    signs, upper : (m,)
-    """
-
-    signs: FloatArray
-    upper: FloatArray
-    normals: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return 0."""
-        return 0.0
-
-    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """Return the sum for each normal, whose two numbers multiply the entries of sign +1 and -1."""
-        totals = np.zeros((len(self.normals), candidates.shape[1], 3))
-        for k, normal in enumerate(self.normals):
-            sums = np.zeros((2, candidates.shape[1], 2))
-            thresholds = np.ascontiguousarray(normal[:, np.newaxis] * candidates[k])
-            clipped_sums(sums, point, self.signs, self.upper, thresholds)
-            totals[k, :, 0] = normal @ sums[:, :, 0]
-            totals[k, :, 1] = np.square(normal) @ sums[:, :, 1]
-            totals[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
-        return totals
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Subtract the multipliers' share of each sign and clip."""
-        plus, minus = multipliers @ self.normals if len(self.normals) else (0.0, 0.0)
-        clip_by_sign(out, point, self.signs, self.upper, float(plus), float(minus))
-
-
-@stored("entropy-barrier-shard-region")
-@dataclass(frozen=True, eq=False)
-class EntropyPart:
-    """The entropy of 0 <= a_i <= upper_i, whose signed sum is bound; see EntropyBarrier."""
-
-    signs: FloatArray
-    upper: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return the sum of entropies."""
-        return float(entropy_sum(point, self.upper))
-
-    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """Return the signed sum."""
-        tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
-        return np.array(tried).reshape(*candidates.shape, 3)
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Write the prox at one multiplier, or none."""
-        self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
-
-    def _at(
-        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float
-    ) -> tuple[float, float, float]:
-        # afresh: what comes out must not depend on which multipliers were tried before
-        return entropy_prox(out, self._logits, point, self.signs, self.upper, lipschitz, multiplier, True)
-
-    @cached_property
-    def _logits(self) -> FloatArray:
-        return np.empty(len(self.signs))
-
-    @cached_property
-    def _room(self) -> FloatArray:
-        return np.empty(len(self.signs))
-
-
-@stored("square-root-barrier-shard-region")
-@dataclass(frozen=True, eq=False)
-class RootsPart:
-    """The roots -2 sqrt(scale_i a_i) over 0 <= a_i <= upper_i, whose signed sum is bound; see RootsBarrier."""
-
-    signs: FloatArray
-    scales: FloatArray
-    upper: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return the sum of roots."""
-        return float(roots_sum(point, self.scales))
-
-    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """Return the signed sum."""
-        tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
-        return np.array(tried).reshape(*candidates.shape, 3)
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Write the prox at one multiplier, or none."""
-        self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
-
-    def _at(
-        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float
-    ) -> tuple[float, float, float]:
-        return roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
-
-    @cached_property
-    def _room(self) -> FloatArray:
-        return np.empty(len(self.signs))
-
-
 def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
     """Return one value for each row (m,), from a number or one for each group; groups (m,) of the rows."""
     given = np.ravel(np.asarray(values, dtype=np.float64))
@@ -435,40 +235,6 @@ def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
         return np.full(len(groups), given[0])
     values_of_rows: NDArray[np.float64] = given[groups]
     return values_of_rows
-
-
-def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
-    """Return the normals (n_multipliers, 2), +1 first, of the hyperplanes of a prototype's region, and their sums.
-
-    Raises
-    ------
-    ConfigError : no shard knows how to project onto such a region
-    """
-    if isinstance(region, BoxHyperplane):
-        return np.asarray(region.signs[:2], dtype=np.float64).reshape(1, 2), np.array([region.total])
-    if isinstance(region, SimplexPair):
-        return np.eye(2), np.array([region.plus, region.minus])
-    if isinstance(region, EntropyBarrier | RootsBarrier) and region.hyperplane:
-        return np.array([[1.0, -1.0]]), np.zeros(1)
-    if isinstance(region, BoxRegion | EntropyBarrier | RootsBarrier):
-        return np.empty((0, 2)), np.empty(0)
-    raise ConfigError(f"Shards cannot project onto {type(region).__name__}. Train this model in memory.")
-
-
-def upper_of(region: Region) -> NDArray[np.float64]:
-    """Return the upper bound of a row of each group (n_groups,), or (1,), for a region of `normals_of`."""
-    assert isinstance(region, BoxRegion | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
-    return np.ravel(np.asarray(region.upper, dtype=np.float64))
-
-
-def part_of(region: Region, signs: FloatArray, groups: IntArray) -> ShardRegion:
-    """Return a prototype's region for rows of the given signs and groups."""
-    upper = spread(upper_of(region), groups)
-    if isinstance(region, EntropyBarrier):
-        return EntropyPart(signs, upper)
-    if isinstance(region, RootsBarrier):
-        return RootsPart(signs, spread(region.scales, groups), upper)
-    return Clipped(signs, upper, normals_of(region)[0])
 
 
 # Class moments from shards.
@@ -485,16 +251,14 @@ class MomentsWork:
 
     def __call__(self, shard: Shard, weights: tuple[float, ...]) -> _Pair:
         """Merged segment by segment; each row weighs its group's weight, +1 first."""
-        nothing = moments_of(np.empty((0, self.rows.n_columns)))
-        totals = [nothing, nothing]
-        for _, block in self.rows.blocks(shard):
-            signs = signs_of_class(block.targets, self.positive)
-            counted = spread(np.array(weights), groups_of_class(block.targets, self.positive, len(weights)))
-            for k, sign in enumerate((1.0, -1.0)):
-                plain = set(weights[:1] if k == 0 else weights[1:]) == {1.0}
-                chosen = signs == sign
-                totals[k] = totals[k].merged(moments_of(block.inputs[chosen], None if plain else counted[chosen]))
-        return totals[0], totals[1]
+        blocks = (
+            (block.inputs, signs_of_class(block.targets, self.positive), self._weights(block.targets, weights))
+            for _, block in self.rows.blocks(shard)
+        )
+        return moments_by_class(blocks, self.rows.n_columns)
+
+    def _weights(self, targets: FloatArray, weights: tuple[float, ...]) -> FloatArray:
+        return spread(np.array(weights), groups_of_class(targets, self.positive, len(weights)))
 
 
 def sharded_moments(
@@ -530,7 +294,7 @@ _BINS = 4096
 class CountScores:
     """Work on a shard: rows of either class by bin of their score; or, without edges, the range of the scores.
 
-    counted : what an error on a row of each group counts, see okl.solvers.accelerated.shards.ClassGroups
+    counted : what an error on a row of each group counts, see okl.solvers.accelerated.operators.ClassGroups
     """
 
     rows: MappedRows

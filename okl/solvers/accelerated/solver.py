@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from okl.compiled.dual_steps import inner
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
@@ -18,253 +18,18 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.accelerated.base import Certificate, Classifier
-from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
-from okl.solvers.accelerated.method import Fapg, FapgState, Iterate
-from okl.solvers.accelerated.models import make_model, model_class, parameter_of
-from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
-from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.problem import EuclideanNorm, Outer, SumOfLosses
-from okl.solvers.accelerated.sharded_dual import (
-    DualVectors,
-    LossPart,
-    OpenDual,
-    RestSums,
-    RunMemory,
-    SeekCommand,
-    ShardedDual,
-    TakeCommand,
-    begin_dual,
-    candidates_a_round,
-    candidates_of,
-    find_shard_multipliers,
-)
-from okl.solvers.accelerated.sharded_primal import OpenPrimal, PlacedMargins, ShardedPrimal, TryCommand, begin_primal
-from okl.solvers.accelerated.shards import (
-    ClassGroups,
-    MappedRows,
-    RootSearch,
-    Sums,
-    error_minimising_threshold,
-    normals_of,
-    outer_at,
-    prototype_of,
-    sharded_moments,
-    upper_of,
-)
+from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem
+from okl.solvers.accelerated.dual import MinimaxProblem
+from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
+from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.models import model_class
+from okl.solvers.accelerated.operators import ClassGroups, DenseRows
+from okl.solvers.accelerated.partitions import OpenPartition, RunMemory, WarmStart, run_over
+from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.rounds import (
-    CommandLog,
-    Rounds,
-    WorkerState,
-    added,
-)
+from okl.solvers.rounds import CommandLog, Rounds, WorkerState
 
-# Warm start over shards of a model that was solved before on other rows: from its weights, in the same feature map.
-#
-# At an optimum the dual entry of a row is its weight times minus the slope of its loss at its margin, so that weights
-# alone give dual points, also of rows that they were not trained on. A hinge has no slope at its kink, where a few
-# rows stand whose entries may be anything: it is taken to fall evenly over a small stretch of margins. The point is
-# projected onto the model's set, and used only if its objective is lower than that of the model's own first
-# point: the optimum is the same, and its certificate knows nothing of where it began.
-#
-# Warm are sums of losses over rows: C-SVM, l2-SVM, logistic and the l1 models. nu-SVM, DWD and minimax models begin
-# at their own points, which are near already or take one read.
-
-_KINK = 0.05  # of margins, to either side of a kink
-_FIRM = 1e6  # so that a prox only brings a point into the set, where a barrier would move it on
-
-
-@stored("warm-start")
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
-
-    weights: FloatArray
-    bias: float
-
-
-class WarmPart(NamedTuple):
-    """A shard's part of a warm point: image (n_columns,), penalty; all but the outer value, of the last one and it."""
-
-    image: FloatArray
-    penalty: float
-    before: float
-    after: float
-
-
-@stored("warm-start-aim-command")
-@dataclass(frozen=True, eq=False)
-class AimWarm:
-    """Aim at the dual entries that the weights' margins imply."""
-
-    warm: WarmStart
-    lipschitz: float
-    candidates: FloatArray
-
-    def run(self, vectors: DualVectors) -> Sums:
-        """Return sums of the set at the candidates."""
-        self.redo(vectors)
-        return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Aim at the target again: one read."""
-        assert isinstance(vectors.risk, LossPart), "begin_warm selects no other command"
-        losses, target = vectors.risk.sum, vectors.target
-        vectors.rows.pull(target, vectors.shard, vectors.signs, self.warm.weights)
-        margins = target - self.warm.bias * vectors.signs
-        slopes = 0.5 * (losses.loss.derivative(margins - _KINK) + losses.loss.derivative(margins + _KINK))
-        target[:] = -losses.weights * slopes
-
-
-@stored("warm-start-take-command")
-@dataclass(frozen=True, eq=False)
-class TakeWarm:
-    """Bring what was aimed at into the set."""
-
-    lipschitz: float
-    multipliers: FloatArray
-
-    def run(self, vectors: DualVectors) -> WarmPart:
-        """Return image and sums of the warm point, followed by those of the current point."""
-        self.redo(vectors)
-        region, separable, new = vectors.region, vectors.separable, vectors.new
-        penalty, current = region.value(new), vectors.current
-        return WarmPart(
-            vectors.rows.image(vectors.shard, vectors.signs, new),
-            penalty,
-            region.value(current) + separable.value(current),
-            penalty + separable.value(new),
-        )
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Bring it there."""
-        TakeCommand(self.lipschitz, self.multipliers, False).redo(vectors)
-
-
-@stored("warm-started")
-@dataclass(frozen=True, eq=False)
-class WarmSums:
-    """A warm point that was kept, with all it takes to find it again."""
-
-    warm: WarmStart
-    lipschitz: float
-    multipliers: FloatArray
-
-    def redo(self, vectors: DualVectors) -> None:
-        """Go there."""
-        AimWarm(self.warm, self.lipschitz, np.empty((1, 0))).redo(vectors)
-        TakeWarm(self.lipschitz, self.multipliers).redo(vectors)
-        vectors.finish_step("begin")
-
-
-def begin_warm(
-    warm: WarmStart, prototype: DualProblem, outer: Outer, rounds: Rounds, iterate: Iterate, carried: RunMemory
-) -> tuple[Iterate, RunMemory]:
-    """Go to the warm point where that is lower; two reads.
-
-    Returns
-    -------
-    the image where the shards stand then, and what to carry on
-    """
-    if not isinstance(prototype.risk, SumOfLosses) or isinstance(outer, EuclideanNorm):
-        return iterate, carried
-    upper = upper_of(prototype.region)
-    widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
-    totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
-    searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
-    answers: list[FloatArray] = rounds.request(AimWarm(warm, lipschitz, candidates_of(searches)))
-    multipliers = find_shard_multipliers(
-        searches, totals, answers, lambda tried: rounds.request(SeekCommand(lipschitz, tried))
-    )
-    parts: list[WarmPart] = rounds.request(TakeWarm(lipschitz, multipliers))
-    image = added([part.image for part in parts])
-    before = outer.value(_square(iterate.image)) + sum(part.before for part in parts)
-    if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
-        rounds.finish_step("drop", RestSums())
-        return iterate, carried
-    rounds.finish_step("begin", WarmSums(warm, lipschitz, multipliers))
-    return Iterate(iterate.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
-
-
-def begin_warm_primal(warm: WarmStart, rounds: Rounds, n_columns: int) -> Iterate:
-    """Return the weights of an l1 model, or 0 where its objective is lower, and set the shards' margins: two reads."""
-    values = []
-    for tried in (np.zeros(n_columns), warm.weights):
-        losses = sum(part.losses for part in rounds.request(TryCommand(tried, False)))
-        values.append(losses + float(np.abs(tried).sum()))
-    if not values[1] < values[0]:
-        rounds.forget_pending()
-        return Iterate(np.zeros(n_columns), np.empty(0))
-    rounds.finish_step("begin", PlacedMargins(warm.weights, warm.weights), last_only=True)
-    return Iterate(warm.weights, np.empty(0))
-
-
-def _square(vector: FloatArray) -> float:
-    return float(inner(vector, vector))
-
-
-# The model and its default parameter.
-
-_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
-_PROBE_ITERATIONS = 200
-_NEXT = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class ModelTask:
-    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
-
-    name: str
-    value: float | None = None
-    fit_intercept: bool = True
-
-    @property
-    def parameter(self) -> str:
-        """Return C, nu or kappa."""
-        return parameter_of(self.name)
-
-    @property
-    def reason(self) -> str:
-        """Why the parameter is what it is."""
-        if self.value is not None:
-            return "as given"
-        if self.name == NuSVM.NAME:
-            return "half of the largest valid value, or more where that value gives weights of 0"
-        return "half of the largest valid value" if self.parameter != "C" and self.name != "dwd" else "the default"
-
-    def model(self, highest: float) -> Classifier:
-        """Build the model; without a given parameter, use half of the highest valid value, or the default.
-
-        Raises
-        ------
-        ConfigError : a parameter that no data could make valid
-        """
-        value = self.value
-        if value is None and np.isfinite(highest):
-            value = _SHARES[0] * highest
-        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
-
-    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
-        """Return nu-SVM with a larger nu if nu is automatic and the weights are 0; None to continue with this one.
-
-        The least nu that has weights takes a linear program over all rows; a few are tried instead.
-
-        Parameters
-        ----------
-        value, highest : nu so far, and the largest valid one
-        iterations, over : done so far, and whether the method has ended
-        has_weights : whether a primal objective below 0 has proved that there are some
-        """
-        if self.value is not None or has_weights:
-            return None
-        larger = [share * highest for share in _SHARES if share * highest > _NEXT * value]
-        if not larger or not (over or iterations >= _PROBE_ITERATIONS):
-            return None
-        # rounding may not push it beyond the largest
-        return replace(self, value=min(larger[0], highest))
-
+SAMPLE_ROWS = 4096
 
 # One class against another, or against the rest, over shards: its problem, start, continuation and solution.
 
@@ -304,9 +69,9 @@ class OneClass:
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
         if self._of_moments:
-            self.task.model(np.inf)
+            self.task.model()
         else:
-            prototype_of(self._model, self.classes)
+            run_over(self._prototype)
 
     def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check.
@@ -316,58 +81,52 @@ class OneClass:
         ConfigError : a parameter outside the valid range for these rows
         DataError : shards that cannot be read, or a class of too few rows
         """
-        shards = rows.data.split("train")
         if self._of_moments:
             return self._begin_minimax(rows, method, execution)
-        prototype = prototype_of(self._model, self.classes)
-        run, log, carried, n_groups = secrets.token_hex(8), CommandLog(), None, len(self.classes.rows)
-        if isinstance(prototype, SparseProblem):
-            work = WorkerState(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
-            rounds = Rounds(execution, shards, work, log)
-            lipschitz, iterate = begin_primal(prototype, rounds, rows.n_columns)
-            if self.warm is not None:
-                iterate = begin_warm_primal(self.warm, rounds, rows.n_columns)
-            fapg = method.begin(ShardedPrimal(rounds, iterate, iterate), lipschitz, iterate, reads=1)
-        else:
-            # without its levels, which hold code: they are for the caller
-            opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
-            work = WorkerState(run, opening, self.scratch)
-            rounds = Rounds(execution, shards, work, log)
-            lipschitz, iterate, carried = begin_dual(prototype, rounds)
-            outer = _outer(prototype, 0, carried)
-            if self.warm is not None:
-                iterate, carried = begin_warm(self.warm, prototype, outer, rounds, iterate, carried)
-            dual = ShardedDual(prototype, outer, rounds, iterate, iterate, carried)
-            fapg, carried = method.begin(dual, lipschitz, iterate, reads=1), dual.carried
-        return ClassState(fapg, _value_of(self._model), rounds.log, carried, work)
+        prototype = self._prototype
+        opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
+        work = WorkerState(secrets.token_hex(8), opening, self.scratch)
+        rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
+        lipschitz, run = run_over(prototype).begin(prototype, rounds, rows.n_columns, self.warm)
+        fapg = method.begin(run, lipschitz, run.recent()[0], reads=1)
+        return ClassState(fapg, _value_of(self._model), rounds.log, run.carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the next check."""
         if at.minimax is not None:
             return replace(at, fapg=method.advance(at.fapg, at.minimax))
-        prototype = prototype_of(self._model, self.classes)
         state, level = method.levelled(at.fapg)
         assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
         rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
-        if isinstance(prototype, SparseProblem):
-            primal = ShardedPrimal(rounds, state.current, state.previous)
-            return replace(at, fapg=method.run(state, primal, level), log=rounds.log)
-        assert at.carried is not None, "a dual problem keeps its carried values"
-        outer = _outer(prototype, level, at.carried)
-        dual = ShardedDual(prototype, outer, rounds, state.current, state.previous, at.carried)
-        fapg = method.run(state, dual, level)
-        return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
+        prototype: Any = self._prototype
+        run = run_over(prototype)(prototype, level, rounds, state.current, state.previous, at.carried)
+        fapg = method.run(state, run, level)
+        return replace(at, fapg=fapg, log=rounds.log, carried=run.carried)
 
     def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
         """Return the weights (n_columns,) and the certificate of the best point so far."""
         best, record = at.fapg.best, at.fapg.best_record
-        if at.minimax is not None or at.carried is None:
-            return (best.point if at.minimax is None else best.image).copy(), record.certificate
-        prototype = prototype_of(self._model, self.classes)
-        assert isinstance(prototype, DualProblem)
-        outer = _outer(prototype, record.level, at.carried)
-        return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
+        if at.minimax is not None:
+            return best.image.copy(), record.certificate
+        prototype: Any = self._prototype
+        return run_over(prototype).weights(prototype, record.level, best, at.carried), record.certificate
+
+    def chosen(self, rows: MappedRows, seed: int) -> OneClass:
+        """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
+        kind = model_class(self.task.name)
+        if self.task.value is not None or kind.OF_MOMENTS:
+            return self
+        total = float(self.classes.totals.sum())
+        value = kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
+        return self if value is None else self.at(value)
+
+    def _distance(self, rows: MappedRows, seed: int) -> float:
+        sample = sample_rows(rows.data, "train", SAMPLE_ROWS, seed, rows.feature_map.precision)
+        signs = signs_of_class(sample.targets, self.positive)
+        if len(np.unique(signs)) < 2:  # a class so rare that the sample has none of it: its distance is not known
+            return 0.0
+        return distance_of_classes(DenseRows(rows.feature_map.transform(sample.inputs), signs))
 
     def at(self, value: float) -> OneClass:
         """Return the same problem with the parameter of a running state."""
@@ -375,53 +134,45 @@ class OneClass:
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
-        if self.task.name != NuSVM.NAME:
+        if not model_class(self.task.name).GROWS:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
         return None if task is None else replace(self, task=task)
 
-    def refuse_no_weights(self, certificate: Certificate) -> None:
+    def check_weights(self, certificate: Certificate) -> None:
         """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
-        if self.task.name != NuSVM.NAME or certificate.primal < 0.0:
-            return
-        model = self._model
-        assert isinstance(model, NuSVM)
-        high = nu_max(self.classes.signs, self.classes.totals) if model.fit_intercept else 1.0
-        raise ConfigError(
-            f"nu = {model.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
-            f"Choose nu between {model.nu:g} and {high:.6g}."
-        )
+        self._model.check_weights(certificate, self._highest)
 
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
-        highest = fda_kappa_max(moments) if self.task.name == MMFDA.NAME else mpm_kappa_max(moments)
-        model = self.task.model(highest)
-        assert isinstance(model, MMFDA | MMMPM)
+        kind: Any = model_class(self.task.name)
+        model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem = model.problem_of(moments)
         return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
 
     @property
     def _of_moments(self) -> bool:
-        return self.task.name in (MMFDA.NAME, MMMPM.NAME)
+        return model_class(self.task.name).OF_MOMENTS
 
     @property
     def _model(self) -> Classifier:
-        return self.task.model(self._highest)
+        # of a check before rows are read: what a sample decides is not known
+        return self.task.model(lambda: 0.5 * self._highest if math.isfinite(self._highest) else None)
+
+    @property
+    def _prototype(self) -> CompositeProblem:
+        return self._model.prototype(self.classes)
 
     @property
     def _highest(self) -> float:
-        classes = self.classes.group_rows_of_ones, self.classes.totals
-        return model_class(self.task.name).valid_range(*classes, self.task.fit_intercept)[1]
+        kind, classes = model_class(self.task.name), self.classes
+        return kind.highest(classes.signs, classes.totals, self.task.fit_intercept)
 
 
 def _value_of(model: Classifier) -> float:
     return float(getattr(model, model.PARAMETER))
-
-
-def _outer(prototype: DualProblem, level: int, carried: RunMemory) -> Any:
-    return outer_at(prototype, level, carried.first_length, carried.longest_first)
 
 
 # Progress of a model over shards, class by class, as values.
@@ -469,7 +220,6 @@ class AcceleratedState:
 
 # Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits.
 
-SAMPLE_ROWS = 4096
 Bias = Literal["own", "errors"]
 
 
@@ -513,7 +263,7 @@ class AcceleratedSolver:
                 "regression. Choose another solver, such as fogd, or ingest with --task binary."
             )
         if not schema.class_counts:  # of a source that was not read yet
-            self.task.model(np.inf)
+            self.task.model()
             return
         schema.refuse_empty_classes()
         for one_class in self._classes(schema):
@@ -627,14 +377,14 @@ class AcceleratedSolver:
         one_class = classes[len(state.solved)]
         if state.warm:
             one_class = replace(one_class, warm=state.warm[len(state.solved)])
-        return one_class.begin(state.rows, self.method, execution)
+        return one_class.chosen(state.rows, self.seed).begin(state.rows, self.method, execution)
 
     def _solved(
         self, state: AcceleratedState, one_class: OneClass, current: ClassState, outcome: Outcome, execution: Execution
     ) -> ClassSolution:
         weights, certificate = one_class.solution(current)
         if outcome.kind == "done":
-            one_class.refuse_no_weights(certificate)
+            one_class.check_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
             bias = error_minimising_threshold(

@@ -10,7 +10,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray
 from okl.runs.compare import Sample, kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
-from okl.solvers.accelerated.fitting import fit_binary, with_parameter
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.models.nusvm import nu_min
@@ -60,8 +60,8 @@ def test_sparse_models_leave_a_weight_from_the_first_value_on(
 ) -> None:
     inputs, targets = features
     grid, rows = make_grid(model, inputs, [targets], 4), DenseRows(inputs, targets)
-    first = fit_binary(with_parameter(model, grid.points[0]), rows, Fapg(tolerance=1e-4))
-    below = fit_binary(with_parameter(model, 0.499 * grid.points[0]), rows, Fapg(tolerance=1e-4))
+    first = fit_binary(ModelTask(model, grid.points[0]).model(), rows, Fapg(tolerance=1e-4))
+    below = fit_binary(ModelTask(model, 0.499 * grid.points[0]).model(), rows, Fapg(tolerance=1e-4))
     assert np.abs(first.weights).max() > 0
     assert np.abs(below.weights).max() == 0
 

@@ -64,14 +64,22 @@ class Proof(NamedTuple):
     lipschitz_share: float
 
 
+class OneLevel(EuclideanNorm):
+    """A norm that stays as smooth as it is."""
+
+    def at_level(self, level: int) -> EuclideanNorm:
+        """Return the norm itself."""
+        return self
+
+
 def proof_of(case: Case, n_iterations: int = 50) -> Proof:
     """Run the proven method, and hold every iteration against Lemma 5 and Theorem 7.
 
     Source: Ito et al., 2017, Lemma 5, Theorem 7, and L_k <= eta_u L_f.
     """
     problem = case.problem
-    if isinstance(problem, DualProblem):
-        problem = replace(problem, levels=None)  # another objective a level; the bound is about one
+    if isinstance(problem, DualProblem) and isinstance(problem.outer, EuclideanNorm):
+        problem = replace(problem, outer=OneLevel(problem.outer.width))  # the bound is about one objective
     method = Fapg(method="proven", tolerance=1e-300, max_iterations=n_iterations, check_every=1)
     state = solve(problem, method)[0]
     longer = solve(problem, replace(method, max_iterations=8 * n_iterations, check_every=60))[0]
@@ -109,7 +117,7 @@ def radius(problem: CompositeProblem, above: float) -> float:
     assert isinstance(problem, DualProblem)
     if isinstance(problem.separable, Quadratic):  # strongly convex
         return float(np.sqrt(2.0 * above / problem.separable.curvatures.min()))
-    upper: Doubles = np.asarray(problem.region.upper)  # type: ignore[attr-defined]
+    upper: Doubles = np.asarray(problem.region.upper)
     simplex = isinstance(problem.region, SimplexPair) or (
         isinstance(problem.region, BoxHyperplane) and problem.region.total == 1.0
     )

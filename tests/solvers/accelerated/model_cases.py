@@ -16,8 +16,7 @@ from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
-from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, square_root
@@ -38,7 +37,7 @@ def two_classes(seed: int, n_rows: int = 40, n_columns: int = 4, distance: float
 
 
 def minimax_maker(model: type[MMFDA] | type[MMMPM], share: float) -> Maker:
-    kappa_max = fda_kappa_max if model is MMFDA else mpm_kappa_max
+    kappa_max = model.kappa_max
     return lambda rows: model(share * kappa_max(class_moments(rows))).problem(rows)
 
 

@@ -13,10 +13,10 @@ from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA
+from okl.solvers.accelerated.models.minimax import MMFDA
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import KernelMatrix
+from okl.solvers.accelerated.operators import kernel_matrix
 from tests.solvers.accelerated.model_cases import two_classes
 
 METHOD = Fapg(method="proven", tolerance=1e-6, max_iterations=20_000)
@@ -91,4 +91,4 @@ def test_constraints_that_mean_nothing_are_refused() -> None:
         NormConstrained(MMFDA())
     rows = two_classes(0)
     with pytest.raises(ConfigError, match="explicit rows"):
-        NormConstrained(CSVM()).problem(KernelMatrix(Gaussian(1.0), rows.rows, rows.signs))  # type: ignore[arg-type]
+        NormConstrained(CSVM()).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.signs))  # type: ignore[arg-type]

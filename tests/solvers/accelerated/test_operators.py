@@ -8,7 +8,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Polynomial
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
-from okl.solvers.accelerated.operators import TILE_ROWS, KernelMatrix, KernelTiles, TiledKernel
+from okl.solvers.accelerated.operators import TILE_ROWS, DenseRows, KernelTiles, TiledKernel
 
 N_ROWS = 2 * TILE_ROWS + 37  # three tile rows, the last one a part
 TILE_BYTES = 8 * TILE_ROWS**2
@@ -55,12 +55,13 @@ def test_bits_depend_neither_on_the_budget_nor_on_threads(precision: Precision) 
     assert KernelTiles(Gaussian(3.0), inputs, budget_bytes=2 * TILE_BYTES).n_held == 2 < tiles.n_tiles == tiles.n_held
 
 
-def test_solution_is_that_of_the_kernel_matrix_and_labels_share_tiles() -> None:
+def test_solution_is_that_of_explicit_rows_and_labels_share_tiles() -> None:
     inputs, labels = rows(300)
     tiles = KernelTiles(Gaussian(3.0), inputs, budget_bytes=TILE_BYTES)
+    factor = np.linalg.cholesky(Gaussian(3.0).matrix(inputs, inputs) + 1e-12 * np.eye(len(inputs)))
     for signs in (labels, np.sign(inputs[:, 2])):
         objectives = []
-        for operator in (TiledKernel(tiles, signs), KernelMatrix(Gaussian(3.0), inputs, signs)):
+        for operator in (TiledKernel(tiles, signs), DenseRows(factor, signs)):
             problem = CSVM(1.0).problem(operator)
             state, _ = solve(problem, Fapg(tolerance=1e-7))
             objectives.append(Fapg().solution(state, problem).certificate.primal)

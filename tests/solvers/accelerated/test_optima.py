@@ -19,10 +19,9 @@ from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA
-from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of, two_classes
 
@@ -56,7 +55,7 @@ def rows_and_gram(kernel: str, cancer: tuple[Doubles, Doubles]) -> tuple[RowOper
         return DenseRows(inputs, labels), inputs @ inputs.T
     # LIBSVM's gamma is 1 / (2 bandwidth^2)
     gaussian = Gaussian(4.0)
-    return KernelMatrix(gaussian, inputs, labels), gaussian.matrix(inputs, inputs).astype(np.float64)
+    return kernel_matrix(gaussian, inputs, labels), gaussian.matrix(inputs, inputs).astype(np.float64)
 
 
 @pytest.mark.parametrize("method", ["proven", "practical"])

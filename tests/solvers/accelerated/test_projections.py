@@ -15,7 +15,6 @@ from okl.solvers.accelerated.projections import (
     hyperplane_set_of,
     project_box_hyperplane,
     project_box_hyperplane_by,
-    project_truncated_simplex,
     project_truncated_simplex_pair,
     sampled_interval,
 )
@@ -232,19 +231,11 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     assert outs[0].tobytes() == outs[1].tobytes() == outs[2].tobytes()
 
 
-def test_simplex_is_the_hyperplane_of_ones() -> None:
-    point = np.array([0.5, 0.1, -0.3, 0.4])
-    out = np.empty(4)
-    result = project_truncated_simplex(out, point, 0.0, 0.6)
-    np.testing.assert_allclose(out, [0.5, 0.1, 0.0, 0.4], atol=1e-15)
-    assert result.theta == pytest.approx(0.0, abs=1e-15)
-
-
 def test_total_at_an_end_but_for_rounding_is_taken() -> None:
     for size in range(3, 200):
         upper = 1.0 / (0.5 * size + 0.5 * size)
         out = np.empty(size)
-        project_truncated_simplex(out, np.linspace(-1.0, 1.0, size), 0.0, upper, 1.0)
+        project_box_hyperplane(out, np.linspace(-1.0, 1.0, size), np.ones(size, dtype=np.int8), 0.0, upper, 1.0)
         np.testing.assert_allclose(out, upper, rtol=1e-12)
 
 

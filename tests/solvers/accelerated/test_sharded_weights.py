@@ -91,7 +91,7 @@ def test_bias_of_fewest_errors_weighs_them_as_estimators_do(
         model=name,
         C=learning.task.value,
         class_weight=dict(zip(classes.tolist(), weights, strict=True)),
-        bias="error-minimising",
+        bias="errors",
         tol=TOLERANCE,
     ).fit(inputs, targets)
     counted = np.array(weights)[codes]

@@ -5,7 +5,6 @@ Source: Shalev-Shwartz & Zhang, JMLR 14, 2013, section 2; the dual as in Ito et 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,13 +45,8 @@ class SmoothedSVM(Classifier):
     C: float = 1.0
     fit_intercept: bool = True
 
-    @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> SmoothedSVM:
-        return cls(check_cost(1.0 if parameter is None else parameter), fit_intercept)
-
-    @classmethod
-    def valid_range(cls, rows: Any, sample_weight: Any = None, fit_intercept: bool = True) -> tuple[float, float]:
-        return 0.0, math.inf
+    def __post_init__(self) -> None:
+        check_cost(self.C)
 
     def problem(self, rows: Any, sample_weight: Any = None) -> DualProblem:
         upper = self.C * weights_of(rows, sample_weight)

@@ -14,8 +14,7 @@ from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.mmfda import MMFDA
-from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression

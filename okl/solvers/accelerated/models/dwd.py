@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.operators import ClassGroups
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
     BoxRegion,
@@ -25,6 +27,8 @@ from okl.solvers.accelerated.problem import (
     Separable,
     SumOfLosses,
 )
+
+_HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
 
 
 @stored("dwd-margin-loss")
@@ -65,6 +69,7 @@ class DWD(Classifier):
     NAME: ClassVar[str] = "dwd"
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 15
+    DEFAULT: ClassVar[str] = "the squared median distance between the classes, over 100 times the weight of the rows"
 
     nu: float = 0.5
     fit_intercept: bool = True
@@ -76,16 +81,9 @@ class DWD(Classifier):
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1, or None.")
 
     @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> DWD:
-        """Return the model with nu = parameter, or 0.5."""
-        return cls(0.5 if parameter is None else parameter, fit_intercept)
-
-    @classmethod
-    def valid_range(
-        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
-    ) -> tuple[float, float]:
-        """Return any nu above 0."""
-        return 0.0, math.inf
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
+        """Return d^2 / (100 m). Source: Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here."""
+        return (distance() or 1.0) ** 2 / (_HUNDRED * total_weight)
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
@@ -94,9 +92,12 @@ class DWD(Classifier):
         separable, region = self._parts(rows, weights, steepest * weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
-        problem = DualProblem(
+        image = np.empty(rows.n_image)
+        rows.image(image, first)
+        longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
+        return DualProblem(
             rows=rows,
-            outer=EuclideanNorm(_first_width(rows, first)),
+            outer=EuclideanNorm(1.0).of_length(math.sqrt(rows.squared_norm(first, image)), longest),
             separable=separable,
             region=region,
             risk=SumOfLosses(_Distance(steepest), rows.signs, weights),
@@ -104,23 +105,16 @@ class DWD(Classifier):
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 0.5 * steepest**-1.5 / float(weights.max()),
         )
-        return replace(problem, levels=lambda level: _less_smoothed(problem, level))
+
+    def prototype(self, groups: ClassGroups) -> DualProblem:
+        """Return the problem of one row of each group; the steepest slope is one over nu times the weight of all."""
+        weights = np.array(groups.weights)
+        share = float(np.array(groups.rows, dtype=np.float64) @ weights / weights.sum())
+        return replace(self, nu=self.nu * share).problem(groups.one_row_each, weights)
 
     def _parts(self, rows: RowOperator, weights: FloatArray, upper: FloatArray) -> tuple[Separable, Region]:
         if self.margin is None:
-            return LinearTerm(0.0), RootsBarrier(rows.signs, weights, upper, self.fit_intercept)
+            return LinearTerm(0.0), RootsBarrier(rows.signs, upper, self.fit_intercept, weights)
         lower = self.margin * upper
         region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else BoxRegion(lower, upper)
         return Roots(weights, lower), region
-
-
-def _first_width(rows: RowOperator, first: FloatArray) -> float:
-    image = np.empty(rows.n_image)
-    rows.image(image, first)
-    longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
-    return max(0.1 * math.sqrt(rows.squared_norm(first, image)), 0.1 * longest, float(np.finfo(np.float32).tiny))
-
-
-def _less_smoothed(problem: DualProblem, level: int) -> DualProblem:
-    assert isinstance(problem.outer, EuclideanNorm)
-    return replace(problem, outer=EuclideanNorm(problem.outer.width * 0.1**level))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -52,18 +51,6 @@ class L2SVM(Classifier):
 
     def __post_init__(self) -> None:
         check_cost(self.C)
-
-    @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> L2SVM:
-        """Return the model with C = parameter, or 1.0."""
-        return cls(1.0 if parameter is None else parameter, fit_intercept)
-
-    @classmethod
-    def valid_range(
-        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
-    ) -> tuple[float, float]:
-        """Return any C above 0."""
-        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -70,18 +69,6 @@ class LogisticRegression(Classifier):
         check_cost(self.C)
         if self.margin is not None and not 0.0 < self.margin < 0.5:
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1/2, or None.")
-
-    @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> LogisticRegression:
-        """Return the model with C = parameter, or 1.0."""
-        return cls(1.0 if parameter is None else parameter, fit_intercept)
-
-    @classmethod
-    def valid_range(
-        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
-    ) -> tuple[float, float]:
-        """Return any C above 0."""
-        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""

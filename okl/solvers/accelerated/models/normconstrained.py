@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -72,17 +72,8 @@ class NormConstrained:
             )
         own = self.model.problem(rows, sample_weight)
         assert isinstance(own, DualProblem)
-        return NormBallProblem(
-            rows=rows,
-            separable=own.separable,
-            region=own.region,
-            risk=own.risk,
-            first=own.first,
-            intercept=own.intercept,
-            power=self.power,
-            radius=self.radius,
-            width=self._first_width(own, rows),
-        )
+        parts = {field.name: getattr(own, field.name) for field in fields(DualProblem)}
+        return NormBallProblem(**parts, power=self.power, radius=self.radius, width=self._first_width(own, rows))
 
     def _first_width(self, own: DualProblem, rows: DenseRows | SparseRows) -> float:
         """Return a tenth of the least width at which w of the first point and of each row is in the ball."""

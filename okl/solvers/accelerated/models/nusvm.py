@@ -5,7 +5,8 @@ kappa_max stands with the minimax models, nu_max with nu-SVM: they are formulas.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,10 +17,10 @@ from scipy.optimize import linprog
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, Solution, weights_of
+from okl.solvers.accelerated.base import Certificate, Classifier, ParameterName, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.operators import DenseRows, SparseRows
-from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, SimplexPair
+from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
+from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, Risk, SimplexPair, Sums, Take
 
 # Where the parameter of nu-SVM makes sense: the least nu, by a linear program.
 #
@@ -84,7 +85,7 @@ def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_
 
 @stored("nu-svm-risk")
 @dataclass(frozen=True, eq=False)
-class _TailMean:
+class _TailMean(Risk):
     """min over rho of -rho + sum_i steepest_i max(0, rho - z_i), z_i = margin_i - s_i bias.
 
     With a bias rho + s_i bias is a threshold for each class of its own, a quantile of its margins.
@@ -103,6 +104,36 @@ class _TailMean:
             _quantile(margins[self.signs == sign], self.steepest[self.signs == sign], 0.5) for sign in (1.0, -1.0)
         )
         return 0.5 * (above - below)
+
+    def part(self, take: Take, signs: FloatArray) -> _TailMean:
+        return _TailMean(signs, np.asarray(take(self.steepest)))
+
+    def totals(self, intercept: bool) -> FloatArray:
+        """Thresholds are one for each class, +1 first, or without a bias one for all rows."""
+        return np.array([0.5, 0.5] if intercept else [1.0])
+
+    def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
+        slopes = np.zeros((*candidates.shape, 3))
+        for k, chosen in enumerate(self._groups(len(candidates))):
+            order = np.argsort(margins[chosen], kind="stable")
+            reached = np.concatenate([[0.0], np.cumsum(self.steepest[chosen][order])])
+            places = np.searchsorted(margins[chosen][order], candidates[k])
+            slopes[k, :, 0], slopes[k, :, 2] = -reached[places], reached[-1]
+        return slopes
+
+    def sum_at(self, margins: FloatArray, thresholds: FloatArray) -> float:
+        return sum(
+            float(self.steepest[chosen] @ np.maximum(0.0, threshold - margins[chosen]))
+            for chosen, threshold in zip(self._groups(len(thresholds)), thresholds, strict=True)
+        )
+
+    def bias_at(self, thresholds: FloatArray) -> float:
+        return 0.5 * float(thresholds[0] - thresholds[1]) if len(thresholds) == 2 else 0.0
+
+    def _groups(self, n_thresholds: int) -> list[NDArray[np.bool_]]:
+        if n_thresholds == 1:
+            return [np.ones(len(self.signs), dtype=np.bool_)]
+        return [self.signs > 0.0, self.signs < 0.0]
 
 
 def _quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
@@ -133,6 +164,8 @@ class NuSVM(Classifier):
     NAME: ClassVar[str] = "nu-svm"
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 14
+    GROWS: ClassVar[bool] = True
+    DEFAULT: ClassVar[str] = "half of the largest valid value, or more where that value gives weights of 0"
 
     nu: float = 0.5
     fit_intercept: bool = True
@@ -142,17 +175,42 @@ class NuSVM(Classifier):
             raise ConfigError(f"nu = {self.nu!r}; expected a number in (0, 1].")
 
     @classmethod
-    def of(cls, parameter: float | None, fit_intercept: bool = True) -> NuSVM:
-        """Return the model with nu = parameter, or 0.5."""
-        return cls(0.5 if parameter is None else parameter, fit_intercept)
-
-    @classmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
         """Return (nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
         weights = weights_of(rows, sample_weight)
-        return nu_min(rows, weights, fit_intercept), nu_max(rows.signs, weights) if fit_intercept else 1.0
+        return nu_min(rows, weights, fit_intercept), cls.highest(rows.signs, weights, fit_intercept)
+
+    @classmethod
+    def highest(cls, signs: FloatArray, weights: FloatArray, fit_intercept: bool) -> float:
+        """Return nu_max, or 1 without a bias."""
+        return nu_max(signs, weights) if fit_intercept else 1.0
+
+    @classmethod
+    def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
+        """Return half of the largest."""
+        return 0.5 * highest
+
+    def prototype(self, groups: ClassGroups) -> DualProblem:
+        """Return the problem of one row of each group, whose bounds are shares of the weight of all rows."""
+        problem, n_rows = self.problem(groups.one_row_each, groups.totals), np.array(groups.rows, dtype=np.float64)
+        region, risk = problem.region, problem.risk
+        assert isinstance(region, BoxHyperplane | SimplexPair)
+        assert isinstance(risk, _TailMean)
+        return replace(
+            problem,
+            region=replace(region, upper=np.asarray(region.upper) / n_rows),
+            risk=replace(risk, steepest=risk.steepest / n_rows),
+        )
+
+    def check_weights(self, certificate: Certificate, highest: float) -> None:
+        """Raise ConfigError where w = 0 is best, as it is at nu_min and below."""
+        if certificate.primal >= 0.0:
+            raise ConfigError(
+                f"nu = {self.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
+                f"Choose nu between {self.nu:g} and {highest:.6g}."
+            )
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
@@ -169,7 +227,7 @@ class NuSVM(Classifier):
         """Return the dual on rows with sample_weight (m,), or 1; raise ConfigError where nu is above nu_max."""
         weights = weights_of(rows, sample_weight)
         share = weights / weights.sum()
-        largest = nu_max(rows.signs, weights) if self.fit_intercept else 1.0
+        largest = self.highest(rows.signs, weights, self.fit_intercept)
         if self.nu > largest:
             raise ConfigError(f"nu = {self.nu} is outside (0, {largest:.6g}], the valid range for these labels.")
         upper = share / self.nu

@@ -51,14 +51,15 @@ class InsensitiveRegression:
 
     def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
-        weights = self.C * residual_weights(rows, sample_weight)
+        n_points = rows.rows.n_points
+        weights = self.C * residual_weights(n_points, sample_weight)
         return DualProblem(
-            rows=rows,
+            rows=rows.rows,
             outer=HalfSquare(),
-            separable=TargetQuadratic(rows.targets, np.zeros(rows.n_points)),
+            separable=TargetQuadratic(rows.targets, np.zeros(n_points)),
             region=PricedBox(weights, self.width, self.fit_intercept),
             risk=InsensitiveResiduals(rows.targets, weights, self.width),
-            first=np.zeros(rows.n_points),
+            first=np.zeros(n_points),
             intercept=self.fit_intercept,
         )
 
@@ -89,16 +90,17 @@ class RidgeRegression:
 
     def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
-        weights = self.C * residual_weights(rows, sample_weight)
+        n_points = rows.rows.n_points
+        weights = self.C * residual_weights(n_points, sample_weight)
         counted = weights > 0.0
-        curvatures = np.divide(0.5, weights, out=np.zeros(rows.n_points), where=counted)
+        curvatures = np.divide(0.5, weights, out=np.zeros(n_points), where=counted)
         return DualProblem(
-            rows=rows,
+            rows=rows.rows,
             outer=HalfSquare(),
             separable=TargetQuadratic(rows.targets, curvatures),
             region=PricedBox(np.where(counted, np.inf, 0.0), 0.0, self.fit_intercept),
             risk=SquaredResiduals(rows.targets, weights),
-            first=np.zeros(rows.n_points),
+            first=np.zeros(n_points),
             intercept=self.fit_intercept,
             curvature=float(curvatures[counted].min()),
         )

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.fitting import fit_binary, path, with_parameter
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary, path
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
@@ -19,10 +19,9 @@ from okl.solvers.accelerated.models import (
     takes_kernel,
     valid_range,
 )
-from okl.solvers.accelerated.models.mmfda import MMFDA
-from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
-from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import two_classes
 
@@ -63,7 +62,7 @@ def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
 def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
     rows = two_classes(9, n_rows=30, n_columns=40)
     assert nu_min(rows) == pytest.approx(0.0, abs=1e-9)
-    assert nu_min(KernelMatrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
+    assert nu_min(kernel_matrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
 
 
 def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
@@ -123,7 +122,7 @@ def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
     assert [name for name in MODEL_NAMES if not takes_kernel(name)] == ["mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"]
     assert [name for name in MODEL_NAMES if not has_own_bias(name)] == ["l1-logistic", "l1-l2-svm"]
     for name in MODEL_NAMES:
-        assert with_parameter(name, 0.25, fit_intercept=False) is not None
+        assert ModelTask(name, 0.25, fit_intercept=False).model() is not None
         assert valid_range(name, two_classes(0))[0] < 0.5
 
 
@@ -133,7 +132,7 @@ def test_parameters_of_other_models_and_useless_ones_are_refused() -> None:
             make_model(name, nu=0.5) if parameter_of(name) != "nu" else make_model(name, C=0.5)
         for value in (0.0, -1.0, math.inf, math.nan):
             with pytest.raises(ConfigError, match=parameter_of(name)):
-                with_parameter(name, value)
+                ModelTask(name, value).model()
     with pytest.raises(ConfigError, match="one of c-svm"):
         make_model("svm")
     with pytest.raises(DataError, match="both -1 and"):
@@ -147,7 +146,7 @@ def test_warm_started_path_finds_what_single_fits_find(name: str) -> None:
     grid = [low + share * (min(high, 2.0) - low) for share in (0.2, 0.3, 0.5)]
     steps = path(name, rows, grid, METHOD, fit_intercept=False)
     for step, value in zip(steps, grid, strict=True):
-        alone = fit_binary(with_parameter(name, value, fit_intercept=False), rows, METHOD)
+        alone = fit_binary(ModelTask(name, value, fit_intercept=False).model(), rows, METHOD)
         size = abs(alone.certificate.primal)
         assert step.parameter == value
         assert step.solution.certificate.primal == pytest.approx(alone.certificate.primal, abs=3e-6 * size)
