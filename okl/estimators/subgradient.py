@@ -32,10 +32,10 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.losses import Loss
+from okl.losses import EpsilonInsensitive, Hinge, Loss, MulticlassHinge, PiecewiseLinear
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.subgradient.fitting import GeometricGrowth, SubgradientFit
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge, weigh
+from okl.solvers.subgradient.losses import weigh
 from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Average, PegasosFactory
@@ -265,9 +265,9 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         self.classes_, codes = classes_of(self, labels)
         weights = weights_of_classes(self.class_weight, self.classes_, labels)
         if len(self.classes_) == 2:
-            self._learn(inputs, 2.0 * codes - 1.0, weigh(SignHinge(), weights), 1)
+            self._learn(inputs, 2.0 * codes - 1.0, weigh(Hinge(), weights), 1)
         else:
-            self._learn(inputs, codes, weigh(ClassesHinge(), weights), len(self.classes_))
+            self._learn(inputs, codes, weigh(MulticlassHinge(), weights), len(self.classes_))
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -315,7 +315,7 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn rows X (rows, n_features) with targets y (rows,) from nothing; warns and raises as the classifier."""
-        loss = Insensitive(float(self.epsilon))
+        loss = EpsilonInsensitive(float(self.epsilon))
         inputs, given = self._checked(X, y, y_numeric=True)
         targets = given.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
+from okl.losses import EpsilonInsensitive, Hinge
 from okl.solvers.subgradient.bundle import BracketingSearch, ExactSearch, Ray
-from okl.solvers.subgradient.losses import Insensitive, SignHinge
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray
@@ -60,8 +60,8 @@ def test_bracketing_ends_in_both_sets_or_at_an_end() -> None:
 
 
 @pytest.mark.parametrize("directions", ["bundle", "conjugate"])
-@pytest.mark.parametrize("loss", [SignHinge(), Insensitive(0.0)])
-def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: SignHinge | Insensitive) -> None:
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.0)])
+def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: Hinge | EpsilonInsensitive) -> None:
     """Rows of integers and targets of one: margins are equal in heaps, and minima along lines are kinks."""
     rng = np.random.default_rng(3)
     rows = rng.integers(-1, 2, (60, 3)).astype(np.float64)
@@ -69,11 +69,11 @@ def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: SignHin
     method = Scs(lam=0.05, loss=loss, gap=1e-3, directions=directions, max_iterations=3000)  # type: ignore[arg-type]
     solved = solve_sample(ExplicitRows(rows), targets, method)
     assert solved.reason == "gap"
-    margins = np.abs(1.0 - targets * solved.point.scores) if isinstance(loss, SignHinge) else solved.point.scores
+    margins = np.abs(1.0 - targets * solved.point.scores) if isinstance(loss, Hinge) else solved.point.scores
     assert (np.abs(margins - np.round(margins)) < 1e-3).any()
 
 
 def test_search_refuses_sets_that_may_be_disjoint() -> None:
     with pytest.raises(ConfigError, match="decrease < flatness"):
         BracketingSearch(decrease=0.3, flatness=0.25)
-    assert BracketingSearch().step(random_ray(np.random.default_rng(5), SignHinge()), SignHinge(), math.inf) >= 0.0
+    assert BracketingSearch().step(random_ray(np.random.default_rng(5), Hinge()), Hinge(), math.inf) >= 0.0
