@@ -39,7 +39,14 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
-from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
+from okl.solvers.online.base import (
+    Progress,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    shares_of_rows,
+    start_progress,
+)
 
 # The interface of strategies.
 
@@ -260,17 +267,13 @@ def join_states(
 
     Source: the mean of functions is parameter mixing, McDonald, Hall & Mann, NAACL 2010, Figure 3.
     """
-    grown = [part.progress.since(base.progress) for part in parts]
-    rows = sum(progress.rows for progress in grown)
-    if rows == 0:
+    shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+    if not shares:
         return base
     # never smaller than the budget: training continues in it
-    united = _union(base, parts, [progress.rows / rows for progress in grown], lambda n: empty(max(n, rule.budget)))
+    united = _union(base, parts, shares, lambda n: empty(max(n, rule.budget)))
     if strategy.count_rows > 0:
         united.memory[: strategy.count_rows] = _united_counts(united, base, parts, strategy.count_rows)
-    progress = base.progress
-    for growth in grown:
-        progress = progress.plus(growth)
     supports = support_arrays(replace(united, progress=progress))
     strategy.remember(supports, rule)
     strategy.reduce(supports, rule)
@@ -603,18 +606,14 @@ class GrowingLearner:
 
         Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (parameter mixing).
         """
-        grown = [part.progress.since(base.progress) for part in parts]
-        rows = sum(progress.rows for progress in grown)
-        if rows == 0:
+        weights, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+        if not weights:
             return base
-        weights, n_old = [progress.rows / rows for progress in grown], base.n_supports
+        n_old = base.n_supports
         old = sum(
             weight * part.coefficients[:, :n_old].astype(float) for weight, part in zip(weights, parts, strict=True)
         )
         new = [weight * part.coefficients[:, n_old:].astype(float) for weight, part in zip(weights, parts, strict=True)]
-        progress = base.progress
-        for growth in grown:
-            progress = progress.plus(growth)
         return GrowingState(
             np.concatenate([base.supports, *(part.supports[n_old:] for part in parts)]),
             np.concatenate([old, *new], axis=1).astype(self.precision),

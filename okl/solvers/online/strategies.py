@@ -50,15 +50,22 @@ from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
-from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import BuildContext, BuiltLearner, Mode, check_loss
+from okl.solvers.online.base import (
+    PLAIN_STEPS,
+    BuildContext,
+    BuiltLearner,
+    Mode,
+    check_loss,
+    least_error,
+    progressive_error,
+)
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, GrowingLearner, check_budget
-from okl.solvers.online.linear import PLAIN_STEPS
 
 # The kernel Perceptron and OGD, without a budget.
 
@@ -762,21 +769,12 @@ def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, contex
 
 
 def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
-    """Return the learner with the step size whose progressive error on the sample is least.
-
-    Its own on a tie; and why.
-    """
+    """Return the learner with the step size whose progressive error on the sample is least, its own on a tie; why."""
     steps = [_step_size(learner), *(step for step in PLAIN_STEPS if step != _step_size(learner))]
-    errors = [_error(_stepping(learner, step), sample) for step in steps]
-    best = int(np.argmin(errors))
-    if not np.isfinite(errors[best]):
-        raise DivergedError(
-            f"Every step size down to {min(steps):g} diverges on a sample of "
-            f"{len(sample.targets):,} rows. Scale the inputs and the target, or set a smaller "
-            "step size."
-        )
-    reason = f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
-    return _stepping(learner, steps[best]), reason
+    step_size, reason = least_error(
+        steps, [progressive_error(_stepping(learner, step), sample) for step in steps], sample
+    )
+    return _stepping(learner, step_size), reason
 
 
 def _step_size(learner: Learner) -> float:
@@ -786,11 +784,3 @@ def _step_size(learner: Learner) -> float:
 def _stepping(learner: Learner, step_size: float) -> Learner:
     strategy: Any = replace(learner.strategy, step_size=step_size)  # type: ignore[type-var]
     return replace(learner, strategy=strategy)
-
-
-def _error(learner: Learner, sample: Rows) -> float:
-    state: Any = learner.start()
-    try:
-        return float(learner.learn(state, sample).progress.error)
-    except DivergedError:
-        return np.inf
