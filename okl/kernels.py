@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -200,21 +200,35 @@ class Laplacian(Scaled):
 
 @dataclass(frozen=True)
 class _Matern(Scaled):
-    """A Matern kernel of smoothness nu; its spectral density is a multivariate t with 2 nu degrees of freedom."""
+    """A Matern kernel of smoothness nu; its spectral density is a multivariate t with 2 nu degrees of freedom.
+
+    code : of the compiled rule; degrees : 2 nu; divisor : of s^2 in k = (1 + s + s^2 / divisor) exp(-s)
+    """
+
+    code: ClassVar[int]
+    degrees: ClassVar[int]
+    divisor: ClassVar[float]
 
     @property
-    def _degrees(self) -> int:
-        raise NotImplementedError
+    def rule(self) -> KernelRule:
+        """Return (1 + s + s^2 / divisor) exp(-s) with s = scale r."""
+        return KernelRule(self.code, math.sqrt(self.degrees) / self.bandwidth, 0.0, 0)
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        s = distances(left, right, "euclidean") * (math.sqrt(self.degrees) / self.bandwidth)
+        values: FloatArray = (1.0 + s + s * s / self.divisor) * np.exp(-s)
+        return values
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
         """Return frequencies from a t of scale 1 / bandwidth: (n_inputs, n_frequencies), float64, per unit of input."""
         normal = rng.standard_normal((n_inputs, n_frequencies))
-        return normal * self._stretch(rng.chisquare(self._degrees, n_frequencies))
+        return normal * self._stretch(rng.chisquare(self.degrees, n_frequencies))
 
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Return lengths of frequencies: those of the t."""
         normal = np.sqrt(rng.chisquare(n_inputs, shape))
-        return normal * self._stretch(rng.chisquare(self._degrees, shape))
+        return normal * self._stretch(rng.chisquare(self.degrees, shape))
 
     def n_uniforms(self, n_inputs: int) -> int:
         """Return the number of inputs, plus one for the chi-square that divides them."""
@@ -225,15 +239,12 @@ class _Matern(Scaled):
 
         Normal over the root of a chi-square.
         """
-        chi_square = 2.0 * gammaincinv(0.5 * self._degrees, points[:, -1])
+        chi_square = 2.0 * gammaincinv(0.5 * self.degrees, points[:, -1])
         return as_frequencies(ndtri(points[:, :-1])) * self._stretch(chi_square)
 
     def _stretch(self, chi_square: FloatArray) -> FloatArray:
-        stretch: FloatArray = np.sqrt(self._degrees / chi_square) / self.bandwidth
+        stretch: FloatArray = np.sqrt(self.degrees / chi_square) / self.bandwidth
         return stretch
-
-    def _scaled_distances(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        return distances(left, right, "euclidean") * (math.sqrt(self._degrees) / self.bandwidth)
 
 
 @stored("matern32-kernel")
@@ -253,21 +264,9 @@ class Matern32(_Matern):
     """
 
     name: str = "matern32"
-
-    @property
-    def rule(self) -> KernelRule:
-        """Return (1 + scale r) exp(-scale r)."""
-        return KernelRule(MATERN32, math.sqrt(3.0) / self.bandwidth, 0.0, 0)
-
-    @property
-    def _degrees(self) -> int:
-        return 3
-
-    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
-        s = self._scaled_distances(left, right)
-        values: FloatArray = (1.0 + s) * np.exp(-s)
-        return values
+    code: ClassVar[int] = MATERN32
+    degrees: ClassVar[int] = 3
+    divisor: ClassVar[float] = math.inf
 
 
 @stored("matern52-kernel")
@@ -287,21 +286,9 @@ class Matern52(_Matern):
     """
 
     name: str = "matern52"
-
-    @property
-    def rule(self) -> KernelRule:
-        """Return (1 + scale r + (scale r)^2 / 3) exp(-scale r)."""
-        return KernelRule(MATERN52, math.sqrt(5.0) / self.bandwidth, 0.0, 0)
-
-    @property
-    def _degrees(self) -> int:
-        return 5
-
-    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
-        s = self._scaled_distances(left, right)
-        values: FloatArray = (1.0 + s + s * s / 3.0) * np.exp(-s)
-        return values
+    code: ClassVar[int] = MATERN52
+    degrees: ClassVar[int] = 5
+    divisor: ClassVar[float] = 3.0
 
 
 # Kernels of the inner product, which are not shift-invariant.

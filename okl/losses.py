@@ -1,14 +1,26 @@
-"""Losses of classification and regression: value, derivative, prediction and conjugate."""
+"""Losses of classification and regression: value, derivative, conjugate, and the kinks of piecewise linear ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import xlogy
 
+from okl.compiled.bundle import (
+    classes_kinks,
+    classes_line,
+    classes_slopes,
+    hinge_kinks,
+    hinge_line,
+    hinge_slopes,
+    tube_kinks,
+    tube_line,
+    tube_slopes,
+)
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION, SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
@@ -35,6 +47,87 @@ class Loss(Protocol):
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray: ...
 
     def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray: ...
+
+
+# Piecewise linear losses.
+#
+# Per-row slopes u_i, a subgradient by the scores, and their intercepts give a cut: for every v mean loss(v) >= mean_i
+# (<u_i, v_i> + intercept_i), whatever point the slopes come from.
+
+
+class _Pieces(NamedTuple):
+    """Compiled functions of a loss: fill slopes, follow a line, fill kinks along it."""
+
+    slopes: Callable[..., Any]
+    line: Callable[..., Any]
+    kinks: Callable[..., Any]
+
+
+class PiecewiseLinear:
+    """Base of piecewise linear losses: calls their compiled functions; scores (n,) or (n, K), targets, all float64."""
+
+    _pieces: ClassVar[_Pieces]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the loss."""
+        raise NotImplementedError
+
+    @property
+    def task(self) -> Task:
+        """Return the task of the loss."""
+        raise NotImplementedError
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return ()
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the loss of each row, (n,)."""
+        raise NotImplementedError
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        raise NotImplementedError
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Return the largest number of kinks of a row along a line."""
+        raise NotImplementedError
+
+    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
+        """Return a subgradient for each row, shaped like scores; at kinks, the right-hand one along."""
+        out = np.empty_like(scores, dtype=np.float64)
+        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
+        return out
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        sums: tuple[float, float] = self._pieces.slopes(out, scores, along, targets, *self._numbers)
+        return sums
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
+        sums: tuple[float, float] = self._pieces.line(scores, along, targets, *self._numbers, step)
+        return sums
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        kinks: tuple[int, float] = self._pieces.kinks(
+            positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
+        )
+        return kinks
 
 
 # Losses of a regression.
@@ -80,19 +173,66 @@ class ThresholdedHalfSquared:
         return dual * target + np.where(size <= 2.0 * self.epsilon, self.epsilon * size, 0.5 * dual**2)
 
 
+@stored("subgradient-epsilon-insensitive")
+@dataclass(frozen=True)
+class EpsilonInsensitive(PiecewiseLinear):
+    """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, in units of the target
+
+    Raises
+    ------
+    ConfigError : epsilon is negative or not finite
+
+    Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
+    """
+
+    _pieces: ClassVar[_Pieces] = _Pieces(tube_slopes, tube_line, tube_kinks)
+    epsilon: float = 0.1
+    task: Task = "regression"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return (self.epsilon,)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the loss."""
+        return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the loss of each row, (n,)."""
+        return np.maximum(0.0, np.abs(scores - target) - self.epsilon)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        return -(slopes * targets + self.epsilon * np.abs(slopes))
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Return the largest number of kinks of a row along a line."""
+        return 2
+
+
 # Losses of classes.
 #
 # Targets are -1 or +1 (binary) or class indices 0 .. K - 1 (several classes).
 
 
-@stored("hinge-loss")
+@stored("hinge-loss", former=("subgradient-hinge",))
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(PiecewiseLinear):
     """The hinge max(0, 1 - y f); its subgradient is -y where y f < 1, and 0 at the kink.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 1 and section 7.2.1.
     """
 
+    _pieces: ClassVar[_Pieces] = _Pieces(hinge_slopes, hinge_line, hinge_kinks)
     name: str = "hinge"
     task: Task = "binary"
     code: int = 0
@@ -109,6 +249,14 @@ class Hinge:
         """Return sup_f dual f - value(f): y dual where -1 <= y dual <= 0, infinite elsewhere, (rows,)."""
         margin = target * dual
         return np.where((margin >= -1.0) & (margin <= 0.0), margin, np.inf)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        return -targets * slopes
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Return the largest number of kinks of a row along a line."""
+        return 1
 
 
 @stored("logistic-loss")
@@ -142,9 +290,9 @@ class Logistic:
         return np.where(inside, entropy, np.inf)
 
 
-@stored("multiclass-hinge-loss")
+@stored("multiclass-hinge-loss", former=("subgradient-multiclass-hinge",))
 @dataclass(frozen=True)
-class MulticlassHinge:
+class MulticlassHinge(PiecewiseLinear):
     """The multi-class hinge max(0, 1 - (f_y - max_{k != y} f_k)).
 
     Its subgradient touches two classes only: -1 for the true one, +1 for the best wrong one (the first on a tie).
@@ -152,6 +300,7 @@ class MulticlassHinge:
     Source: Lu et al., JMLR 17(47), 2016, section 5.1 and Algorithm 3; Crammer & Singer, JMLR 3, 2003.
     """
 
+    _pieces: ClassVar[_Pieces] = _Pieces(classes_slopes, classes_line, classes_kinks)
     name: str = "multiclass-hinge"
     task: Task = "multiclass"
     code: int = 2
@@ -180,6 +329,14 @@ class MulticlassHinge:
         wrong[rows, true] = 0.0
         feasible = (np.abs(dual.sum(axis=1)) < 1e-9) & (wrong >= 0.0).all(axis=1) & (wrong.sum(axis=1) <= 1.0 + 1e-9)
         return np.where(feasible, dual[rows, true], np.inf)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Return the largest number of kinks of a row along a line."""
+        return n_outputs - 1
 
     @staticmethod
     def _true_and_best_wrong(scores: FloatArray, target: FloatArray) -> tuple[IntArray, IntArray]:

@@ -1,14 +1,16 @@
-"""Kernel learners with a budget of support vectors: kernel rows, inverse matrices and simple removal strategies."""
+"""Kernel learners with a budget of support vectors: the loop over rows, inverse matrices and simple strategies."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled_row, compiled_row_sum
+from okl.compiled.jit import STEP_OPTIONS, compiled_row, compiled_row_sum, compiled_step
 from okl.compiled.kernels import LANES, KernelRule, kernel_row, kernel_self
 from okl.compiled.sgd import (
     HINGE,
@@ -30,9 +32,7 @@ from okl.foundation.types import FloatArray
 # scale is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both
 # arrays, so that kernel rows run over whole vectors.
 #
-# A driver takes SupportArrays and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays
-# handed on for every row costs twice as much as its kernel row.  Legend: x a row (n_inputs,); f a score; B the
-# budget.
+# Legend: x a row (n_inputs,); f a score; B the budget.
 
 Integers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -76,21 +76,20 @@ class BudgetRule(NamedTuple):
     """Settings that every strategy shares.
 
     kernel : k; code, epsilon : the loss of okl.losses, HINGE, MULTICLASS_HINGE or THRESHOLDED_HALF_SQUARED
-    budget : most supports, at most the capacity; parameters : (n,) float64, the strategy's own
+    budget : most supports, at most the capacity
     """
 
     kernel: KernelRule
     code: int
     epsilon: float
     budget: int
-    parameters: Doubles
 
 
 class RowResult(NamedTuple):
     """A row that was scored and counted, before it is learnt.
 
     output : the row's entry in coefficients: its class, or 0; wrong : the best wrong class, -1 with one output
-    label : as in Kept; y : the target; f : score of output
+    label : as in SupportArrays; y : the target; f : score of output
     margin : y f, the lead of the true class over the best wrong one, or the residual y - f
     """
 
@@ -196,9 +195,46 @@ def draw_uniform(integers: Integers) -> float:
     return np.float64(bits >> np.uint64(11)) * 2.0**-53
 
 
-# Insertion, removal and decay of support vectors.
+# The loop over rows, one for all strategies.
 #
-# Legend as in okl.compiled.budget.
+# A strategy is a named tuple of its numbers and a step for them, chosen by the type of the tuple when the loop is
+# compiled, and compiled into the loop: a tuple of arrays handed on for every row costs twice as much as its kernel row.
+
+_STEPS: dict[type, Callable[..., None]] = {}
+
+
+def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function of (kept, rule, settings, x, seen) the step of all strategies whose numbers are of a type."""
+
+    def register(step: Callable[..., None]) -> Callable[..., None]:
+        _STEPS[settings] = compiled_step(step)
+        return _STEPS[settings]
+
+    return register
+
+
+def learn_row(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
+    """Learn a row x that was scored and counted; kept changes in place. In compiled code: the strategy's step."""
+    _STEPS[type(settings)](kept, rule, settings, x, seen)
+
+
+@overload(learn_row, jit_options=STEP_OPTIONS)
+def _choose_step(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
+    step = _STEPS[settings.instance_class]
+    return lambda kept, rule, settings, x, seen: step(kept, rule, settings, x, seen)
+
+
+@compiled_row
+def learn_rows(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, settings: Any) -> None:
+    """Score, count and learn rows in order; kept changes in place."""
+    for index in range(inputs.shape[0]):
+        x, count, scale = inputs[index], kept.integers[COUNT], kept.floats[SCALE]
+        score_row(kept.scores, kept.row, kept.supports, kept.coefficients, x, rule.kernel, count, scale)
+        seen = count_row(kept.scores, kept.counts, kept.sums, kept.class_counts, targets[index], rule.code)
+        learn_row(kept, rule, settings, x, seen)  # type: ignore[no-untyped-call]
+
+
+# Insertion, removal and decay of support vectors.
 
 LEAST_SCALE = 1e-6  # below it, or above its inverse, coefficients take the scale in: single precision ends at 1e-38
 
@@ -400,39 +436,6 @@ def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None
         inverse[j, last] = 0.0
 
 
-# Randomized Budget Perceptron: a random support vector is removed when the budget is full.
-
-
-@compiled_row
-def learn_random_perceptron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size.
-
-    Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3 (RBP).
-    """
-    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, epsilon, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = mistake_step(code, epsilon, parameters[0], seen)
-        if step != 0.0:
-            slot = integers[COUNT]
-            if slot == budget:
-                slot = int(draw_uniform(integers) * budget)
-            put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-            counts[UPDATES] += 1
-
-
-@compiled_row
-def drop_random(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Take random supports out until the budget is met; kept changes in place."""
-    supports, coefficients, marks, _, integers = kept[:5]
-    while integers[COUNT] > rule.budget:
-        slot = int(draw_uniform(integers) * integers[COUNT])
-        drop_support(supports, coefficients, marks, integers, slot)
-
-
 # Self-tuned Forgetron: all coefficients shrink just enough that the oldest support vector may be removed.
 #
 # Legend: a coefficient and y sign of the oldest support x_r, mu = y f(x_r) after the step; phi the factor of
@@ -499,46 +502,50 @@ def _step_there(seen: RowResult, step: float, output: int, value: float) -> floa
     return -step * value if output == seen.wrong else 0.0
 
 
-@compiled_row
-def learn_forgetron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size, whether f shrinks.
+class Forgetting(NamedTuple):
+    """Numbers of the Forgetron; shrinks : above 0 where f shrinks."""
+
+    step_size: float
+    shrinks: float
+
+
+@learns_by(Forgetting)
+def learn_forgetron(
+    kept: SupportArrays, rule: BudgetRule, settings: Forgetting, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row by the self-tuned Forgetron; kept changes in place.
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
     """
-    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, spare, column, scores = kept
-    kernel, code, epsilon, budget, parameters = rule
-    step_size, shrinks, many = parameters[0], parameters[1] > 0.0, code == MULTICLASS_HINGE
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = mistake_step(code, epsilon, step_size, seen)
-        if code == HINGE and seen.f == 0.0:  # y f <= 0 is a mistake here, whatever the sign of 0
-            step = step_size * seen.y
-        if step == 0.0:
-            continue
-        floats[MISTAKES] += 1.0
-        slot = integers[COUNT]
-        if slot == budget:
-            slot = oldest_support(marks, budget)
-            if shrinks:
-                there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
-                step *= shrink_for_oldest(
-                    supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
-                )
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-        counts[UPDATES] += 1
+    supports, coefficients, marks, _, integers, floats, counts, _, _, row, spare, column, _ = kept
+    kernel, code, epsilon, budget = rule
+    step = mistake_step(code, epsilon, settings.step_size, seen)
+    if code == HINGE and seen.f == 0.0:  # y f <= 0 is a mistake here, whatever the sign of 0
+        step = settings.step_size * seen.y
+    if step == 0.0:
+        return
+    floats[MISTAKES] += 1.0
+    slot = integers[COUNT]
+    if slot == budget:
+        slot, many = oldest_support(marks, budget), code == MULTICLASS_HINGE
+        if settings.shrinks > 0.0:
+            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
+            step *= shrink_for_oldest(
+                supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
+            )
+    put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+    counts[UPDATES] += 1
 
 
 @compiled_row
-def forget_oldest(kept: SupportArrays, rule: BudgetRule) -> None:
+def forget_oldest(kept: SupportArrays, rule: BudgetRule, settings: Forgetting) -> None:
     """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
     supports, coefficients, marks, _, integers, floats, _, _, _, _, spare, column, _ = kept
     many = rule.code == MULTICLASS_HINGE
     while integers[COUNT] > rule.budget:
         count = integers[COUNT]
         slot = oldest_support(marks, count)
-        if rule.parameters[1] > 0.0:
+        if settings.shrinks > 0.0:
             shrink_for_oldest(supports, coefficients, marks, floats, spare, column, rule.kernel, slot, count, many, 0.0)
         drop_support(supports, coefficients, marks, integers, slot)
 
@@ -598,63 +605,59 @@ def add_step(memory: Doubles, row: FloatArray, width: int, seen: RowResult, step
             memory[seen.wrong, i] -= step * np.float64(row[i])
 
 
-@compiled_row
-def learn_budget_perceptron(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size, margin at or below which a row is learnt.
+class Redundancy(NamedTuple):
+    """Numbers of the Budget Perceptron; margin : rows at or below which are learned."""
+
+    step_size: float
+    margin: float
+
+
+@learns_by(Redundancy)
+def learn_budget_perceptron(
+    kept: SupportArrays, rule: BudgetRule, settings: Redundancy, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row; kept changes in place.
 
     F is kept by one kernel row for what comes and one for what goes, where the paper's O(B^2) computes it anew.
 
     Source: Crammer, Kandola & Singer, NIPS 2003, Figure 1, with the budget of Figure 2.
     """
-    supports, coefficients, marks, memory, integers, _, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], 1.0)
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        if seen.margin > parameters[1]:
-            continue
-        step = parameters[0] * seen.y if code == HINGE else parameters[0]
-        slot = integers[COUNT]
-        if slot == budget:
-            slot = most_redundant(memory, coefficients, marks, budget)
-            subtract_support(kept, kernel, slot)
-            for k in range(scores.shape[0]):
-                scores[k] -= coefficients[k, slot] * row[slot]
-        add_step(memory, row, used_width(integers[COUNT]), seen, step)
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
-        own = kernel_self(x, kernel)
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, scores = kept
+    if seen.margin > settings.margin:
+        return
+    step = settings.step_size * seen.y if rule.code == HINGE else settings.step_size
+    slot = integers[COUNT]
+    if slot == rule.budget:
+        slot = most_redundant(memory, coefficients, marks, rule.budget)
+        subtract_support(kept, rule.kernel, slot)
         for k in range(scores.shape[0]):
-            memory[k, slot] = np.float64(scores[k])
-        memory[seen.output, slot] += step * own
-        if seen.wrong >= 0:
-            memory[seen.wrong, slot] -= step * own
-        memory[scores.shape[0], slot] = own
-        counts[UPDATES] += 1
+            scores[k] -= coefficients[k, slot] * row[slot]
+    add_step(memory, row, used_width(integers[COUNT]), seen, step)
+    put_support(supports, coefficients, marks, integers, x, slot, seen, step)
+    own = kernel_self(x, rule.kernel)
+    for k in range(scores.shape[0]):
+        memory[k, slot] = np.float64(scores[k])
+    memory[seen.output, slot] += step * own
+    if seen.wrong >= 0:
+        memory[seen.wrong, slot] -= step * own
+    memory[scores.shape[0], slot] = own
+    counts[UPDATES] += 1
 
 
 @compiled_row
-def remember_scores(kept: SupportArrays, rule: BudgetRule) -> None:
+def remember_scores(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
     """Compute F of all supports; kept.memory changes, the buffers as well."""
     for i in range(kept.integers[COUNT]):
         copy_support(kept.column, kept.supports, i)
-        score_row(
-            kept.scores,
-            kept.spare,
-            kept.supports,
-            kept.coefficients,
-            kept.column,
-            rule.kernel,
-            kept.integers[COUNT],
-            1.0,
-        )
+        count = kept.integers[COUNT]
+        score_row(kept.scores, kept.spare, kept.supports, kept.coefficients, kept.column, rule.kernel, count, 1.0)
         for k in range(kept.scores.shape[0]):
             kept.memory[k, i] = np.float64(kept.scores[k])
         kept.memory[kept.scores.shape[0], i] = kernel_self(kept.column, rule.kernel)
 
 
 @compiled_row
-def drop_redundant(kept: SupportArrays, rule: BudgetRule) -> None:
+def drop_redundant(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
     """Take the most redundant supports out until the budget is met; kept changes in place."""
     while kept.integers[COUNT] > rule.budget:
         last = kept.integers[COUNT] - 1
@@ -665,65 +668,45 @@ def drop_redundant(kept: SupportArrays, rule: BudgetRule) -> None:
         drop_support(kept.supports, kept.coefficients, kept.marks, kept.integers, slot)
 
 
-# Bounded gradient descent with uniform removal (BOGD), and NORMA, which truncates: both let coefficients decay.
+# Randomized Budget Perceptron, BOGD, BOGD++ and NORMA: a support is removed at random, by its weight or by its age.
+#
+# BOGD and NORMA let all coefficients decay. BOGD++ removes supports of small weight more often, and stays unbiased.
+#
+# Legend: w_i = ||a_i|| k(x_i, x_i)^(1/2) the weight of a support, a_i its coefficients; B the budget.
 
 MARGIN = FIRST_FLOAT  # place in floats: NORMA's margin, or the threshold of a regression
+NORM, CHANCE = 0, 1  # rows of memory of BOGD++: k(x_i, x_i)^(1/2) of each support, and a buffer
+PERCEPTRON, GRADIENT, NORMA = 0, 1, 2  # kinds of steps
+BY_CHANCE, OLDEST, BY_WEIGHT = 0, 1, 2  # supports that are removed
 
 
-@compiled_row
-def clip(coefficients: FloatArray, largest: float) -> None:
-    """Bring coefficients (n_outputs, capacity) into [-largest, largest]."""
-    limit = coefficients.dtype.type(largest)
-    for k in range(coefficients.shape[0]):
-        for i in range(coefficients.shape[1]):
-            coefficients[k, i] = min(max(coefficients[k, i], -limit), limit)
+class Replacement(NamedTuple):
+    """Numbers of these strategies.
 
-
-@compiled_row
-def learn_bounded_gradient(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place.
-
-    parameters : step_size; decay, 1 - step_size * regularisation; whether all others grow when a support goes; the
-    largest coefficient, infinity for none; whether the oldest support goes, and not a random one
-
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD by uniform sampling.
+    kind : of the step: PERCEPTRON, GRADIENT or NORMA; removal : BY_CHANCE, OLDEST or BY_WEIGHT
+    decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
+    grows : above 0 where all others grow when a support goes; largest : coefficient, infinity for none
     """
-    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, epsilon, budget, parameters = rule
-    step_size, decay, grows = parameters[0], parameters[1], parameters[2]
-    largest, oldest = parameters[3], parameters[4]
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = gradient_step(code, epsilon, step_size, seen)
-        rescale(coefficients, floats, decay)
-        if step == 0.0:
-            continue
-        slot = integers[COUNT]
-        if slot == budget:
-            slot = oldest_support(marks, budget) if oldest > 0.0 else int(draw_uniform(integers) * budget)
-            if grows > 0.0 and budget > 1:
-                rescale(coefficients, floats, budget / (budget - 1.0))
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-        if largest < 1e300:
-            clip(coefficients, largest / floats[SCALE])
-        counts[UPDATES] += 1
+
+    kind: float
+    removal: float
+    step_size: float
+    decay: float = 1.0
+    share: float = -1.0
+    grows: float = 0.0
+    largest: float = math.inf
 
 
 @compiled_row
-def drop_bounded(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Take supports out as BOGD does, the others growing, until the budget is met; kept changes in place."""
-    supports, coefficients, marks, _, integers, floats, _, _, _, _, _, _, _ = kept
-    grows, largest, oldest = rule.parameters[2], rule.parameters[3], rule.parameters[4]
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
-        slot = oldest_support(marks, count) if oldest > 0.0 else int(draw_uniform(integers) * count)
-        drop_support(supports, coefficients, marks, integers, slot)
-        if grows > 0.0 and count > 1:
-            rescale(coefficients, floats, count / (count - 1.0))
-    if largest < 1e300:
-        clip(coefficients, largest / floats[SCALE])
+def row_step(
+    kind: float, code: int, epsilon: float, step_size: float, share: float, floats: Doubles, seen: RowResult
+) -> float:
+    """Return the coefficient of a row, 0 for none; NORMA's margin in floats moves."""
+    if kind == PERCEPTRON:
+        return mistake_step(code, epsilon, step_size, seen)
+    if kind == GRADIENT:
+        return gradient_step(code, epsilon, step_size, seen)
+    return norma_step(code, step_size, share, floats, seen)
 
 
 @compiled_row
@@ -747,41 +730,123 @@ def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen:
 
 
 @compiled_row
-def learn_norma(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size, decay, share (nu).
-
-    Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, Figure 1, with truncation.
-    """
-    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = norma_step(code, parameters[0], parameters[2], floats, seen)
-        rescale(coefficients, floats, parameters[1])
-        if step == 0.0:
-            continue
-        slot = integers[COUNT]
-        if slot == budget:
-            slot = oldest_support(marks, budget)
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-        counts[UPDATES] += 1
+def clip(coefficients: FloatArray, largest: float) -> None:
+    """Bring coefficients (n_outputs, capacity) into [-largest, largest]."""
+    limit = coefficients.dtype.type(largest)
+    for k in range(coefficients.shape[0]):
+        for i in range(coefficients.shape[1]):
+            coefficients[k, i] = min(max(coefficients[k, i], -limit), limit)
 
 
 @compiled_row
-def drop_oldest(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Take the oldest supports out until the budget is met; kept changes in place."""
-    supports, coefficients, marks, _, integers = kept[:5]
+def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> float:
+    """Overwrite memory[CHANCE] by max(0, 1 - (count - 1) w_i / sum_j w_j) of all supports; returns their sum, > 0.
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++: 1 - s |a_i| k(x_i, x_i)^(1/2), s such that the sum is 1.
+    A weight beyond s^-1 would make it negative: 0 is taken, and all are divided by their sum.
+    """
+    total = 0.0
+    for i in range(count):
+        squares = 0.0
+        for k in range(coefficients.shape[0]):
+            squares += np.float64(coefficients[k, i]) ** 2
+        memory[CHANCE, i] = math.sqrt(squares) * memory[NORM, i]
+        total += memory[CHANCE, i]
+    left = 0.0
+    for i in range(count):
+        memory[CHANCE, i] = max(0.0, 1.0 - (count - 1) * memory[CHANCE, i] / total) if total > 0.0 else 1.0
+        left += memory[CHANCE, i]
+    return left
+
+
+@compiled_row
+def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers) -> int:
+    """Draw a support to remove; the others' coefficients are divided by their chance to stay: f stays right on average.
+
+    memory[CHANCE], coefficients and the random state change in place.
+    """
+    count = int(integers[COUNT])
+    left = removal_chances(memory, coefficients, count)
+    target, slot = draw_uniform(integers) * left, count - 1
+    for i in range(count):
+        target -= memory[CHANCE, i]
+        if target < 0.0:
+            slot = i
+            break
+    for i in range(count):
+        if i != slot:
+            factor = coefficients.dtype.type(1.0 / (1.0 - memory[CHANCE, i] / left))
+            for k in range(coefficients.shape[0]):
+                coefficients[k, i] *= factor
+    return slot
+
+
+@compiled_row
+def leaving_support(kept: SupportArrays, settings: Replacement) -> int:
+    """Choose the support to remove; what the choice changes of the others' coefficients is changed."""
+    count = kept.integers[COUNT]
+    if settings.removal == BY_WEIGHT:
+        return choose_removal(kept.memory, kept.coefficients, kept.integers)
+    if settings.removal == OLDEST:
+        return oldest_support(kept.marks, count)
+    return int(draw_uniform(kept.integers) * count)
+
+
+@learns_by(Replacement)
+def learn_replacing(
+    kept: SupportArrays, rule: BudgetRule, settings: Replacement, x: FloatArray, seen: RowResult
+) -> None:
+    """Let f decay and take a step, in the place of another support when the budget is full; kept changes in place.
+
+    Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3 (RBP); Zhao, Wang, Wu, Jin & Hoi,
+    ICML 2012 (BOGD by uniform and BOGD++ by non-uniform sampling); Kivinen, Smola & Williamson, IEEE Trans. Signal
+    Processing 52(8), 2004, Figure 1, with truncation (NORMA).
+    """
+    supports, coefficients, marks, memory, integers, floats, counts, _, _, _, _, _, _ = kept
+    step = row_step(settings.kind, rule.code, rule.epsilon, settings.step_size, settings.share, floats, seen)
+    rescale(coefficients, floats, settings.decay)
+    if step == 0.0:
+        return
+    slot = integers[COUNT]
+    if slot == rule.budget:
+        slot = leaving_support(kept, settings)
+        if settings.grows > 0.0 and rule.budget > 1:
+            rescale(coefficients, floats, rule.budget / (rule.budget - 1.0))
+    put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+    if settings.removal == BY_WEIGHT:
+        memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
+    if settings.largest < 1e300:
+        clip(coefficients, settings.largest / floats[SCALE])
+    counts[UPDATES] += 1
+
+
+@compiled_row
+def remember_norms(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
+    """Compute memory[NORM] of all supports; kept changes in place."""
+    for i in range(kept.integers[COUNT]):
+        copy_support(kept.column, kept.supports, i)
+        kept.memory[NORM, i] = math.sqrt(kernel_self(kept.column, rule.kernel))
+
+
+@compiled_row
+def drop_replaced(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
+    """Take supports out as `learn_replacing` does until the budget is met; kept changes in place."""
+    supports, coefficients, marks, memory, integers, floats = kept[:6]
     while integers[COUNT] > rule.budget:
-        drop_support(supports, coefficients, marks, integers, oldest_support(marks, integers[COUNT]))
+        count = integers[COUNT]
+        slot = leaving_support(kept, settings)
+        if settings.removal == BY_WEIGHT:
+            memory[NORM, slot] = memory[NORM, count - 1]
+        drop_support(supports, coefficients, marks, integers, slot)
+        if settings.grows > 0.0 and count > 1:
+            rescale(coefficients, floats, count / (count - 1.0))
+    if settings.largest < 1e300:
+        clip(coefficients, settings.largest / floats[SCALE])
 
 
 # Kernel learners without a budget: kernel values are computed ahead, in tiles.
 #
 # Legend: f = scale * (known + sum_j c_j k(x_j, x)), over the rows j of the block that became supports.
-
-PERCEPTRON, GRADIENT, NORMA = 0, 1, 2
 
 
 class GrowingArrays(NamedTuple):
@@ -839,112 +904,10 @@ def learn_growing(
         for k in range(scores.shape[0]):
             scores[k] = floats[0] * (known[row, k] + _among_block(coefficients[k], among[row], row))
         seen = count_row(scores, counts, sums, class_counts, targets[row], code)
-        if kind == PERCEPTRON:
-            step = mistake_step(code, epsilon, step_size, seen)
-        elif kind == GRADIENT:
-            step = gradient_step(code, epsilon, step_size, seen)
-        else:
-            step = norma_step(code, step_size, share, floats, seen)
+        step = row_step(kind, code, epsilon, step_size, share, floats, seen)
         floats[0] *= decay
         if step != 0.0:
             coefficients[seen.output, row] = step / floats[0]
             if code == MULTICLASS_HINGE:
                 coefficients[seen.wrong, row] = -step / floats[0]
             counts[UPDATES] += 1
-
-
-# BOGD++: bounded gradient descent that removes supports of small weight more often, and stays unbiased.
-#
-# Legend: w_i = ||a_i|| k(x_i, x_i)^(1/2) the weight of a support, a_i its coefficients; B the budget.
-
-NORM, CHANCE = 0, 1  # rows of memory: k(x_i, x_i)^(1/2) of each support, and a buffer
-
-
-@compiled_row
-def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> float:
-    """Overwrite memory[CHANCE] by max(0, 1 - (count - 1) w_i / sum_j w_j) of all supports; returns their sum, > 0.
-
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++: 1 - s |a_i| k(x_i, x_i)^(1/2), s such that the sum is 1.
-    A weight beyond s^-1 would make it negative: 0 is taken, and all are divided by their sum.
-    """
-    total = 0.0
-    for i in range(count):
-        squares = 0.0
-        for k in range(coefficients.shape[0]):
-            squares += np.float64(coefficients[k, i]) ** 2
-        memory[CHANCE, i] = math.sqrt(squares) * memory[NORM, i]
-        total += memory[CHANCE, i]
-    left = 0.0
-    for i in range(count):
-        memory[CHANCE, i] = max(0.0, 1.0 - (count - 1) * memory[CHANCE, i] / total) if total > 0.0 else 1.0
-        left += memory[CHANCE, i]
-    return left
-
-
-@compiled_row
-def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers) -> int:
-    """Draw a support to remove; the others' coefficients are divided by their chance to stay: f stays right on average.
-
-    memory[CHANCE], coefficients and the random state change in place.
-    """
-    count = int(integers[COUNT])
-    left = removal_chances(memory, coefficients, count)
-    target, slot = draw_uniform(integers) * left, count - 1
-    for i in range(count):
-        target -= memory[CHANCE, i]
-        if target < 0.0:
-            slot = i
-            break
-    for i in range(count):
-        if i != slot:
-            factor = coefficients.dtype.type(1.0 / (1.0 - memory[CHANCE, i] / left))
-            for k in range(coefficients.shape[0]):
-                coefficients[k, i] *= factor
-    return slot
-
-
-@compiled_row
-def learn_sampled_gradient(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size, decay, -, largest coefficient.
-
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++ by non-uniform sampling.
-    """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, epsilon, budget, parameters = rule
-    step_size, decay, largest = parameters[0], parameters[1], parameters[3]
-    for index in range(inputs.shape[0]):
-        x = inputs[index]
-        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = gradient_step(code, epsilon, step_size, seen)
-        rescale(coefficients, floats, decay)
-        if step == 0.0:
-            continue
-        slot = integers[COUNT]
-        if slot == budget:
-            slot = choose_removal(memory, coefficients, integers)
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-        memory[NORM, slot] = math.sqrt(kernel_self(x, kernel))
-        if largest < 1e300:
-            clip(coefficients, largest / floats[SCALE])
-        counts[UPDATES] += 1
-
-
-@compiled_row
-def remember_norms(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Compute memory[NORM] of all supports; kept changes in place."""
-    for i in range(kept.integers[COUNT]):
-        copy_support(kept.column, kept.supports, i)
-        kept.memory[NORM, i] = math.sqrt(kernel_self(kept.column, rule.kernel))
-
-
-@compiled_row
-def drop_sampled(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Take supports out as BOGD++ does until the budget is met; kept changes in place."""
-    supports, coefficients, marks, memory, integers, floats, _, _, _, _, _, _, _ = kept
-    while integers[COUNT] > rule.budget:
-        slot = choose_removal(memory, coefficients, integers)
-        memory[NORM, slot] = memory[NORM, integers[COUNT] - 1]
-        drop_support(supports, coefficients, marks, integers, slot)
-    if rule.parameters[3] < 1e300:
-        clip(coefficients, rule.parameters[3] / floats[SCALE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +19,13 @@ from okl.compiled.budget import (
     RowResult,
     SupportArrays,
     copy_support,
-    count_row,
     drop_support,
     grow_inverse,
+    learns_by,
     mistake_step,
     project_row,
     put_support,
     replace_in_inverse,
-    score_row,
     shrink_inverse,
     used_width,
 )
@@ -187,7 +187,23 @@ def best_place(log: float, m: float, both: float, j: float) -> float:
 #
 # Legend: a coefficients, all classes of them; t the row; beta coefficients of a projection.
 
-AGGRESSIVENESS = 0  # place in parameters
+
+class SimplePassive(NamedTuple):
+    """Numbers of BPA-S; aggressiveness : C, the longest step."""
+
+    aggressiveness: float
+
+
+class NearestPassive(NamedTuple):
+    """Numbers of BPA-NN, as of BPA-S."""
+
+    aggressiveness: float
+
+
+class ProjectingPassive(NamedTuple):
+    """Numbers of BPA-P, as of BPA-S."""
+
+    aggressiveness: float
 
 
 @compiled_row
@@ -261,40 +277,36 @@ def costs_of_removal(costs: Doubles, selves: Doubles, coefficients: FloatArray, 
         costs[i] *= max(0.0, selves[i] - k * k / own)
 
 
-@compiled_row
-def learn_bpa_simple(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order, kept changes in place. parameters : aggressiveness C.
-
-    memory : (2, capacity), k(s, s) of the supports and a buffer for costs
+@learns_by(SimplePassive)
+def learn_bpa_simple(
+    kept: SupportArrays, rule: BudgetRule, settings: SimplePassive, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row, kept changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for costs.
 
     Source: Wang & Vucetic, AISTATS 2010, sections 3.1 and 3.2 (BPA-S).
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        if seen.margin >= 1.0:
-            continue
-        own = kernel_self(x, kernel)
-        step = passive_step(seen, own, parameters[AGGRESSIVENESS])
-        if step == 0.0:
-            continue
-        slot = count
-        if count < budget:
-            put_support(supports, coefficients, marks, integers, x, slot, seen, step)
-        else:
-            width = used_width(count)
-            costs_of_removal(memory[1, :width], memory[0, :width], coefficients[:, :width], row[:width], own)
-            slot = cheapest(memory[1], marks, count)
-            take_place(supports, coefficients, marks, integers, x, slot, seen, float(row[slot]) / own, step)
-        memory[0, slot] = own
-        counts[UPDATES] += 1
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
+    if seen.margin >= 1.0:
+        return
+    own = kernel_self(x, rule.kernel)
+    step = passive_step(seen, own, settings.aggressiveness)
+    if step == 0.0:
+        return
+    count = integers[COUNT]
+    slot = count
+    if count < rule.budget:
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
+    else:
+        width = used_width(count)
+        costs_of_removal(memory[1, :width], memory[0, :width], coefficients[:, :width], row[:width], own)
+        slot = cheapest(memory[1], marks, count)
+        take_place(supports, coefficients, marks, integers, x, slot, seen, float(row[slot]) / own, step)
+    memory[0, slot] = own
+    counts[UPDATES] += 1
 
 
 @compiled_row
-def remember_selves(kept: SupportArrays, rule: BudgetRule) -> None:
+def remember_selves(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Write k(s, s) of all supports to the first row of memory; kept changes in place."""
     supports, memory, column, kernel = kept.supports, kept.memory, kept.column, rule.kernel
     for slot in range(kept.integers[COUNT]):
@@ -303,7 +315,7 @@ def remember_selves(kept: SupportArrays, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def drop_lightest(kept: SupportArrays, rule: BudgetRule) -> None:
+def drop_lightest(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Drop the supports of least |a|^2 k(s, s) until the budget is met, oldest first; kept changes in place."""
     supports, coefficients, marks, memory, integers = kept[:5]
     while integers[COUNT] > rule.budget:
@@ -340,41 +352,37 @@ NOBODY = -1.0
 ALIKE = 1e-12  # relative determinant of two helpers below which they are one
 
 
-@compiled_row
-def learn_bpa_nearest(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : aggressiveness C.
+@learns_by(NearestPassive)
+def learn_bpa_nearest(
+    kept: SupportArrays, rule: BudgetRule, settings: NearestPassive, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row; kept changes in place.
 
     memory : (5, capacity): k(s, s), slot of the nearest neighbour, squared distance to it, k(s, it), a buffer
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN).
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, spare, column, scores = (
-        kept
-    )
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        own = kernel_self(x, kernel)
-        step = passive_step(seen, own, parameters[AGGRESSIVENESS])
-        if step == 0.0:
-            continue
-        slot = count
-        if count < budget:
-            put_support(supports, coefficients, marks, integers, x, slot, seen, step)
-        else:
-            slot = cheapest_with_helpers(memory, coefficients, marks, row, own, count)
-            of_row, of_nearest, _ = shares_of_helpers(memory, row, slot, own)
-            nearest = int(memory[NEAREST, slot])
-            if nearest >= 0:
-                for c in range(coefficients.shape[0]):
-                    coefficients[c, nearest] += of_nearest * coefficients[c, slot]
-            take_place(supports, coefficients, marks, integers, x, slot, seen, of_row, step)
-        memory[NEIGHBOUR_SELVES, slot] = own
-        meet_row(memory, row, slot, integers[COUNT])
-        find_lost_neighbours(memory, supports, marks, spare, column, kernel, integers[COUNT])
-        counts[UPDATES] += 1
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, spare, column, _ = kept
+    own = kernel_self(x, rule.kernel)
+    step = passive_step(seen, own, settings.aggressiveness)
+    if step == 0.0:
+        return
+    count = integers[COUNT]
+    slot = count
+    if count < rule.budget:
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
+    else:
+        slot = cheapest_with_helpers(memory, coefficients, marks, row, own, count)
+        of_row, of_nearest, _ = shares_of_helpers(memory, row, slot, own)
+        nearest = int(memory[NEAREST, slot])
+        if nearest >= 0:
+            for c in range(coefficients.shape[0]):
+                coefficients[c, nearest] += of_nearest * coefficients[c, slot]
+        take_place(supports, coefficients, marks, integers, x, slot, seen, of_row, step)
+    memory[NEIGHBOUR_SELVES, slot] = own
+    meet_row(memory, row, slot, integers[COUNT])
+    find_lost_neighbours(memory, supports, marks, spare, column, rule.kernel, integers[COUNT])
+    counts[UPDATES] += 1
 
 
 @compiled_row
@@ -450,9 +458,9 @@ def find_lost_neighbours(
 
 
 @compiled_row
-def remember_neighbours(kept: SupportArrays, rule: BudgetRule) -> None:
+def remember_neighbours(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Compute memory from the supports; kept changes in place."""
-    remember_selves(kept, rule)
+    remember_selves(kept, rule, settings)
     kept.memory[NEAREST, :] = NOBODY
     find_lost_neighbours(
         kept.memory, kept.supports, kept.marks, kept.spare, kept.column, rule.kernel, kept.integers[COUNT]
@@ -460,7 +468,7 @@ def remember_neighbours(kept: SupportArrays, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def remove_to_neighbours(kept: SupportArrays, rule: BudgetRule) -> None:
+def remove_to_neighbours(kept: SupportArrays, rule: BudgetRule, settings: NearestPassive) -> None:
     """Project the cheapest support onto its nearest neighbour until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, _, spare, column, _ = kept
     while integers[COUNT] > rule.budget:
@@ -500,7 +508,18 @@ def forget_neighbour(memory: Doubles, slot: int, count: int) -> None:
 # A row closer to the span than `dependence` of its own square norm is projected before the budget is full, too: as a
 # support it would add nothing but a singular kernel matrix.
 
-STEP_SIZE, MARGIN = 0, 1  # places in parameters
+
+class Projection(NamedTuple):
+    """Numbers of Projectron; widens : above 0 for Projectron++, which learns rows of a margin below 1."""
+
+    step_size: float
+    widens: float
+
+
+@compiled_row
+def dependence_of(supports: FloatArray) -> float:
+    """Return the share of k(x, x) up to which the squared distance of a row to the span counts as none."""
+    return 1e-5 if supports.itemsize == 4 else 1e-10
 
 
 @compiled_row
@@ -515,43 +534,38 @@ def add_projection(coefficients: FloatArray, place: Doubles, seen: RowResult, fa
             wrong[i] -= factor * place[i]
 
 
-@compiled_row
+@learns_by(Projection)
 def learn_projectron(
-    kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float
+    kept: SupportArrays, rule: BudgetRule, settings: Projection, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn rows in order; kept changes in place.
+    """Learn a row; kept changes in place.
 
-    parameters : step_size; above 0 for Projectron++, which learns rows of a margin below 1
     memory : (1 + capacity, capacity), a buffer for a projection and the inverse of the kernel matrix
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, sections 3 (Projectron) and 4 (Projectron++).
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, epsilon, budget, parameters = rule
-    buffer, inverse = memory[0], memory[1:]
-    step_size, comparator = parameters[STEP_SIZE], norm_within_reach(budget)
-    aggressive = parameters[MARGIN] > 0.0 and code != THRESHOLDED_HALF_SQUARED
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        step = mistake_step(code, epsilon, step_size, seen)
-        if step == 0.0 and not (aggressive and seen.margin < 1.0 and count > 0):
-            continue
-        place = buffer[: used_width(count)]
-        length, own = project_row(place, inverse, row, count), kernel_self(x, kernel)
-        left = max(0.0, own - length)
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
+    kernel, code, epsilon, budget = rule
+    count, inverse = integers[COUNT], memory[1:]
+    step = mistake_step(code, epsilon, settings.step_size, seen)
+    if step == 0.0:
+        widens = settings.widens > 0.0 and code != THRESHOLDED_HALF_SQUARED
+        if not (widens and seen.margin < 1.0 and count > 0):
+            return
+    place = memory[0, : used_width(count)]
+    length, own = project_row(place, inverse, row, count), kernel_self(x, kernel)
+    left = max(0.0, own - length)
+    if step == 0.0:
+        step = margin_step(seen, length, left, norm_within_reach(budget))
         if step == 0.0:
-            step = margin_step(seen, length, left, comparator)
-            if step == 0.0:
-                continue
-            add_projection(coefficients, place, seen, step)
-        elif count == budget or left <= dependence * own:
-            add_projection(coefficients, place, seen, step)
-        else:
-            grow_inverse(inverse, place, left, count)
-            put_support(supports, coefficients, marks, integers, x, count, seen, step)
-        counts[UPDATES] += 1
+            return
+        add_projection(coefficients, place, seen, step)
+    elif count == budget or left <= dependence_of(supports) * own:
+        add_projection(coefficients, place, seen, step)
+    else:
+        grow_inverse(inverse, place, left, count)
+        put_support(supports, coefficients, marks, integers, x, count, seen, step)
+    counts[UPDATES] += 1
 
 
 @compiled_row
@@ -577,14 +591,14 @@ def margin_step(seen: RowResult, length: float, left: float, comparator: float) 
 
 
 @compiled_row
-def project_excess(kept: SupportArrays, rule: BudgetRule, dependence: float) -> None:
+def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Keep the first supports up to the budget, and the projections of the others; kept changes in place.
 
     memory is made anew; memory as in `learn_projectron`.
     """
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
-    kernel, _, _, budget, _ = rule
-    buffer, inverse = memory[0], memory[1:]
+    kernel, _, _, budget = rule
+    buffer, inverse, dependence = memory[0], memory[1:], dependence_of(supports)
     inverse[:, :] = 0.0
     kept_so_far = 0
     for slot in range(integers[COUNT]):
@@ -636,41 +650,41 @@ def move_support(
 # `dependence` of its own square norm is never a support: its step is spread over them, which loses nothing.
 
 
-@compiled_row
+@learns_by(ProjectingPassive)
 def learn_bpa_projection(
-    kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, dependence: float
+    kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn rows in order; kept changes in place. parameters : aggressiveness C.
+    """Learn a row; kept changes in place.
 
     memory : (3 + capacity, capacity), a buffer for a projection, the inverse of the kernel matrix, two more buffers
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P).
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    buffer, inverse, costs, shares = memory[0], memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        own = kernel_self(x, kernel)
-        step = passive_step(seen, own, parameters[AGGRESSIVENESS])
-        if step == 0.0:
-            continue
-        place = buffer[: used_width(count)]
-        left = own - project_row(place, inverse, row, count)
-        if left <= dependence * own:
-            add_projection(coefficients, place, seen, step)
-        elif count < budget:
-            grow_inverse(inverse, place, left, count)
-            put_support(supports, coefficients, marks, integers, x, count, seen, step)
-        else:
-            costs_in_span(costs[: place.shape[0]], coefficients, inverse, place, left, count)
-            slot = cheapest(costs, marks, count)
-            replace_in_inverse(inverse, shares, place, left, slot, count)
-            hand_over(coefficients, shares, slot, count)
-            take_place(supports, coefficients, marks, integers, x, slot, seen, shares[slot], step)
-        counts[UPDATES] += 1
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
+    count, inverse, costs, shares = (
+        integers[COUNT],
+        memory[1:],
+        memory[memory.shape[0] - 2],
+        memory[memory.shape[0] - 1],
+    )
+    own = kernel_self(x, rule.kernel)
+    step = passive_step(seen, own, settings.aggressiveness)
+    if step == 0.0:
+        return
+    place = memory[0, : used_width(count)]
+    left = own - project_row(place, inverse, row, count)
+    if left <= dependence_of(supports) * own:
+        add_projection(coefficients, place, seen, step)
+    elif count < rule.budget:
+        grow_inverse(inverse, place, left, count)
+        put_support(supports, coefficients, marks, integers, x, count, seen, step)
+    else:
+        costs_in_span(costs[: place.shape[0]], coefficients, inverse, place, left, count)
+        slot = cheapest(costs, marks, count)
+        replace_in_inverse(inverse, shares, place, left, slot, count)
+        hand_over(coefficients, shares, slot, count)
+        take_place(supports, coefficients, marks, integers, x, slot, seen, shares[slot], step)
+    counts[UPDATES] += 1
 
 
 @compiled_row
@@ -694,9 +708,10 @@ def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) 
 
 
 @compiled_row
-def remove_from_span(kept: SupportArrays, rule: BudgetRule) -> None:
-    """Project the cheapest support onto the others until the budget is met; kept, its inverse among it, changes."""
+def remove_from_span(kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive) -> None:
+    """Compute the inverse; project the cheapest support onto the others until the budget is met; kept changes."""
     supports, coefficients, marks, memory, integers = kept[:5]
+    project_excess(kept, BudgetRule(rule.kernel, rule.code, rule.epsilon, integers[COUNT]), settings)
     inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
     while integers[COUNT] > rule.budget:
         count = integers[COUNT]
@@ -719,60 +734,58 @@ def remove_from_span(kept: SupportArrays, rule: BudgetRule) -> None:
 # Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2; steps of Pegasos without its projection onto a
 # ball.
 
-REGULARISATION = 0  # place in parameters
 SELVES, NORMS, LOGS, BOTH, LOST, PLACES = 0, 1, 2, 3, 4, 5  # rows of memory; all but the first are buffers
 
 
+class Removal(NamedTuple):
+    """Numbers of BSGD with removal; regularisation : lambda."""
+
+    regularisation: float
+
+
+class Merging(NamedTuple):
+    """Numbers of BSGD with merging; regularisation : lambda."""
+
+    regularisation: float
+
+
 @compiled_row
-def learn_bsgd_removal(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order, kept changes in place. parameters : regularisation lambda.
+def add_subgradient(kept: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
+    """Take the step of a row; kept changes in place. Whether the row became a support."""
+    kept.floats[SCALE] = 1.0 / (regularisation * kept.counts[ROWS])
+    if seen.margin >= 1.0:
+        return False
+    count, step = kept.integers[COUNT], 1.0 if seen.wrong >= 0 else seen.y
+    put_support(kept.supports, kept.coefficients, kept.marks, kept.integers, x, count, seen, step)
+    kept.counts[UPDATES] += 1
+    return True
 
-    The support of least |a|^2 k(s, s) goes, the oldest of equals: with k(s, s) = 1 they all are.
 
-    memory : (2, capacity), k(s, s) of the supports and a buffer for norms; capacity > budget
+@learns_by(Removal)
+def learn_bsgd_removal(
+    kept: SupportArrays, rule: BudgetRule, settings: Removal, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row, kept changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for norms.
+
+    The support of least |a|^2 k(s, s) goes, the oldest of equals: with k(s, s) = 1 they all are. capacity > budget
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        floats[SCALE] = 1.0 / (parameters[REGULARISATION] * counts[ROWS])
-        if seen.margin >= 1.0:
-            continue
-        put_support(supports, coefficients, marks, integers, x, count, seen, 1.0 if seen.wrong >= 0 else seen.y)
-        memory[SELVES, count] = kernel_self(x, kernel)
-        if count == budget:
-            slot = least_norm(memory[NORMS], memory[SELVES], coefficients, marks, count + 1, False)
-            memory[SELVES, slot] = memory[SELVES, count]
-            drop_support(supports, coefficients, marks, integers, slot)
-        counts[UPDATES] += 1
+    count = kept.integers[COUNT]
+    if add_subgradient(kept, settings.regularisation, x, seen):
+        kept.memory[SELVES, count] = kernel_self(x, rule.kernel)
+        drop_lightest(kept, rule, settings)
 
 
-@compiled_row
-def learn_bsgd_merging(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order, kept changes in place. parameters : regularisation lambda.
+@learns_by(Merging)
+def learn_bsgd_merging(
+    kept: SupportArrays, rule: BudgetRule, settings: Merging, x: FloatArray, seen: RowResult
+) -> None:
+    """Learn a row, kept changes in place; memory : (6, capacity), buffers; capacity > budget.
 
     The support of least |a|, the newest of equals, is merged with the one where that changes f least, the first of
     equals. A kernel value of the Gaussian kernel only.
-
-    memory : (6, capacity), buffers; capacity > budget
     """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
-    kernel, code, _, budget, parameters = rule
-    memory[SELVES, :] = 1.0
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        floats[SCALE] = 1.0 / (parameters[REGULARISATION] * counts[ROWS])
-        if seen.margin >= 1.0:
-            continue
-        put_support(supports, coefficients, marks, integers, x, count, seen, 1.0 if seen.wrong >= 0 else seen.y)
-        if count == budget:
-            slot = least_norm(memory[NORMS], memory[SELVES], coefficients, marks, count + 1, True)
-            merge_support(supports, coefficients, marks, integers, memory, row, kernel, slot)
-        counts[UPDATES] += 1
+    if add_subgradient(kept, settings.regularisation, x, seen):
+        merge_excess(kept, rule, settings)
 
 
 @compiled_row
@@ -840,7 +853,7 @@ def join_supports(
 
 
 @compiled_row
-def merge_excess(kept: SupportArrays, rule: BudgetRule) -> None:
+def merge_excess(kept: SupportArrays, rule: BudgetRule, settings: Merging) -> None:
     """Merge the least support with its best partner until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, _, _ = kept
     memory[SELVES, :] = 1.0
@@ -861,8 +874,19 @@ def merge_excess(kept: SupportArrays, rule: BudgetRule) -> None:
 # Legend as in okl.compiled.budget_maintenance; n twins, the last one the newest.
 
 POSITIVE, NEGATIVE, SOLUTION, SCORES, TWIN_COSTS, KERNEL = 0, 1, 2, 3, 4, 5  # rows of memory
-PENALTY, TOLERANCE, SWEEPS, UNLIKE = 0, 1, 2, 3  # places in parameters
 IDLE = 1e-9  # share of C below which a coefficient is none: a duplicate of a support may have one of rounding alone
+
+
+class Twins(NamedTuple):
+    """Numbers of the twin vector machine.
+
+    aggressiveness : C; tolerance, sweeps : of `solve_twins`; unlike : weight of pairs of unlike rows in a merge
+    """
+
+    aggressiveness: float
+    tolerance: float
+    sweeps: float
+    unlike: float
 
 
 @compiled_row
@@ -875,19 +899,19 @@ def make_room(
     row: FloatArray,
     column: FloatArray,
     kernel: KernelRule,
-    parameters: Doubles,
+    settings: Twins,
 ) -> None:
     """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes.
 
-    supports, coefficients, marks, integers, row, column : as in Kept
+    supports, coefficients, marks, integers, row, column : as in SupportArrays
     """
     count = integers[COUNT]
-    slot = farthest_idle(memory, parameters, count)
+    slot = farthest_idle(memory, settings, count)
     if slot >= 0:
         drop_twin(memory, slot, count)
         drop_support(supports, coefficients, marks, integers, slot)
         return
-    first, second = nearest_pair(memory, parameters[UNLIKE], count)
+    first, second = nearest_pair(memory, settings.unlike, count)
     merge_twins(supports, marks, memory, integers, first, second)
     drop_twin(memory, second, count)
     drop_support(supports, coefficients, marks, integers, second)
@@ -914,16 +938,16 @@ def write_kernel_values(
 
 
 @compiled_row
-def farthest_idle(memory: Doubles, parameters: Doubles, count: int) -> int:
+def farthest_idle(memory: Doubles, settings: Twins, count: int) -> int:
     """Return the twin of one class farthest beyond the margin on its own side, the first of equals.
 
     -1 if there is none.
 
     A row that has just come is inside of the margin.
     """
-    slot, farthest = -1, 1.0 + parameters[TOLERANCE]
+    slot, farthest = -1, 1.0 + settings.tolerance
     for i in range(count):
-        if abs(memory[SOLUTION, i]) > IDLE * parameters[PENALTY]:
+        if abs(memory[SOLUTION, i]) > IDLE * settings.aggressiveness:
             continue
         if memory[POSITIVE, i] > 0.0 and memory[NEGATIVE, i] > 0.0:
             continue
@@ -1011,32 +1035,25 @@ def drop_twin(memory: Doubles, slot: int, count: int) -> None:
 # Source: Wang & Vucetic, SDM 2009; what is theirs is said in okl.solvers.online.strategies.
 
 
-@compiled_row
-def learn_twins(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows of two classes in order; kept changes in place. capacity > budget.
-
-    parameters : C, tolerance and most sweeps of `solve_twins`, and the weight of pairs of unlike rows in a merge
-    """
-    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, column, scores = kept
-    kernel, code, _, budget, parameters = rule
-    for index in range(inputs.shape[0]):
-        x, count = inputs[index], integers[COUNT]
-        score_row(scores, row, supports, coefficients, x, kernel, count, floats[SCALE])
-        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
-        if seen.margin >= 1.0 - parameters[TOLERANCE] or kernel_self(x, kernel) <= 0.0:
-            continue
-        put_support(supports, coefficients, marks, integers, x, count, seen, 0.0)
-        memory[POSITIVE, count] = 1.0 if seen.y > 0.0 else 0.0
-        memory[NEGATIVE, count] = 1.0 - memory[POSITIVE, count]
-        memory[SOLUTION, count] = 0.0
-        write_kernel_values(memory, supports, row, x, kernel, count, count + 1)
-        write_scores(memory, count + 1)
-        if count == budget:
-            make_room(supports, coefficients, marks, memory, integers, row, column, kernel, parameters)
-            write_scores(memory, count)
-        solve_twins(memory, parameters, integers[COUNT])
-        write_coefficients(coefficients, memory, integers[COUNT])
-        counts[UPDATES] += 1
+@learns_by(Twins)
+def learn_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins, x: FloatArray, seen: RowResult) -> None:
+    """Learn a row of two classes; kept changes in place. capacity > budget."""
+    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, column, _ = kept
+    kernel, count = rule.kernel, integers[COUNT]
+    if seen.margin >= 1.0 - settings.tolerance or kernel_self(x, kernel) <= 0.0:
+        return
+    put_support(supports, coefficients, marks, integers, x, count, seen, 0.0)
+    memory[POSITIVE, count] = 1.0 if seen.y > 0.0 else 0.0
+    memory[NEGATIVE, count] = 1.0 - memory[POSITIVE, count]
+    memory[SOLUTION, count] = 0.0
+    write_kernel_values(memory, supports, row, x, kernel, count, count + 1)
+    write_scores(memory, count + 1)
+    if count == rule.budget:
+        make_room(supports, coefficients, marks, memory, integers, row, column, kernel, settings)
+        write_scores(memory, count)
+    solve_twins(memory, settings, integers[COUNT])
+    write_coefficients(coefficients, memory, integers[COUNT])
+    counts[UPDATES] += 1
 
 
 @compiled_row
@@ -1053,18 +1070,18 @@ def write_coefficients(coefficients: FloatArray, memory: Doubles, count: int) ->
 
 
 @compiled_row
-def solve_twins(memory: Doubles, parameters: Doubles, count: int) -> None:
+def solve_twins(memory: Doubles, settings: Twins, count: int) -> None:
     """Descend until no step changed the score of its twin by more than the tolerance, or for so many sweeps.
 
     a and F change in place.
     """
     solution, scores, width = memory[SOLUTION], memory[SCORES], used_width(count)
-    for _ in range(int(parameters[SWEEPS])):
+    for _ in range(int(settings.sweeps)):
         largest = 0.0
         for i in range(count):
             values = memory[KERNEL + i]
             own, before = values[i], solution[i]
-            high, low = parameters[PENALTY] * memory[POSITIVE, i], -parameters[PENALTY] * memory[NEGATIVE, i]
+            high, low = settings.aggressiveness * memory[POSITIVE, i], -settings.aggressiveness * memory[NEGATIVE, i]
             after = best_coefficient(scores[i] - own * before, own, low, high)
             step = after - before
             if step == 0.0:
@@ -1073,7 +1090,7 @@ def solve_twins(memory: Doubles, parameters: Doubles, count: int) -> None:
             for j in range(width):
                 scores[j] += step * values[j]
             largest = max(largest, abs(step) * own)
-        if largest <= parameters[TOLERANCE]:
+        if largest <= settings.tolerance:
             break
 
 
@@ -1090,10 +1107,10 @@ def best_coefficient(others: float, own: float, low: float, high: float) -> floa
 
 
 @compiled_row
-def remember_twins(kept: SupportArrays, rule: BudgetRule) -> None:
+def remember_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
     """Compute memory but for its counts from supports, and coefficients within what counts allow; kept changes."""
     supports, coefficients, _, memory, integers, _, _, _, _, row, _, column, _ = kept
-    penalty, count = rule.parameters[PENALTY], integers[COUNT]
+    penalty, count = settings.aggressiveness, integers[COUNT]
     for slot in range(count):
         copy_support(column, supports, slot)
         write_kernel_values(memory, supports, row, column, rule.kernel, slot, slot + 1)
@@ -1102,13 +1119,13 @@ def remember_twins(kept: SupportArrays, rule: BudgetRule) -> None:
 
 
 @compiled_row
-def reduce_twins(kept: SupportArrays, rule: BudgetRule) -> None:
+def reduce_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
     """Solve, then reduce to the budget and solve again until the budget is met; kept changes in place."""
     supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
     write_scores(memory, integers[COUNT])
-    solve_twins(memory, rule.parameters, integers[COUNT])
+    solve_twins(memory, settings, integers[COUNT])
     while integers[COUNT] > rule.budget:
-        make_room(supports, coefficients, marks, memory, integers, row, column, rule.kernel, rule.parameters)
+        make_room(supports, coefficients, marks, memory, integers, row, column, rule.kernel, settings)
         write_scores(memory, integers[COUNT])
-        solve_twins(memory, rule.parameters, integers[COUNT])
+        solve_twins(memory, settings, integers[COUNT])
     write_coefficients(coefficients, memory, integers[COUNT])

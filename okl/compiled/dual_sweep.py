@@ -40,33 +40,6 @@ def list_weights(listed: NDArray[np.int64], weights: FloatArray, signs: FloatArr
 
 
 @compiled
-def sweep_box(
-    sums: FloatArray,
-    out: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    curvatures: FloatArray,
-    upper: FloatArray,
-    offset: float,
-    lipschitz: float,
-) -> None:
-    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, out by b - gradient / L clipped; add its image to sums."""
-    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
-    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
-    for first in range(0, rows.shape[0], at_once):
-        last = min(first + at_once, rows.shape[0])
-        multiply_rows(gradient[first:last], rows[first:last], signs[first:last], vector)
-        for i in range(first, last):
-            gradient[i] += curvatures[i] * points[i] + offset
-            out[i] = min(max(points[i] - step * gradient[i], 0.0), upper[i])
-        found = list_weights(listed, weights, signs[first:last], out[first:last])
-        add_listed_rows(sums, rows[first:last], listed[:found], weights[:found])
-
-
-@compiled
 def sweep_box_segments(
     parts: FloatArray,
     out: FloatArray,
@@ -82,49 +55,25 @@ def sweep_box_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """Apply `sweep_box` to claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
-    segment = claim_next(claims)
-    while segment < parts.shape[0]:
-        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
-        parts[segment] = 0.0
-        sweep_box(
-            parts[segment], out[cut], gradient[cut],
-            rows[cut], signs[cut], vector, points[cut], curvatures[cut], upper[cut], offset, lipschitz,
-        )  # fmt: skip
-        segment = claim_next(claims)
+    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, out by b - gradient / L clipped, parts by its image.
 
-
-@compiled
-def sweep_entropy(
-    sums: FloatArray,
-    out: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    logits: FloatArray,
-    upper: FloatArray,
-    offset: float,
-    lipschitz: float,
-) -> None:
-    """Overwrite gradient by s_i <z_i, v> + offset, out by the prox of the entropy there; add its image to sums.
-
-    logits : (m,), a buffer
+    Segments of `size` rows are claimed, and summed each into its part (n,) of parts; changes claims.
     """
     step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
     listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
-    room = np.empty(at_once)
-    for first in range(0, rows.shape[0], at_once):
-        last = min(first + at_once, rows.shape[0])
-        there, bounds, new, targets = gradient[first:last], upper[first:last], out[first:last], room[: last - first]
-        multiply_rows(there, rows[first:last], signs[first:last], vector)
-        for i in range(first, last):
-            gradient[i] += offset
-            targets[i - first] = points[i] - step * gradient[i]
-        entropy_prox(new, logits[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
-        found = list_weights(listed, weights, signs[first:last], new)
-        add_listed_rows(sums, rows[first:last], listed[:found], weights[:found])
+    segment = claim_next(claims)
+    while segment < parts.shape[0]:
+        start, end = segment * size, min((segment + 1) * size, rows.shape[0])
+        parts[segment] = 0.0
+        for first in range(start, end, at_once):
+            last = min(first + at_once, end)
+            multiply_rows(gradient[first:last], rows[first:last], signs[first:last], vector)
+            for i in range(first, last):
+                gradient[i] += curvatures[i] * points[i] + offset
+                out[i] = min(max(points[i] - step * gradient[i], 0.0), upper[i])
+            found = list_weights(listed, weights, signs[first:last], out[first:last])
+            add_listed_rows(parts[segment], rows[first:last], listed[:found], weights[:found])
+        segment = claim_next(claims)
 
 
 @compiled
@@ -143,15 +92,27 @@ def sweep_entropy_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """Apply `sweep_entropy` to claimed segments of `size` rows, each into its part (n,); changes claims."""
+    """Overwrite gradient by s_i <z_i, v> + offset, out by the prox of the entropy there, parts by its image.
+
+    Segments are claimed as by `sweep_box_segments`. logits : (m,), a buffer
+    """
+    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
+    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
+    room = np.empty(at_once)
     segment = claim_next(claims)
     while segment < parts.shape[0]:
-        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
+        start, end = segment * size, min((segment + 1) * size, rows.shape[0])
         parts[segment] = 0.0
-        sweep_entropy(
-            parts[segment], out[cut], gradient[cut],
-            rows[cut], signs[cut], vector, points[cut], logits[cut], upper[cut], offset, lipschitz,
-        )  # fmt: skip
+        for first in range(start, end, at_once):
+            last = min(first + at_once, end)
+            there, bounds, new, targets = gradient[first:last], upper[first:last], out[first:last], room[: last - first]
+            multiply_rows(there, rows[first:last], signs[first:last], vector)
+            for i in range(first, last):
+                gradient[i] += offset
+                targets[i - first] = points[i] - step * gradient[i]
+            entropy_prox(new, logits[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
+            found = list_weights(listed, weights, signs[first:last], new)
+            add_listed_rows(parts[segment], rows[first:last], listed[:found], weights[:found])
         segment = claim_next(claims)
 
 
@@ -198,45 +159,6 @@ def _list_class(
 
 
 @compiled
-def sweep_guessed(
-    sums: FloatArray,
-    targets: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    curvatures: FloatArray,
-    normals: NDArray[np.int8],
-    lower: FloatArray,
-    upper: FloatArray,
-    plus: float,
-    minus: float,
-    offset: float,
-    lipschitz: float,
-) -> None:
-    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset and targets by t; add images to sums (3, n).
-
-    sums[0] : of x at the multipliers plus and minus of the two classes; sums[1], sums[2] : of the rows that are free
-    there, of class +1 and of class -1
-    """
-    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
-    listed = np.empty(at_once, dtype=np.int64)
-    weights, slopes = np.empty(at_once), np.empty(at_once)
-    for first in range(0, rows.shape[0], at_once):
-        last = min(first + at_once, rows.shape[0])
-        block = rows[first:last]
-        multiply_rows(gradient[first:last], block, signs[first:last], vector)
-        for i in range(first, last):
-            gradient[i] += curvatures[i] * points[i] + offset
-            targets[i] = points[i] - step * gradient[i]
-        given = (targets[first:last], signs[first:last], normals[first:last], lower[first:last], upper[first:last])
-        for place, theta in ((1, plus), (2, minus)):
-            found = _list_class(listed, weights, slopes, *given, theta, place == 1)
-            add_listed_rows_twice(sums[0], sums[place], block, listed[:found], weights[:found], slopes[:found])
-
-
-@compiled
 def sweep_guessed_segments(
     parts: FloatArray,
     targets: FloatArray,
@@ -256,16 +178,29 @@ def sweep_guessed_segments(
     lipschitz: float,
     size: int,
 ) -> None:
-    """Apply `sweep_guessed` to claimed segments of `size` rows, each into its part (3, n); changes claims."""
+    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, targets by t, parts by images.
+
+    Segments are claimed as by `sweep_box_segments`, each summed into its part (3, n): the image of x at the
+    multipliers plus and minus of the two classes, then those of the rows that are free there, of class +1 and -1.
+    """
+    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
+    listed = np.empty(at_once, dtype=np.int64)
+    weights, slopes = np.empty(at_once), np.empty(at_once)
     segment = claim_next(claims)
     while segment < parts.shape[0]:
-        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
+        start, end, sums = segment * size, min((segment + 1) * size, rows.shape[0]), parts[segment]
         parts[segment] = 0.0
-        sweep_guessed(
-            parts[segment], targets[cut], gradient[cut],
-            rows[cut], signs[cut], vector, points[cut], curvatures[cut], normals[cut], lower[cut], upper[cut],
-            plus, minus, offset, lipschitz,
-        )  # fmt: skip
+        for first in range(start, end, at_once):
+            last = min(first + at_once, end)
+            block = rows[first:last]
+            multiply_rows(gradient[first:last], block, signs[first:last], vector)
+            for i in range(first, last):
+                gradient[i] += curvatures[i] * points[i] + offset
+                targets[i] = points[i] - step * gradient[i]
+            given = (targets[first:last], signs[first:last], normals[first:last], lower[first:last], upper[first:last])
+            for place, theta in ((1, plus), (2, minus)):
+                found = _list_class(listed, weights, slopes, *given, theta, place == 1)
+                add_listed_rows_twice(sums[0], sums[place], block, listed[:found], weights[:found], slopes[:found])
         segment = claim_next(claims)
 
 

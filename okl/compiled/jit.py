@@ -104,6 +104,20 @@ def compiled_row_sum(function: Function) -> Function:
     return _compile(function, {"contract", "nsz", "reassoc"}, _nrt=False)
 
 
+STEP_OPTIONS = {
+    "error_model": "numpy",
+    "fastmath": {"contract", "nsz"},
+    "nogil": True,
+    "_nrt": False,
+    "forceinline": True,
+}
+
+
+def compiled_step(function: Function) -> Function:
+    """Like `compiled_row`, for the body of a loop over rows: always inlined, so that arguments cost nothing."""
+    return _compile(function, {"contract", "nsz"}, _nrt=False, forceinline=True)
+
+
 def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[np.floating[Any]]:
     """Return an uninitialised array aligned to a cache line, so that vector loads do not straddle two lines."""
     dtype = np.dtype(dtype)

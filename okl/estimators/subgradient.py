@@ -32,10 +32,10 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.losses import Loss
+from okl.losses import EpsilonInsensitive, Hinge, Loss, MulticlassHinge, PiecewiseLinear
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.subgradient.fitting import GeometricGrowth, SubgradientFit
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge, weigh
+from okl.solvers.subgradient.losses import weigh
 from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Average, PegasosFactory
@@ -247,7 +247,7 @@ class SCSClassifier(BatchClassifier, SubgradientEstimator):
     def _learn_classes(
         self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
     ) -> None:
-        self._learn(inputs, targets, weigh(SignHinge() if n_outputs == 1 else ClassesHinge(), weights), n_outputs)
+        self._learn(inputs, targets, weigh(Hinge() if n_outputs == 1 else MulticlassHinge(), weights), n_outputs)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -282,7 +282,7 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn rows X (rows, n_features) with targets y (rows,) from nothing; warns and raises as the classifier."""
-        loss = Insensitive(float(self.epsilon))
+        loss = EpsilonInsensitive(float(self.epsilon))
         inputs, given = self._checked(X, y, y_numeric=True)
         targets = given.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -16,7 +16,9 @@ _tags: dict[type[Any], str] = {}
 _renamed: dict[type[Any], dict[str, str | None]] = {}
 
 
-def stored(tag: str, renamed: Mapping[str, str | None] | None = None) -> Callable[[Class], Class]:
+def stored(
+    tag: str, renamed: Mapping[str, str | None] | None = None, former: tuple[str, ...] = ()
+) -> Callable[[Class], Class]:
     """Declare the tag by which checkpoints and state files name a class; goes above `@dataclass`.
 
     A class may move and take another name, but keeps its tag: files that exist refer to it.
@@ -26,6 +28,7 @@ def stored(tag: str, renamed: Mapping[str, str | None] | None = None) -> Callabl
     tag : in kebab case, unlike any other
     renamed : attributes by the names they have in older files, and by today's; None for one that is no longer used.
         Subclasses inherit it. Named tuples are stored by position, so their fields may be renamed freely
+    former : tags of classes that this one replaced; files that have them are read, and written with its own
 
     Raises
     ------
@@ -34,18 +37,20 @@ def stored(tag: str, renamed: Mapping[str, str | None] | None = None) -> Callabl
 
     def declare(kind: Class) -> Class:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        if not TAG.fullmatch(tag):
-            raise ValueError(f"{name}: the tag {tag!r} is not in kebab case, such as 'budget-state'.")
-        other = _classes.get(tag)
-        # a module whose import failed half way is imported again: the same class
-        if other is not None and f"{other.__module__}.{other.__qualname__}" != name:
-            raise ValueError(f"{name}: the tag {tag!r} belongs to {other.__module__}.{other.__qualname__}.")
+        for one in (tag, *former):
+            if not TAG.fullmatch(one):
+                raise ValueError(f"{name}: the tag {one!r} is not in kebab case, such as 'budget-state'.")
+            other = _classes.get(one)
+            # a module whose import failed half way is imported again: the same class
+            if other is not None and f"{other.__module__}.{other.__qualname__}" != name:
+                raise ValueError(f"{name}: the tag {one!r} belongs to {other.__module__}.{other.__qualname__}.")
         if renamed and issubclass(kind, tuple):
             raise ValueError(f"{name}: a named tuple is stored by position; it has no attributes to rename.")
         for attribute in (renamed or {}).values():
             if attribute is not None and attribute not in _attributes(kind):
                 raise ValueError(f"{name}: renamed names {attribute!r}, which is not an attribute of the class.")
-        _classes[tag], _tags[kind], _renamed[kind] = kind, tag, dict(renamed or {})
+        _classes.update(dict.fromkeys((tag, *former), kind))
+        _tags[kind], _renamed[kind] = tag, dict(renamed or {})
         return kind
 
     return declare

@@ -22,8 +22,8 @@ from sklearn.svm import LinearSVC
 from okl.distributed import open_execution
 from okl.features.fourier import draw_map
 from okl.foundation.types import FloatArray
+from okl.losses import Hinge
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.losses import SignHinge
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, states
@@ -52,7 +52,7 @@ def main() -> None:
         best = min(liblinear, exact.bound)
         held, excesses, bounds, attempts, sampled, exactly = 0, [], [], [], [], 0
         for seed in range(SEEDS):
-            learning = SubgradientSolver(SignHinge(), GivenMap(feature_map), lam=LAM, gap=gap, seed=seed)
+            learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=gap, seed=seed)
             *_, last = states(learning, data, execution)
             certificate = learning.certificate(last)
             excesses.append(objective(rows, signs, last.descent.weights) - best)

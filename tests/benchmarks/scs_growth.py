@@ -24,8 +24,8 @@ import numpy as np
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
+from okl.losses import Hinge
 from okl.solvers.online.maps import FourierChoice
-from okl.solvers.subgradient.losses import SignHinge
 from okl.solvers.subgradient.sampling import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_shards import in_shards, objectives, states, write_made_up
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 def of(gap: float, seed: int) -> SubgradientSolver:
     """A solver; the map has its own seed's frequencies."""
     maps = FourierChoice("gaussian", BANDWIDTH, FREQUENCIES)
-    return SubgradientSolver(SignHinge(), maps, lam=LAM, gap=gap, first_sample=FIRST_SAMPLE, seed=seed)
+    return SubgradientSolver(Hinge(), maps, lam=LAM, gap=gap, first_sample=FIRST_SAMPLE, seed=seed)
 
 
 def timed(learning: SubgradientSolver, data: Dataset, execution: Execution) -> Run:

@@ -30,8 +30,8 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.features.fourier import FourierFeatures, StructuredFeatures, draw_map
 from okl.foundation.types import FloatArray
+from okl.losses import Hinge
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.losses import SignHinge
 from okl.solvers.subgradient.sampling import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
@@ -107,7 +107,7 @@ def by_dual_descent(data: Dataset, feature_map: FeatureMap) -> Judged:
 def optimum(data: Dataset, feature_map: FeatureMap) -> None:
     """The objective over all rows beside exact ones."""
     with open_execution(0) as execution:
-        learning = SubgradientSolver(SignHinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
+        learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
         last = solved(learning, data, execution, "one process")
     found = {"dual coordinate descent": alone(by_dual_descent, data, feature_map)}
     print(f"a lower bound by dual coordinate descent {found['dual coordinate descent'].bound:.7f}")
@@ -126,7 +126,7 @@ def optimum(data: Dataset, feature_map: FeatureMap) -> None:
 
 def same_bits(data: Dataset, feature_map: FeatureMap, folder: Path) -> None:
     """The same run wherever it runs."""
-    learning = SubgradientSolver(SignHinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
+    learning = SubgradientSolver(Hinge(), GivenMap(feature_map), lam=LAM, gap=GAP)
     with open_execution(0) as execution:
         expected = bits(learning, solved(learning, data, execution, "one process"))
     for workers in (1, 2, 4):

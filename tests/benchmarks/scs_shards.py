@@ -20,7 +20,7 @@ from okl.data.reading import read_rows
 from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.subgradient.losses import SignHinge
+from okl.losses import Hinge
 from okl.solvers.subgradient.sampling import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 
@@ -96,6 +96,6 @@ def objectives(data: Dataset, feature_map: FeatureMap, points: list[FloatArray],
     stacked = np.stack(points).T
     losses: Doubles = np.zeros(len(points))
     for rows, targets in mapped_parts(data, feature_map):
-        losses += SignHinge().value(rows.astype(np.float64) @ stacked, targets[:, np.newaxis]).sum(axis=0)
+        losses += Hinge().value(rows.astype(np.float64) @ stacked, targets[:, np.newaxis]).sum(axis=0)
     values: Doubles = losses / data.rows("train") + 0.5 * lam * (stacked**2).sum(axis=0)
     return values

@@ -35,7 +35,8 @@ def test_sweep_by_a_guess_matches_naive(shape: tuple[int, int], precision: str) 
     found: list[Any] = [np.zeros((3, shape[1])), np.empty(shape[0]), np.empty(shape[0])]
     expected = [one.copy() for one in found]
     naive_dual_sweep.sweep_guessed(*expected, *given)
-    dual_sweep.sweep_guessed(*found, *given)
+    segments: list[Any] = [found[0][None], *found[1:], new_claims(), *given, shape[0]]
+    dual_sweep.sweep_guessed_segments(*segments)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
 
@@ -80,7 +81,8 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
         upper[0] = 0.0
         fifth = upper / 3.0
         getattr(naive, name)(*expected, *inputs, fifth.copy(), upper, -1.0, 3.0)
-        getattr(dual_sweep, name)(*outputs, *inputs, fifth.copy(), upper, -1.0, 3.0)
+        given = (*inputs, fifth.copy(), upper, -1.0, 3.0, shape[0])
+        getattr(dual_sweep, f"{name}_segments")(outputs[0][None], *outputs[1:], new_claims(), *given)
         for found, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
         assert outputs[1][0] == 0.0 < outputs[1].max()
@@ -88,8 +90,9 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
 
 def test_sweep_in_blocks_gives_the_bits_of_passes_of_their_own() -> None:
     outputs, inputs = sweep_arguments(203, 700, "float64")  # blocks of 44 rows
-    given: list[Any] = [*outputs, *inputs, np.zeros(203), np.full(203, 0.4), -1.0, 3.0]
-    dual_sweep.sweep_box(*given)
+    given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs]
+    given += [np.zeros(203), np.full(203, 0.4), -1.0, 3.0, 203]
+    dual_sweep.sweep_box_segments(*given)
     products, sums = np.empty(203), np.zeros(700)
     compiled_products.multiply_rows(products, *inputs[:3])
     compiled_products.add_rows(sums, inputs[0], inputs[1], outputs[1])

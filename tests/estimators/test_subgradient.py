@@ -16,7 +16,7 @@ from okl.estimators.subgradient import SCSClassifier, SCSRegressor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, SignHinge
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge
 
 SPACES = pytest.mark.parametrize("feature_map", ["orthogonal", None])
 
@@ -46,7 +46,7 @@ def test_scores_have_the_objective_that_is_reported(feature_map: Any, bias: Any)
     inputs, labels = two()
     settings = {"feature_map": feature_map, "bias": bias, "lam": 0.01, "gap": 1e-5, "random_state": 0}
     model = SCSClassifier(**settings).fit(inputs, labels)
-    losses = SignHinge().value(model.decision_function(inputs), 2.0 * labels - 1.0)
+    losses = Hinge().value(model.decision_function(inputs), 2.0 * labels - 1.0)
     assert 0.005 * squared_norm(model, bias) + losses.mean() == pytest.approx(model.objective_, rel=1e-9)
     assert 0.0 <= model.objective_ - model.lower_bound_ <= 1e-5
     assert model.certificate_ is not None
@@ -62,7 +62,7 @@ def test_several_classes_and_numbers_have_theirs_too(feature_map: Any, bias: Any
     inputs, labels = iris()
     settings = {"feature_map": feature_map, "bias": bias, "lam": 0.01, "gap": 1e-4, "random_state": 0}
     model = SCSClassifier(**settings).fit(inputs, labels)
-    losses = ClassesHinge().value(model.decision_function(inputs), labels)
+    losses = MulticlassHinge().value(model.decision_function(inputs), labels)
     assert 0.005 * squared_norm(model, bias) + losses.mean() == pytest.approx(model.objective_, rel=1e-9)
     assert model.score(inputs, labels) > 0.95
     numbers = 1000.0 + 50.0 * inputs[:, 0]
@@ -71,7 +71,7 @@ def test_several_classes_and_numbers_have_theirs_too(feature_map: Any, bias: Any
         (values - regressor.target_center_) / regressor.target_spread_
         for values in (regressor.predict(inputs), numbers)
     ]
-    losses = Insensitive(0.05).value(*scaled)
+    losses = EpsilonInsensitive(0.05).value(*scaled)
     assert 0.005 * squared_norm(regressor, bias) + losses.mean() == pytest.approx(regressor.objective_, rel=1e-9)
 
 
@@ -111,7 +111,7 @@ def test_weights_of_classes_are_in_the_objective(feature_map: Any) -> None:
     settings: dict[str, Any] = {"feature_map": feature_map, "lam": 0.01, "gap": 1e-4, "random_state": 0}
     model = SCSClassifier(class_weight="balanced", **settings).fit(inputs, labels)
     weights = len(labels) / (2.0 * np.bincount(labels))
-    losses = weights[labels] * SignHinge().value(model.decision_function(inputs), 2.0 * labels - 1.0)
+    losses = weights[labels] * Hinge().value(model.decision_function(inputs), 2.0 * labels - 1.0)
     assert 0.005 * squared_norm(model, "none") + losses.mean() == pytest.approx(model.objective_, rel=1e-9)
     assert "class-weighted hinge" in model.problem_
     rare, plain = labels == 1, SCSClassifier(**settings).fit(inputs, labels)

@@ -27,6 +27,7 @@ from okl.foundation.stored import TAG, tag_of, tagged_classes
 from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.lifecycle.champion import load_state
+from okl.losses import Hinge
 from okl.runs.checkpoint import DecodedTree, EncodedTree, complete_ones, former_names, known_classes, write_checkpoint
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.experts import Candidates
@@ -51,6 +52,8 @@ def declared_tags() -> Iterator[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "stored":
                 assert isinstance(node.args[0], ast.Constant)
                 yield str(node.args[0].value)
+                former = [keyword.value for keyword in node.keywords if keyword.arg == "former"]
+                yield from (tag for value in former for tag in ast.literal_eval(value))
 
 
 def names_in(tree: Any) -> set[str]:
@@ -138,6 +141,19 @@ def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) 
         number: int
 
     assert DecodedTree(tree, {}, {}).value == [After(1), After(2)]
+
+
+def test_files_of_a_class_that_another_one_replaced_are_read_as_that_one(fresh_tags: None) -> None:
+    @stored.stored("replacement-of-a-test", former=("replaced-of-a-test",))
+    @dataclass(frozen=True)
+    class Replacement:
+        number: int
+
+    assert stored.class_of("replaced-of-a-test") is Replacement
+    assert tag_of(Replacement) == "replacement-of-a-test"
+    assert stored.class_of("subgradient-hinge") is Hinge
+    with pytest.raises(ValueError, match="'online-state' belongs to"):
+        stored.stored("further-of-a-test", former=("online-state",))(Counted)
 
 
 def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_tags: None) -> None:

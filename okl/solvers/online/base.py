@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -25,10 +26,11 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.features.predictors import Predictor
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Mode, Precision, Task
-from okl.losses import Loss
+from okl.foundation.validation import check_at_least
+from okl.losses import Loss, ThresholdedHalfSquared
 
 # Progress: prediction errors before each row is learned.
 
@@ -86,27 +88,28 @@ class Progress:
 
     def _combined(self, other: Progress, sign: int) -> Progress:
         pairs = zip(self.class_counts, other.class_counts, strict=True)
-        return Progress(
-            task=self.task,
-            rows=self.rows + sign * other.rows,
-            updates=self.updates + sign * other.updates,
-            mistakes=self.mistakes + sign * other.mistakes,
-            baseline_mistakes=self.baseline_mistakes + sign * other.baseline_mistakes,
-            squared_error=self.squared_error + sign * other.squared_error,
-            baseline_squared_error=self.baseline_squared_error + sign * other.baseline_squared_error,
-            class_counts=tuple(own + sign * others for own, others in pairs),
-            target_sum=self.target_sum + sign * other.target_sum,
-            surrogate=self.surrogate + sign * other.surrogate,
-            squared_gradients=self.squared_gradients + sign * other.squared_gradients,
-            stepped_gradients=self.stepped_gradients + sign * other.stepped_gradients,
-            violation=self.violation + sign * other.violation,
-        )
+        names = [field.name for field in fields(self) if field.name not in ("task", "class_counts")]
+        sums: dict[str, Any] = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
+        return replace(self, class_counts=tuple(own + sign * others for own, others in pairs), **sums)
+
+
+def shares_of_rows(base: Progress, parts: Sequence[Progress]) -> tuple[list[float], Progress]:
+    """Return each part's share of the rows learned since base, nothing for no rows, and the progress of all parts."""
+    grown = [part.since(base) for part in parts]
+    rows, progress = sum(growth.rows for growth in grown), base
+    for growth in grown:
+        progress = progress.plus(growth)
+    return [growth.rows / rows for growth in grown] if rows else [], progress
 
 
 def start_progress(task: Task, n_outputs: int) -> Progress:
     """Return nothing seen yet; n_outputs : the number of classes for several classes, otherwise 1."""
-    n_classes = {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
-    return Progress(task, class_counts=(0,) * n_classes)
+    return Progress(task, class_counts=(0,) * n_classes_of(task, n_outputs))
+
+
+def n_classes_of(task: Task, n_outputs: int) -> int:
+    """Return the number of classes whose rows are counted, and which may have weights; 1 for a regression."""
+    return {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
 
 
 def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
@@ -273,6 +276,52 @@ def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_c
         raise ConfigError(f"{len(class_weights)} class weights are set for {n_classes} classes.")
     if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
         raise ConfigError(f"class_weights = {class_weights}; expected finite numbers of at least 0.")
+
+
+def check_outputs(loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None) -> None:
+    """Raise ConfigError unless the number of outputs and the class weights fit the loss."""
+    check_at_least("n_outputs", n_outputs, 2 if loss.task == "multiclass" else 1)
+    if loss.task != "multiclass" and n_outputs != 1:
+        raise ConfigError(f"n_outputs = {n_outputs}; the loss {loss.name!r} has one output.")
+    check_class_weights(class_weights, loss.task, n_classes_of(loss.task, n_outputs))
+
+
+def loss_numbers(
+    loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None
+) -> tuple[int, float, NDArray[np.float64]]:
+    """Return a loss for compiled code: its code, its epsilon, 0 for none, and the weight of each class, 1 for None."""
+    epsilon = float(loss.epsilon) if isinstance(loss, ThresholdedHalfSquared) else 0.0
+    weights = class_weights or (1.0,) * n_classes_of(loss.task, n_outputs)
+    return loss.code, epsilon, np.array(weights, dtype=np.float64)
+
+
+# Step sizes: a race on a sample.
+
+PLAIN_STEPS = tuple(2.0**k for k in range(-6, 5))
+
+
+def progressive_error(learner: RowLearner[Any], sample: Rows) -> float:
+    """Return the error of predictions while learning a sample; infinite where the learner diverges."""
+    try:
+        return float(learner.learn(learner.start(), sample).progress.error)
+    except DivergedError:
+        return np.inf
+
+
+def race_reason(steps: Sequence[float], sample: Rows) -> str:
+    """Return why one of these step sizes was chosen on a sample, as text."""
+    return f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
+
+
+def least_error(steps: Sequence[float], errors: Sequence[float], sample: Rows) -> tuple[float, str]:
+    """Return the step size of least error, the first on a tie, and why; DivergedError if all diverge."""
+    best = int(np.argmin(errors))
+    if not np.isfinite(errors[best]):
+        raise DivergedError(
+            f"Every step size down to {min(steps):g} diverges on a sample of {len(sample.targets):,} rows. "
+            "Scale the inputs and the target, or set a smaller step size."
+        )
+    return steps[best], race_reason(steps, sample)
 
 
 # From settings to a learner.

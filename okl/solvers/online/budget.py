@@ -24,6 +24,7 @@ from okl.compiled.budget import (
     GrowthRule,
     SupportArrays,
     learn_growing,
+    learn_rows,
     used_width,
 )
 from okl.compiled.jit import aligned_empty
@@ -36,34 +37,59 @@ from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_ch
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
-from okl.foundation.validation import check_at_least, check_choice
+from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
-from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
+from okl.solvers.online.base import (
+    Progress,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    shares_of_rows,
+    start_progress,
+)
 
 # The interface of strategies.
 
 
+Change = Callable[[SupportArrays, BudgetRule, Any], None]
+"""A compiled function that changes the arrays in place by the rule and the strategy's numbers."""
+
+
 @dataclass(frozen=True)
 class BudgetStrategy:
-    """Base of all strategies: frozen numbers, and the compiled functions that use them.
+    """Base of all strategies: numbers as fields, and the compiled functions that use them.
 
-    A strategy is a subclass with numbers as fields, in a file of its own, and a driver in okl/compiled.
+    A strategy is a subclass with numbers as fields, and in okl/compiled a named tuple of numbers with its step.
 
-    name : as tables and options have it; tasks : that it is defined for
+    name : as tables and options have it; tasks : that it is defined for; positive : fields that must be above 0
+    compiled : the named tuple, whose names are fields; reduced : brings supports down to the budget
+    recalled : computes memory from the supports of several shards that were joined; None for nothing to compute
+    buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
     least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
     count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
     """
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
+    positive: ClassVar[tuple[str, ...]] = ()
+    compiled: ClassVar[type[tuple[Any, ...]]]
+    reduced: ClassVar[Change]
+    recalled: ClassVar[Change | None] = None
+    buffers: ClassVar[int] = 0
+    keeps_matrix: ClassVar[bool] = False
     least_budget: ClassVar[int] = 1
     spare_slots: ClassVar[int] = 0
     count_rows: ClassVar[int] = 0
 
+    def __post_init__(self) -> None:
+        for name in self.positive:
+            check_positive(name, getattr(self, name))
+
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return rule.parameters in the order in which the compiled driver reads them."""
-        raise NotImplementedError
+    def numbers(self) -> tuple[Any, ...]:
+        """Return the numbers of the compiled step: the fields of their names, unless overridden."""
+        names: tuple[str, ...] = vars(self.compiled)["_fields"]
+        return self.compiled(*(getattr(self, name) for name in names))
 
     def check_kernel(self, kernel: KernelRule) -> None:
         """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
@@ -73,21 +99,30 @@ class BudgetStrategy:
         return ()
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
-        return (0, 0)
+        """Shape of memory, whose columns, and perhaps rows, are those of supports."""
+        n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
+        return (n_rows, capacity if n_rows else 0)
 
     def learn(
         self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
     ) -> None:
         """Learn rows in their order; modify `supports` in place."""
-        raise NotImplementedError
+        learn_rows(supports, inputs, targets, rule, self._doubles)
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
+        if (recalled := type(self).recalled) is not None:
+            recalled(supports, rule, self._doubles)
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Bring supports down to the budget as the strategy does it row by row; modify `supports` in place."""
-        raise NotImplementedError
+        type(self).reduced(supports, rule, self._doubles)
+
+    @property
+    def _doubles(self) -> tuple[Any, ...]:
+        """Return the numbers as float64 each: numba would compile again for whole ones."""
+        numbers = self.numbers
+        return type(numbers)(*(float(number) for number in numbers))  # type: ignore[arg-type]
 
 
 # State: support vectors, coefficients and error counters.
@@ -232,17 +267,13 @@ def join_states(
 
     Source: the mean of functions is parameter mixing, McDonald, Hall & Mann, NAACL 2010, Figure 3.
     """
-    grown = [part.progress.since(base.progress) for part in parts]
-    rows = sum(progress.rows for progress in grown)
-    if rows == 0:
+    shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+    if not shares:
         return base
     # never smaller than the budget: training continues in it
-    united = _union(base, parts, [progress.rows / rows for progress in grown], lambda n: empty(max(n, rule.budget)))
+    united = _union(base, parts, shares, lambda n: empty(max(n, rule.budget)))
     if strategy.count_rows > 0:
         united.memory[: strategy.count_rows] = _united_counts(united, base, parts, strategy.count_rows)
-    progress = base.progress
-    for growth in grown:
-        progress = progress.plus(growth)
     supports = support_arrays(replace(united, progress=progress))
     strategy.remember(supports, rule)
     strategy.reduce(supports, rule)
@@ -404,10 +435,7 @@ class BudgetLearner:
     @property
     def rule(self) -> BudgetRule:
         """Return the settings as compiled code takes them."""
-        parameters = np.array(self.strategy.parameters, dtype=np.float64)
-        return BudgetRule(
-            rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget), parameters
-        )
+        return BudgetRule(rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget))
 
     def _check_state(self, state: BudgetState) -> None:
         """Check the budget, because compiled code writes up to it without checks."""
@@ -578,18 +606,14 @@ class GrowingLearner:
 
         Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (parameter mixing).
         """
-        grown = [part.progress.since(base.progress) for part in parts]
-        rows = sum(progress.rows for progress in grown)
-        if rows == 0:
+        weights, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+        if not weights:
             return base
-        weights, n_old = [progress.rows / rows for progress in grown], base.n_supports
+        n_old = base.n_supports
         old = sum(
             weight * part.coefficients[:, :n_old].astype(float) for weight, part in zip(weights, parts, strict=True)
         )
         new = [weight * part.coefficients[:, n_old:].astype(float) for weight, part in zip(weights, parts, strict=True)]
-        progress = base.progress
-        for growth in grown:
-            progress = progress.plus(growth)
         return GrowingState(
             np.concatenate([base.supports, *(part.supports[n_old:] for part in parts)]),
             np.concatenate([old, *new], axis=1).astype(self.precision),

@@ -21,15 +21,16 @@ from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Mode, Precision, Task
-from okl.foundation.validation import check_at_least, check_positive
-from okl.losses import Loss, ThresholdedHalfSquared
+from okl.foundation.validation import check_positive
+from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
     Progress,
-    check_class_weights,
     check_loss,
+    check_outputs,
     checked_rows,
+    loss_numbers,
     progress_arrays,
     progress_from,
     start_progress,
@@ -274,9 +275,7 @@ class TrackingLearner:
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
-        if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
+        check_outputs(self.loss, self.n_outputs, self.class_weights)
         if not self._step_sizes:
             raise ConfigError("step_sizes is empty. Give at least one step size.")
         for step in self._step_sizes:
@@ -284,7 +283,6 @@ class TrackingLearner:
         if not 0.0 < self.share < 1.0:
             raise ConfigError(f"share = {self.share:g}; expected a share of the weight above 0 and below 1.")
         check_positive("rate", self._rate)
-        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     @property
     def task(self) -> Task:
@@ -323,7 +321,7 @@ class TrackingLearner:
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = MixtureCounters(*progress_arrays(state.progress))
         shares = FixedShareState(
-            tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(self._n_classes)
+            tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(len(counted.class_counts))
         )
         with ThreadPool() as crew:
             for first in range(0, len(targets), STRETCH_ROWS):
@@ -369,24 +367,14 @@ class TrackingLearner:
         return RATES[self.task] if self.rate is None else self.rate
 
     @property
-    def _n_classes(self) -> int:
-        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.task]
-
-    @property
-    def _class_weights(self) -> NDArray[np.float64]:
-        return np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
-
-    @property
-    def _epsilon(self) -> float:
-        return float(self.loss.epsilon) if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
-
-    @property
     def _rule(self) -> ExpertRule:
-        return ExpertRule(self.loss.code, self._epsilon, self._class_weights)
+        return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
 
     @property
     def _share_rule(self) -> ShareRule:
-        return ShareRule(float(self._rate), float(self.share), self.loss.code, self._epsilon, self._class_weights)
+        return ShareRule(
+            float(self._rate), float(self.share), *loss_numbers(self.loss, self.n_outputs, self.class_weights)
+        )
 
     @cached_property
     def _speakers(self) -> MixedScores:

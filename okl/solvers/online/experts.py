@@ -39,14 +39,15 @@ from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
-from okl.losses import Loss, ThresholdedHalfSquared
+from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
     Progress,
-    check_class_weights,
     check_loss,
+    check_outputs,
     checked_rows,
+    loss_numbers,
     progress_arrays,
     progress_from,
     start_progress,
@@ -640,15 +641,12 @@ class ExpertLearner:
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
-        if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
+        check_outputs(self.loss, self.n_outputs, self.class_weights)
         check_schedule(self.rounds)
         if not self._step_sizes:
             raise ConfigError("The grid of experts is empty: step_sizes = (). Give at least one step size.")
         for step in (*self._step_sizes, *self._adagrad_step_sizes):
             check_positive("a step size", step)
-        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     @property
     def task(self) -> Task:
@@ -732,14 +730,8 @@ class ExpertLearner:
         return ADAGRAD_STEP_SIZES[self.task] if self.adagrad_step_sizes is None else self.adagrad_step_sizes
 
     @property
-    def _n_classes(self) -> int:
-        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
-
-    @property
     def _rule(self) -> ExpertRule:
-        class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
-        epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
-        return ExpertRule(self.loss.code, float(epsilon), class_weights)
+        return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
 
     def _group(
         self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], halves: tuple[int, int]

@@ -49,18 +49,24 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, Mode, Precision, Task
-from okl.foundation.validation import check_at_least, check_positive
-from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
+from okl.foundation.validation import check_positive
+from okl.losses import ExtensionLoss, Loss
 from okl.solvers.online.base import (
+    PLAIN_STEPS,
     AdaGrad,
     BuildContext,
     BuiltLearner,
     Progress,
-    check_class_weights,
     check_loss,
+    check_outputs,
     checked_rows,
+    loss_numbers,
+    n_classes_of,
     progress_arrays,
     progress_from,
+    progressive_error,
+    race_reason,
+    shares_of_rows,
     start_progress,
 )
 from okl.solvers.online.maps import MapChoice
@@ -164,17 +170,14 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
 
     Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
     """
-    grown = [part.progress.since(base.progress) for part in parts]
-    rows = sum(progress.rows for progress in grown)
-    if rows == 0:
+    shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+    if not shares:
         return base
-    last, total = np.zeros(base.last.shape), base.summed
-    progress, n_sampled = base.progress, base.n_sampled
-    for part, growth in zip(parts, grown, strict=True):
-        last += (growth.rows / rows) * part.last
+    last, total, n_sampled = np.zeros(base.last.shape), base.summed, base.n_sampled
+    for part, share in zip(parts, shares, strict=True):
+        last += share * part.last
         total += part.summed
         n_sampled += part.n_sampled
-        progress = progress.plus(growth)
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
@@ -348,11 +351,8 @@ class LinearLearner:
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
-        if self.loss.task != "multiclass" and self.n_outputs != 1:
-            raise ConfigError(f"n_outputs = {self.n_outputs}; the loss {self.loss.name!r} has one output.")
+        check_outputs(self.loss, self.n_outputs, self.class_weights)
         check_ball(self.radius, self.decaying, self.loss)
-        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     def start(self) -> Weights:
         """Return weights of zero, before any row."""
@@ -418,7 +418,7 @@ class LinearLearner:
             updates=int(counts[UPDATES]),
             mistakes=int(counts[MISTAKES]),
             squared_error=float(sums[SQUARED_ERROR]),
-            class_counts=(0,) * self._n_classes,
+            class_counts=(0,) * n_classes_of(self.loss.task, self.n_outputs),
         )
         return GradientSum(summed.gradient, float(sums[LOSS]), progress)
 
@@ -433,17 +433,12 @@ class LinearLearner:
         return self.feature_map.precision
 
     @property
-    def _n_classes(self) -> int:
-        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
-
-    @property
     def rule(self) -> UpdateRule:
         """Return the update rule as compiled code takes it."""
-        class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
-        epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
+        code, epsilon, class_weights = loss_numbers(self.loss, self.n_outputs, self.class_weights)
         return UpdateRule(
-            self.loss.code,
-            float(epsilon),
+            code,
+            epsilon,
             float(self.step_size),
             class_weights,
             SAMPLE_EVERY if self.average else 0,
@@ -599,7 +594,6 @@ def add_gradients(parts: list[PlainGradient]) -> PlainGradient:
 
 # Step sizes: a race on a sample.
 
-PLAIN_STEPS = tuple(2.0**k for k in range(-6, 5))
 ADAGRAD_STEPS = tuple(2.0**k for k in range(-6, 4))
 RACE_BATCHES = 32
 
@@ -621,9 +615,10 @@ def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tup
     the step size, and a sentence with the reason
     """
     steps = _adagrad_steps(learner, sample) if adaptive else _safe_steps(learner)
-    errors = [_adagrad_error(learner, sample, step) if adaptive else _error(learner, sample, step) for step in steps]
+    racers = [replace(learner, step_size=step) for step in steps]
+    errors = [_adagrad_error(racer, sample) if adaptive else progressive_error(racer, sample) for racer in racers]
     best = int(np.argmin(errors))
-    return steps[best], f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
+    return steps[best], race_reason(steps, sample)
 
 
 def _safe_steps(learner: LinearLearner) -> tuple[float, ...]:
@@ -639,17 +634,8 @@ def _adagrad_steps(learner: LinearLearner, sample: Rows) -> tuple[float, ...]:
     return tuple(step * unit for step in ADAGRAD_STEPS)
 
 
-def _error(learner: LinearLearner, sample: Rows, step: float) -> float:
-    racer = replace(learner, step_size=step)
-    try:
-        return racer.learn(racer.start(), sample, n_threads=1).progress.error
-    except DivergedError:
-        return np.inf
-
-
-def _adagrad_error(learner: LinearLearner, sample: Rows, step: float) -> float:
-    racer = replace(learner, step_size=step)
-    weights, optimiser = racer.start(), AdaGrad.start(learner.n_outputs, learner.feature_map.n_columns)
+def _adagrad_error(racer: LinearLearner, sample: Rows) -> float:
+    weights, optimiser = racer.start(), AdaGrad.start(racer.n_outputs, racer.feature_map.n_columns)
     try:
         batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
         for number, part in enumerate(batches, start=1):

@@ -30,16 +30,19 @@ from okl.foundation.validation import check_at_least, check_choice, check_positi
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import (
+    PLAIN_STEPS,
     BuildContext,
     BuiltLearner,
     Progress,
     check_loss,
     checked_rows,
+    least_error,
     progress_arrays,
     progress_from,
+    progressive_error,
     start_progress,
 )
-from okl.solvers.online.linear import PLAIN_STEPS, LinearFactory, LinearLearner, Weights
+from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights
 from okl.solvers.online.maps import refuse_bandwidth_with
 
 # State: support vectors, then a Nystrom map with weights.
@@ -459,7 +462,8 @@ class NOGDFactory:
         )
         why = "as given"
         if self.step_size is None:
-            step_size, why = _race(learner, sample)
+            errors = [progressive_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
+            step_size, why = least_error(PLAIN_STEPS, errors, sample)
             learner = replace(learner, step_size=step_size)
         if context.mode != "stream":
             maps = _FirstSupports(learner, sample, chosen)
@@ -509,27 +513,6 @@ def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures,
         state = nystrom_start(learner.kernel, min(learner.rank, n_landmarks), state)
     assert state.feature_map is not None
     return state.feature_map, state.filled.rows
-
-
-def _race(learner: NOGDLearner, sample: Rows) -> tuple[float, str]:
-    """Return the step size whose progressive error on the sample is least, the smaller one on a tie; and why."""
-    errors = [_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
-    best = int(np.argmin(errors))
-    if not np.isfinite(errors[best]):
-        raise DivergedError(
-            f"Every step size down to {PLAIN_STEPS[0]:g} diverges on a sample of "
-            f"{len(sample.targets):,} rows. Scale the inputs and the target, or set a smaller "
-            "step size."
-        )
-    why = f"least progressive error of {len(PLAIN_STEPS)} step sizes on {len(sample.targets):,} sampled rows"
-    return PLAIN_STEPS[best], why
-
-
-def _error(learner: NOGDLearner, sample: Rows) -> float:
-    try:
-        return learner.learn(learner.start(), sample).progress.error
-    except DivergedError:
-        return np.inf
 
 
 # LLSVM: a linear SVM in a Nystrom map.

@@ -7,41 +7,36 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.budget import (
-    COUNT,
+    BY_CHANCE,
+    BY_WEIGHT,
     GRADIENT,
     NORMA,
+    OLDEST,
     PERCEPTRON,
     SCALE,
     BudgetRule,
+    Forgetting,
     GrowthRule,
+    Redundancy,
+    Replacement,
     SupportArrays,
-    drop_bounded,
-    drop_oldest,
-    drop_random,
     drop_redundant,
-    drop_sampled,
+    drop_replaced,
     forget_oldest,
-    learn_bounded_gradient,
-    learn_budget_perceptron,
-    learn_forgetron,
-    learn_norma,
-    learn_random_perceptron,
-    learn_sampled_gradient,
     remember_norms,
     remember_scores,
 )
 from okl.compiled.budget_maintenance import (
+    Merging,
+    NearestPassive,
+    ProjectingPassive,
+    Projection,
+    Removal,
+    SimplePassive,
+    Twins,
     drop_lightest,
-    learn_bpa_nearest,
-    learn_bpa_projection,
-    learn_bpa_simple,
-    learn_bsgd_merging,
-    learn_bsgd_removal,
-    learn_projectron,
-    learn_twins,
     merge_excess,
     project_excess,
     reduce_twins,
@@ -55,23 +50,48 @@ from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
-from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Task
+from okl.foundation.types import Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers import settings
-from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
-from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
-from okl.solvers.online.linear import PLAIN_STEPS
+from okl.solvers.online.base import (
+    PLAIN_STEPS,
+    BuildContext,
+    BuiltLearner,
+    check_loss,
+    least_error,
+    progressive_error,
+)
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, GrowingLearner, check_budget
 
-# The kernel Perceptron, without a budget.
+# The kernel Perceptron and OGD, without a budget.
+
+
+@dataclass(frozen=True)
+class _Unbudgeted:
+    """Base of the two; step_size : > 0."""
+
+    step_size: float = 1.0
+    kind: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    def growth(self, code: int, epsilon: float) -> GrowthRule:
+        """Return the growth rule for compiled code."""
+        return GrowthRule(self.kind, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+
+    def first_margin(self, task: Task, epsilon: float) -> float:
+        """Return 0: the strategy has no margin."""
+        return 0.0
 
 
 @stored("perceptron")
 @dataclass(frozen=True)
-class Perceptron:
+class Perceptron(_Unbudgeted):
     """Every mistake becomes a support: f <- f + step_size y k(x, .); memory grows with the mistakes.
 
     With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
@@ -85,27 +105,13 @@ class Perceptron:
     JMLR 3, 2003, section 3; regression as Lu et al., JMLR 17(47), 2016, section 7.4.1.
     """
 
-    step_size: float = 1.0
     name: ClassVar[str] = "perceptron"
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-
-    def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """Return the growth rule for compiled code."""
-        return GrowthRule(PERCEPTRON, code, float(epsilon), float(self.step_size), 1.0, -1.0)
-
-    def first_margin(self, task: Task, epsilon: float) -> float:
-        """Return 0: the strategy has no margin."""
-        return 0.0
-
-
-# OGD: kernel online gradient descent, without a budget.
+    kind: ClassVar[int] = PERCEPTRON
 
 
 @stored("kernel-ogd")
 @dataclass(frozen=True)
-class OnlineGradientDescent:
+class OnlineGradientDescent(_Unbudgeted):
     """Gradient descent on the hinge loss in the kernel's space: f <- f + step_size y k(x, .) where y f < 1.
 
     With several classes, where the true class leads by less than 1: +step_size for it, -step_size for the best wrong
@@ -121,17 +127,7 @@ class OnlineGradientDescent:
 
     step_size: float = 0.4
     name: ClassVar[str] = "ogd"
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-
-    def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """Return the growth rule for compiled code."""
-        return GrowthRule(GRADIENT, code, float(epsilon), float(self.step_size), 1.0, -1.0)
-
-    def first_margin(self, task: Task, epsilon: float) -> float:
-        """Return 0: the strategy has no margin."""
-        return 0.0
+    kind: ClassVar[int] = GRADIENT
 
 
 # RBP: the Randomized Budget Perceptron.
@@ -156,24 +152,13 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
 
     step_size: float = 1.0
     name: ClassVar[str] = "rbp"
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
+    reduced: ClassVar[Change] = staticmethod(drop_replaced)
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size."""
-        return (self.step_size,)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_random_perceptron(supports, inputs, targets, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop random supports until the budget is met; modify `supports` in place."""
-        drop_random(supports, rule)
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
+        return Replacement(PERCEPTRON, BY_CHANCE, self.step_size)
 
 
 # The Budget Perceptron of Crammer, Kandola and Singer.
@@ -201,34 +186,19 @@ class BudgetPerceptron(BudgetStrategy):
     margin: float = 0.0
     name: ClassVar[str] = "budget-perceptron"
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
+    compiled: ClassVar[type[tuple[Any, ...]]] = Redundancy
+    recalled: ClassVar[Change] = staticmethod(remember_scores)
+    reduced: ClassVar[Change] = staticmethod(drop_redundant)
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+        super().__post_init__()
         if not (np.isfinite(self.margin) and self.margin >= 0):
             raise ConfigError(f"margin = {self.margin!r}; expected a finite number of at least 0.")
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size and margin."""
-        return (self.step_size, self.margin)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
         """Return scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_budget_perceptron(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the scores of the supports; modify `supports` in place."""
-        remember_scores(supports, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the most redundant supports until the budget is met; modify `supports` in place."""
-        drop_redundant(supports, rule)
 
 
 # The self-tuned Forgetron.
@@ -259,30 +229,12 @@ class Forgetron(BudgetStrategy):
     step_size: float = 1.0
     shrinks: bool = True
     name: ClassVar[str] = "forgetron"
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size, and whether f shrinks."""
-        return (self.step_size, float(self.shrinks))
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_forgetron(supports, inputs, targets, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Shrink and forget the oldest supports until the budget is met; modify `supports` in place."""
-        forget_oldest(supports, rule)
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
+    compiled: ClassVar[type[tuple[Any, ...]]] = Forgetting
+    reduced: ClassVar[Change] = staticmethod(forget_oldest)
 
 
 # Projectron: a Perceptron that projects onto the span of its supports when the budget is full.
-
-DEPENDENCE = {"float32": 1e-5, "float64": 1e-10}
-NO_MARGIN = -1.0
 
 
 @stored("projectron")
@@ -311,28 +263,15 @@ class Projectron(BudgetStrategy):
 
     step_size: float = 1.0
     name: ClassVar[str] = "projectron"
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
+    buffers: ClassVar[int] = 1
+    keeps_matrix: ClassVar[bool] = True
+    reduced: ClassVar[Change] = staticmethod(project_excess)
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size, and that rows without a mistake are left alone."""
-        return (self.step_size, NO_MARGIN)
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return a buffer and the inverse of the kernel matrix."""
-        return (1 + capacity, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; modify `supports` in place."""
-        project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
+    def numbers(self) -> Projection:
+        """Return the numbers of the compiled step: rows without a mistake are left alone."""
+        return Projection(self.step_size, -1.0)
 
 
 # Projectron++: Projectron that also learns, by projections only, from rows whose margin is too small.
@@ -356,25 +295,14 @@ class ProjectronPlus(BudgetStrategy):
 
     name: ClassVar[str] = "projectron++"
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+    buffers: ClassVar[int] = 1
+    keeps_matrix: ClassVar[bool] = True
+    reduced: ClassVar[Change] = staticmethod(project_excess)
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return steps of 1 after mistakes, and that rows with a small margin are learned."""
-        return (1.0, 1.0)
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return a buffer and the inverse of the kernel matrix."""
-        return (1 + capacity, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_projectron(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports beyond the budget onto those within; modify `supports` in place."""
-        project_excess(supports, rule, DEPENDENCE[supports.supports.dtype.name])
+    def numbers(self) -> Projection:
+        """Return the numbers of the compiled step: steps of 1 after mistakes; rows with a small margin are learned."""
+        return Projection(1.0, 1.0)
 
 
 # BPA-S, BPA-NN and BPA-P: budgeted passive-aggressive learning that makes up for a removed support by others.
@@ -386,14 +314,7 @@ class _PassiveAggressive(BudgetStrategy):
 
     aggressiveness: float = 1.0
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
-
-    def __post_init__(self) -> None:
-        check_positive("aggressiveness", self.aggressiveness)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return C."""
-        return (self.aggressiveness,)
+    positive: ClassVar[tuple[str, ...]] = ("aggressiveness",)
 
 
 @stored("bpa-simple")
@@ -419,24 +340,10 @@ class BPASimple(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-s"
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return the shape of k(s, s) of the supports, and a buffer."""
-        return (2, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bpa_simple(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s) of all supports; modify `supports` in place."""
-        remember_selves(supports, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
-        drop_lightest(supports, rule)
+    compiled: ClassVar[type[tuple[Any, ...]]] = SimplePassive
+    buffers: ClassVar[int] = 2
+    recalled: ClassVar[Change] = staticmethod(remember_selves)
+    reduced: ClassVar[Change] = staticmethod(drop_lightest)
 
 
 @stored("bpa-nearest")
@@ -456,24 +363,10 @@ class BPANearest(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-nn"
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return the shape of k(s, s), the nearest neighbour, its distance and kernel value, and a buffer."""
-        return (5, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bpa_nearest(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Find the nearest neighbours of all supports; modify `supports` in place."""
-        remember_neighbours(supports, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Project supports onto their nearest neighbours until the budget is met; modify `supports` in place."""
-        remove_to_neighbours(supports, rule)
+    compiled: ClassVar[type[tuple[Any, ...]]] = NearestPassive
+    buffers: ClassVar[int] = 5
+    recalled: ClassVar[Change] = staticmethod(remember_neighbours)
+    reduced: ClassVar[Change] = staticmethod(remove_to_neighbours)
 
 
 @stored("bpa-projection")
@@ -493,22 +386,10 @@ class BPAProjection(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-p"
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return the inverse of the kernel matrix, and three buffers."""
-        return (3 + capacity, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bpa_projection(supports, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the inverse and project the cheapest supports until the budget is met; modify `supports` in place."""
-        everything = rule._replace(budget=int(supports.integers[COUNT]))
-        project_excess(supports, everything, DEPENDENCE[supports.supports.dtype.name])
-        remove_from_span(supports, rule)
+    compiled: ClassVar[type[tuple[Any, ...]]] = ProjectingPassive
+    buffers: ClassVar[int] = 3
+    keeps_matrix: ClassVar[bool] = True
+    reduced: ClassVar[Change] = staticmethod(remove_from_span)
 
 
 # BOGD and BOGD++: bounded online gradient descent.
@@ -540,27 +421,18 @@ class BoundedGradientDescent(BudgetStrategy):
     largest: float | None = None
     removal: Literal["random", "oldest"] = "random"
     name: ClassVar[str] = "bogd"
+    reduced: ClassVar[Change] = staticmethod(drop_replaced)
 
     def __post_init__(self) -> None:
         check_decay(self.step_size, self.regularisation, self.largest)
         check_choice("removal", self.removal, ("random", "oldest"))
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size, decay, whether others grow, largest coefficient, whether the oldest goes."""
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
+        removal, decay = OLDEST if self.removal == "oldest" else BY_CHANCE, 1.0 - self.step_size * self.regularisation
         largest = math.inf if self.largest is None else self.largest * self.step_size
-        decay = 1.0 - self.step_size * self.regularisation
-        return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bounded_gradient(supports, inputs, targets, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop supports until the budget is met; modify `supports` in place."""
-        drop_bounded(supports, rule)
+        return Replacement(GRADIENT, removal, self.step_size, decay, grows=self.rescale, largest=largest)
 
 
 @stored("bogd-plus-plus")
@@ -585,33 +457,19 @@ class SampledGradientDescent(BudgetStrategy):
     regularisation: float = 0.01
     largest: float | None = 1.0
     name: ClassVar[str] = "bogd++"
+    reduced: ClassVar[Change] = staticmethod(drop_replaced)
+    buffers: ClassVar[int] = 2
+    recalled: ClassVar[Change] = staticmethod(remember_norms)
 
     def __post_init__(self) -> None:
         check_decay(self.step_size, self.regularisation, self.largest)
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size, decay, nothing, largest coefficient."""
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
         largest = math.inf if self.largest is None else self.largest * self.step_size
-        return (self.step_size, 1.0 - self.step_size * self.regularisation, 0.0, largest)
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return norms of the supports, and a buffer for chances."""
-        return (2, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_sampled_gradient(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the norms of the supports; modify `supports` in place."""
-        remember_norms(supports, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Draw and drop supports until the budget is met; modify `supports` in place."""
-        drop_sampled(supports, rule)
+        decay = 1.0 - self.step_size * self.regularisation
+        return Replacement(GRADIENT, BY_WEIGHT, self.step_size, decay, largest=largest)
 
 
 def check_decay(step_size: float, regularisation: float, largest: float | None) -> None:
@@ -629,9 +487,26 @@ def check_decay(step_size: float, regularisation: float, largest: float | None) 
 # BSGD: stochastic gradient descent on a support vector machine's objective, with removal or merging of supports.
 
 
+@dataclass(frozen=True)
+class _KernelPegasos(BudgetStrategy):
+    """Base of the two; regularisation : lambda > 0."""
+
+    regularisation: float = 1e-4
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+    positive: ClassVar[tuple[str, ...]] = ("regularisation",)
+    spare_slots: ClassVar[int] = 1
+
+    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+        """Compute memory, and count coefficients in steps of the rows learned so far; modify `supports` in place."""
+        super().remember(supports, rule)
+        scale = 1.0 / (self.regularisation * max(1, int(supports.counts[ROWS])))
+        supports.coefficients[:] = supports.coefficients * (supports.floats[SCALE] / scale)
+        supports.floats[SCALE] = scale
+
+
 @stored("bsgd-removal")
 @dataclass(frozen=True)
-class BSGDRemoval(BudgetStrategy):
+class BSGDRemoval(_KernelPegasos):
     """Pegasos in a kernel expansion; when the budget is full, the least support goes.
 
     Row t = 1, 2, ..: f <- (1 - 1 / t) f, and where the hinge loss was positive f <- f + y k(x, .) / (regularisation t).
@@ -645,42 +520,16 @@ class BSGDRemoval(BudgetStrategy):
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by removal.
     """
 
-    regularisation: float = 1e-4
     name: ClassVar[str] = "bsgd-removal"
-    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
-    spare_slots: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_positive("regularisation", self.regularisation)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return lambda."""
-        return (self.regularisation,)
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return the shape of k(s, s) of the supports, and a buffer."""
-        return (2, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bsgd_removal(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute k(s, s), and count coefficients in steps of the rows learned so far; modify `supports` in place."""
-        remember_selves(supports, rule)
-        count_in_steps(supports, self.regularisation)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the supports of least |a|^2 k(s, s) until the budget is met; modify `supports` in place."""
-        drop_lightest(supports, rule)
+    compiled: ClassVar[type[tuple[Any, ...]]] = Removal
+    buffers: ClassVar[int] = 2
+    recalled: ClassVar[Change] = staticmethod(remember_selves)
+    reduced: ClassVar[Change] = staticmethod(drop_lightest)
 
 
 @stored("bsgd-merging")
 @dataclass(frozen=True)
-class BSGDMerging(BudgetStrategy):
+class BSGDMerging(_KernelPegasos):
     """Pegasos in a kernel expansion; when the budget is full, two supports become one between them.
 
     Steps as in `BSGDRemoval`. Then the support m of least |a|, the newest on a tie, is merged with the one j where that
@@ -695,18 +544,10 @@ class BSGDMerging(BudgetStrategy):
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by merging.
     """
 
-    regularisation: float = 1e-4
     name: ClassVar[str] = "bsgd-merging"
-    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
-    spare_slots: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_positive("regularisation", self.regularisation)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return lambda."""
-        return (self.regularisation,)
+    compiled: ClassVar[type[tuple[Any, ...]]] = Merging
+    buffers: ClassVar[int] = 6
+    reduced: ClassVar[Change] = staticmethod(merge_excess)
 
     def check_kernel(self, kernel: KernelRule) -> None:
         """Raise ConfigError unless the kernel is Gaussian."""
@@ -715,31 +556,6 @@ class BSGDMerging(BudgetStrategy):
                 "bsgd-merging merges two supports on the line between them, which is optimal for the "
                 "Gaussian kernel only. Use that kernel, or bsgd-removal."
             )
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return the shape of buffers of one number a support."""
-        return (6, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_bsgd_merging(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Count coefficients in steps of the rows learned so far; modify `supports` in place."""
-        count_in_steps(supports, self.regularisation)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Merge until the budget is met; modify `supports` in place."""
-        merge_excess(supports, rule)
-
-
-def count_in_steps(supports: SupportArrays, regularisation: float) -> None:
-    """Divide the coefficients by the scale 1 / (regularisation t), t rows learned; modify `supports` in place."""
-    scale = 1.0 / (regularisation * max(1, int(supports.counts[ROWS])))
-    supports.coefficients[:] = supports.coefficients * (supports.floats[SCALE] / scale)
-    supports.floats[SCALE] = scale
 
 
 # NORMA: stochastic gradient descent in the kernel's space, with forgetting and a margin that adapts.
@@ -770,9 +586,11 @@ class Norma(BudgetStrategy):
     nu: float | None = 0.4
     margin: float = 1.0
     name: ClassVar[str] = "norma"
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
+    reduced: ClassVar[Change] = staticmethod(drop_replaced)
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+        super().__post_init__()
         decay = self.step_size * self.regularisation
         if not (self.regularisation >= 0 and decay <= 0.9):
             raise ConfigError(
@@ -787,14 +605,15 @@ class Norma(BudgetStrategy):
             raise ConfigError(f"margin = {self.margin!r}; expected a finite number.")
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return the step size, decay and nu."""
-        return (self.step_size, 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu)
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
+        decay, share = 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu
+        return Replacement(NORMA, OLDEST, self.step_size, decay, share)
 
     def growth(self, code: int, epsilon: float) -> GrowthRule:
         """Return the growth rule for compiled code without a budget."""
-        step_size, decay, share = self.parameters
-        return GrowthRule(NORMA, code, float(epsilon), step_size, decay, share)
+        numbers = self.numbers
+        return GrowthRule(NORMA, code, float(epsilon), numbers.step_size, numbers.decay, numbers.share)
 
     def first_margin(self, task: Task, epsilon: float) -> float:
         """Return the margin, or the threshold of a regression."""
@@ -803,16 +622,6 @@ class Norma(BudgetStrategy):
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
         """Return the first margin."""
         return (self.first_margin(task, epsilon),)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_norma(supports, inputs, targets, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Drop the oldest supports until the budget is met; modify `supports` in place."""
-        drop_oldest(supports, rule)
 
 
 # TVM: a support vector machine on a budget of twin vectors, each of which represents many rows of both classes.
@@ -856,39 +665,21 @@ class TwinVectors(BudgetStrategy):
     tolerance: float = 1e-2
     sweeps: int = 10
     name: ClassVar[str] = "tvm"
+    positive: ClassVar[tuple[str, ...]] = ("aggressiveness", "unlike", "tolerance")
+    compiled: ClassVar[type[tuple[Any, ...]]] = Twins
     tasks: ClassVar[tuple[Task, ...]] = ("binary",)
     spare_slots: ClassVar[int] = 1
     count_rows: ClassVar[int] = 2
+    buffers: ClassVar[int] = 5
+    keeps_matrix: ClassVar[bool] = True
+    recalled: ClassVar[Change] = staticmethod(remember_twins)
+    reduced: ClassVar[Change] = staticmethod(reduce_twins)
 
     def __post_init__(self) -> None:
-        check_positive("aggressiveness", self.aggressiveness)
-        check_positive("unlike", self.unlike)
-        if check_positive("tolerance", self.tolerance) >= 1.0:
+        super().__post_init__()
+        if self.tolerance >= 1.0:
             raise ConfigError(f"tolerance = {self.tolerance!r}; expected a share of the margin in (0, 1).")
         check_at_least("sweeps", self.sweeps, 1)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Return C, the tolerance, sweeps, and the weight of unlike pairs."""
-        return (self.aggressiveness, self.tolerance, float(self.sweeps), self.unlike)
-
-    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return counts, coefficients, scores, a buffer, and the kernel matrix."""
-        return (5 + capacity, capacity)
-
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_twins(supports, inputs, targets, rule)
-
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Compute the kernel matrix and coefficients that counts allow; modify `supports` in place."""
-        remember_twins(supports, rule)
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Solve for f, and make room until the budget is met; modify `supports` in place."""
-        reduce_twins(supports, rule)
 
 
 # Strategies by name.
@@ -971,21 +762,12 @@ def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, contex
 
 
 def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
-    """Return the learner with the step size whose progressive error on the sample is least.
-
-    Its own on a tie; and why.
-    """
+    """Return the learner with the step size whose progressive error on the sample is least, its own on a tie; why."""
     steps = [_step_size(learner), *(step for step in PLAIN_STEPS if step != _step_size(learner))]
-    errors = [_error(_stepping(learner, step), sample) for step in steps]
-    best = int(np.argmin(errors))
-    if not np.isfinite(errors[best]):
-        raise DivergedError(
-            f"Every step size down to {min(steps):g} diverges on a sample of "
-            f"{len(sample.targets):,} rows. Scale the inputs and the target, or set a smaller "
-            "step size."
-        )
-    reason = f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
-    return _stepping(learner, steps[best]), reason
+    step_size, reason = least_error(
+        steps, [progressive_error(_stepping(learner, step), sample) for step in steps], sample
+    )
+    return _stepping(learner, step_size), reason
 
 
 def _step_size(learner: Learner) -> float:
@@ -995,11 +777,3 @@ def _step_size(learner: Learner) -> float:
 def _stepping(learner: Learner, step_size: float) -> Learner:
     strategy: Any = replace(learner.strategy, step_size=step_size)  # type: ignore[type-var]
     return replace(learner, strategy=strategy)
-
-
-def _error(learner: Learner, sample: Rows) -> float:
-    state: Any = learner.start()
-    try:
-        return float(learner.learn(state, sample).progress.error)
-    except DivergedError:
-        return np.inf

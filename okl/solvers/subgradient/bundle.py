@@ -13,7 +13,7 @@ from okl.compiled.dual_steps import inner
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.subgradient.losses import PiecewiseLinear
+from okl.losses import PiecewiseLinear
 from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # A bundle of cuts: the lower model of the objective, its best bound, and the point that attains it.

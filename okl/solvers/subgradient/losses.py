@@ -1,235 +1,26 @@
-"""Piecewise linear losses, with and without class weights."""
+"""Class weights of piecewise linear losses, and their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.bundle import (
-    classes_kinks,
-    classes_line,
-    classes_slopes,
-    hinge_kinks,
-    hinge_line,
-    hinge_slopes,
-    tube_kinks,
-    tube_line,
-    tube_slopes,
-)
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
-
-# Piecewise linear losses.
-#
-# Per-row slopes u_i, a subgradient by the scores, and their intercepts give a cut: for every v mean loss(v) >= mean_i
-# (<u_i, v_i> + intercept_i), whatever point the slopes come from.
-
-
-class PiecewiseLinear(Protocol):
-    """Interface of a piecewise linear loss; scores (n,) or (n, K), float64; targets float64."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def task(self) -> Task: ...
-
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
-
-    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
-
-    def slopes_into(
-        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
-    ) -> tuple[float, float]:
-        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
-
-    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
-
-    def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
-    ) -> tuple[int, float]:
-        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
-
-    def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
-
-
-class _Compiled(NamedTuple):
-    """Compiled functions of a loss: fill slopes, follow a line, fill kinks along it."""
-
-    slopes: Callable[..., Any]
-    line: Callable[..., Any]
-    kinks: Callable[..., Any]
-
-
-class _Common:
-    """Base of the losses: calls their compiled functions with their own parameters."""
-
-    _compiled: ClassVar[_Compiled]
-
-    @property
-    def _numbers(self) -> tuple[float, ...]:
-        return ()
-
-    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
-        """Return a subgradient for each row, shaped like scores; at kinks, the right-hand one along."""
-        out = np.empty_like(scores, dtype=np.float64)
-        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
-        return out
-
-    def slopes_into(
-        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
-    ) -> tuple[float, float]:
-        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
-        sums: tuple[float, float] = self._compiled.slopes(out, scores, along, targets, *self._numbers)
-        return sums
-
-    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
-        sums: tuple[float, float] = self._compiled.line(scores, along, targets, *self._numbers, step)
-        return sums
-
-    def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
-    ) -> tuple[int, float]:
-        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
-        kinks: tuple[int, float] = self._compiled.kinks(
-            positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
-        )
-        return kinks
-
-
-@stored("subgradient-hinge")
-@dataclass(frozen=True)
-class SignHinge(_Common):
-    """max(0, 1 - y s), targets -1 or +1.
-
-    Source: Zhang & Sen, problem (1).
-    """
-
-    _compiled: ClassVar[_Compiled] = _Compiled(hinge_slopes, hinge_line, hinge_kinks)
-    name: str = "hinge"
-    task: Task = "binary"
-
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
-        return np.maximum(0.0, 1.0 - targets * scores)
-
-    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
-        return -targets * slopes
-
-    def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
-        return 1
-
-
-@stored("subgradient-epsilon-insensitive")
-@dataclass(frozen=True)
-class Insensitive(_Common):
-    """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
-
-    Parameters
-    ----------
-    epsilon : float >= 0, in units of the target
-
-    Raises
-    ------
-    ConfigError : epsilon is negative or not finite
-
-    Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
-    """
-
-    _compiled: ClassVar[_Compiled] = _Compiled(tube_slopes, tube_line, tube_kinks)
-    epsilon: float = 0.1
-    task: Task = "regression"
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
-
-    @property
-    def _numbers(self) -> tuple[float, ...]:
-        return (self.epsilon,)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the loss."""
-        return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
-
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
-        return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
-
-    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
-        return -(slopes * targets + self.epsilon * np.abs(slopes))
-
-    def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
-        return 2
-
-
-@stored("subgradient-multiclass-hinge")
-@dataclass(frozen=True)
-class ClassesHinge(_Common):
-    """max_c ([c != y] + s_c - s_y), targets class indices 0 .. K - 1.
-
-    Source: Crammer & Singer, JMLR 2, 2001, section 2.
-    """
-
-    _compiled: ClassVar[_Compiled] = _Compiled(classes_slopes, classes_line, classes_kinks)
-    name: str = "multiclass-hinge"
-    task: Task = "multiclass"
-
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
-        rows, true = np.arange(len(scores)), np.asarray(targets, dtype=np.int64)
-        lines = 1.0 + scores - scores[rows, true][:, None]
-        lines[rows, true] = 0.0
-        largest: FloatArray = lines.max(axis=1)
-        return largest
-
-    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
-        return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
-
-    def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
-        return n_outputs - 1
-
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
 
 # Class weights.
 
 
 @stored("class-weighted-loss")
 @dataclass(frozen=True)
-class ClassWeighted:
+class ClassWeighted(PiecewiseLinear):
     """c_y loss(y, s): the loss of a row times the weight of its class.
 
     Rows of a class are brought together, so that the loss's own compiled functions do the rest.
@@ -270,20 +61,14 @@ class ClassWeighted:
         """Return the task of the loss."""
         return self.loss.task
 
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (n,)."""
-        values: FloatArray = np.array(self.weights)[self._codes(targets)] * self.loss.value(scores, targets)
+        values: FloatArray = np.array(self.weights)[self._codes(target)] * self.loss.value(scores, target)
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
         """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return self.loss.intercepts(slopes, targets)
-
-    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
-        """Return a subgradient for each row, shaped like scores; at kinks, the right-hand one along."""
-        out = np.empty_like(scores, dtype=np.float64)
-        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
-        return out
 
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
@@ -375,8 +160,8 @@ def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     ------
     ConfigError : another loss, or an epsilon below 0
     """
-    losses: dict[str, PiecewiseLinear] = {"hinge": SignHinge(), "multiclass-hinge": ClassesHinge()}
-    losses |= {"absolute": Insensitive(0.0), "epsilon-insensitive": Insensitive(epsilon)}
+    losses: dict[str, PiecewiseLinear] = {"hinge": Hinge(), "multiclass-hinge": MulticlassHinge()}
+    losses |= {"absolute": EpsilonInsensitive(0.0), "epsilon-insensitive": EpsilonInsensitive(epsilon)}
     if name not in losses:
         raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(losses)}.")
     return losses[name]

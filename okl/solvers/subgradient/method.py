@@ -16,6 +16,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.losses import Hinge, PiecewiseLinear
 from okl.solvers.subgradient.bundle import (
     Bundle,
     BundleDirections,
@@ -28,7 +29,6 @@ from okl.solvers.subgradient.bundle import (
     Ray,
     Scores,
 )
-from okl.solvers.subgradient.losses import PiecewiseLinear, SignHinge
 from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # Descent on one sample.
@@ -304,7 +304,7 @@ class Scs:
     """
 
     lam: float = 1e-3
-    loss: PiecewiseLinear = field(default_factory=SignHinge)
+    loss: PiecewiseLinear = field(default_factory=Hinge)
     gap: float = 1e-4
     directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     bundle_size: int = 100

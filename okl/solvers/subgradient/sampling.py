@@ -15,10 +15,10 @@ from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel
+from okl.losses import PiecewiseLinear
 from okl.solvers.rounds import CommandLog, WorkerState
 from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
 from okl.solvers.subgradient.drawing import GapEstimate, SampledRows, SamplePlan
-from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
 from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place_sample
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues

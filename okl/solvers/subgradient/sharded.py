@@ -14,10 +14,10 @@ from okl.data.dataset import Shard
 from okl.data.executor import Execution
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
+from okl.losses import PiecewiseLinear
 from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
 from okl.solvers.subgradient.bundle import Direction, Directions, Point
 from okl.solvers.subgradient.drawing import SampledRows, Segment
-from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import Cut, Descent, Scs, exhausted
 from okl.solvers.subgradient.spaces import Vector
 

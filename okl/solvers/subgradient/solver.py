@@ -17,6 +17,7 @@ from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
+from okl.losses import PiecewiseLinear
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.subgradient.certificate import (
     REPLICATES,
@@ -30,7 +31,7 @@ from okl.solvers.subgradient.certificate import (
     replicated_bound,
 )
 from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SampledRows, SamplePlan
-from okl.solvers.subgradient.losses import PiecewiseLinear, describe_loss
+from okl.solvers.subgradient.losses import describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
     KernelReplicateWork,

@@ -10,7 +10,8 @@ from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
-from okl.solvers.online.linear import ADAGRAD_STEPS, PLAIN_STEPS, LinearLearner, race_step_sizes
+from okl.solvers.online.base import PLAIN_STEPS
+from okl.solvers.online.linear import ADAGRAD_STEPS, LinearLearner, race_step_sizes
 
 LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
 LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

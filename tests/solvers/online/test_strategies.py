@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.compiled import budget_maintenance
 from okl.compiled.budget import LABEL, NUMBER
 from okl.compiled.budget_maintenance import KERNEL, NEGATIVE, POSITIVE, SCORES, SOLUTION, best_coefficient, solve_twins
 from okl.compiled.kernels import LANES
@@ -95,7 +96,7 @@ def test_descent_ends_when_scores_stand_still_whatever_the_size_of_kernel_values
     memory[KERNEL : KERNEL + 3, :3] = own * (0.9 + 0.1 * np.eye(3))
     memory[POSITIVE, :3], memory[NEGATIVE, :3] = [4.0, 0.0, 2.0], [1.0, 3.0, 0.0]
     penalty = 10.0 / own
-    solve_twins(memory, np.array([penalty, tolerance, 10_000.0]), 3)
+    solve_twins(memory, budget_maintenance.Twins(penalty, tolerance, 10_000.0, 1.0), 3)
     a, scores = memory[SOLUTION, :3].copy(), memory[SCORES, :3].copy()
     np.testing.assert_allclose(scores, memory[KERNEL : KERNEL + 3, :3] @ a, rtol=1e-9, atol=1e-12)
     assert np.abs(a).max() > 0.0

@@ -6,10 +6,10 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
 from okl.solvers.subgradient.bundle import Ray
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge
 
-LOSSES: tuple[PiecewiseLinear, ...] = (SignHinge(), Insensitive(0.0), Insensitive(0.4), ClassesHinge())
+LOSSES: tuple[PiecewiseLinear, ...] = (Hinge(), EpsilonInsensitive(0.0), EpsilonInsensitive(0.4), MulticlassHinge())
 
 
 def random_ray(rng: np.random.Generator, loss: PiecewiseLinear) -> Ray:
@@ -65,9 +65,9 @@ def least_by_programme(ray: Ray, loss: PiecewiseLinear, longest: float) -> float
 
 def _lines(ray: Ray, loss: PiecewiseLinear, row: int) -> list[tuple[int, float, float]]:
     score, along, target = ray.scores[row], ray.along[row], ray.targets[row]
-    if isinstance(loss, SignHinge):
+    if isinstance(loss, Hinge):
         return [(row, 0.0, 0.0), (row, -target * along, 1.0 - target * score)]
-    if isinstance(loss, Insensitive):
+    if isinstance(loss, EpsilonInsensitive):
         rest = [(row, side * along, side * (score - target) - loss.epsilon) for side in (1.0, -1.0)]
         return [(row, 0.0, 0.0), *rest] if loss.epsilon > 0.0 else rest
     true = int(target)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from okl.losses import EpsilonInsensitive, Hinge
 from okl.solvers.subgradient.bundle import ExactSearch
-from okl.solvers.subgradient.losses import Insensitive, SignHinge
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
@@ -37,8 +37,8 @@ def test_exact_search_finds_the_minimum_of_a_quadratic_programme() -> None:
 
 
 @pytest.mark.parametrize("directions", ["bundle", "conjugate"])
-@pytest.mark.parametrize("loss", [SignHinge(), Insensitive(0.0)])
-def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: SignHinge | Insensitive) -> None:
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.0)])
+def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: Hinge | EpsilonInsensitive) -> None:
     """Rows of integers and targets of one: margins are equal in heaps, and minima along lines are kinks."""
     rng = np.random.default_rng(3)
     rows = rng.integers(-1, 2, (60, 3)).astype(np.float64)
@@ -46,5 +46,5 @@ def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: SignHin
     method = Scs(lam=0.05, loss=loss, gap=1e-3, directions=directions, max_iterations=3000)  # type: ignore[arg-type]
     solved = solve_sample(ExplicitRows(rows), targets, method)
     assert solved.reason == "gap"
-    margins = np.abs(1.0 - targets * solved.point.scores) if isinstance(loss, SignHinge) else solved.point.scores
+    margins = np.abs(1.0 - targets * solved.point.scores) if isinstance(loss, Hinge) else solved.point.scores
     assert (np.abs(margins - np.round(margins)) < 1e-3).any()

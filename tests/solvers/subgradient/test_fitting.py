@@ -10,8 +10,8 @@ import pytest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge
 from okl.solvers.subgradient.fitting import GeometricGrowth
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, SignHinge
 from okl.solvers.subgradient.method import SampleDescent, Scs, solve_sample
 from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource, Vector
@@ -29,7 +29,7 @@ def in_order(rows: FloatArray) -> ColumnSource:
 
 def objective(rows: FloatArray, targets: FloatArray, vector: Vector, lam: float) -> float:
     weights = vector.coefficients
-    return 0.5 * lam * float(weights @ weights) + float(SignHinge().value(rows @ weights, targets).mean())
+    return 0.5 * lam * float(weights @ weights) + float(Hinge().value(rows @ weights, targets).mean())
 
 
 def test_full_bound_covers_the_excess_and_reads_some_of_the_rows() -> None:
@@ -48,7 +48,7 @@ def test_full_bound_covers_the_excess_and_reads_some_of_the_rows() -> None:
     assert max(drawn) < 0.5 * len(rows)
 
 
-@pytest.mark.parametrize("loss", [SignHinge(), Insensitive(0.1), ClassesHinge()])
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), MulticlassHinge()])
 def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
     rows, targets = problem(2000)
     if loss.task == "multiclass":
@@ -66,7 +66,7 @@ def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
     assert warm.lower_bound <= best.objective <= warm.objective + 1e-9 <= best.objective + 2e-9
 
 
-@pytest.mark.parametrize("loss", [SignHinge(), Insensitive(0.1), ClassesHinge()])
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), MulticlassHinge()])
 @pytest.mark.parametrize("exact_kernel", [True, False])
 def test_rows_that_end_give_an_exact_bound(loss: Any, exact_kernel: bool) -> None:
     rows, targets = problem(1500)

@@ -11,17 +11,18 @@ import pytest
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
 from okl.solvers.subgradient.bundle import ExactSearch, Ray
-from okl.solvers.subgradient.losses import ClassesHinge, ClassWeighted, Insensitive, PiecewiseLinear, SignHinge, weigh
+from okl.solvers.subgradient.losses import ClassWeighted, weigh
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import random_ray, value_at
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver
 
 CASES: tuple[tuple[PiecewiseLinear, tuple[float, ...]], ...] = (
-    (SignHinge(), (1.0, 3.0)),
-    (SignHinge(), (2.0, 1.0)),
-    (ClassesHinge(), (1.0, 3.0, 2.0)),
+    (Hinge(), (1.0, 3.0)),
+    (Hinge(), (2.0, 1.0)),
+    (MulticlassHinge(), (1.0, 3.0, 2.0)),
 )
 
 
@@ -60,17 +61,17 @@ def test_the_optimum_is_that_of_so_many_copies() -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((200, 5))
     signs = np.where(rows[:, 0] + 0.5 * rng.standard_normal(200) > 0.8, 1.0, -1.0)
-    weighted = ClassWeighted(SignHinge(), (1.0, 3.0))
+    weighted = ClassWeighted(Hinge(), (1.0, 3.0))
     again = copied(weighted.weights, signs)
     for bias in ("none", "free"):
         method: dict[str, Any] = {"gap": 1e-8, "bias": bias}
         found = solve_sample(ExplicitRows(rows), signs, Scs(0.01, weighted, **method))
         total = len(again) / len(signs)
-        copies = solve_sample(ExplicitRows(rows[again]), signs[again], Scs(0.01 / total, SignHinge(), **method))
+        copies = solve_sample(ExplicitRows(rows[again]), signs[again], Scs(0.01 / total, Hinge(), **method))
         assert found.gap <= 1e-8
         assert found.objective == pytest.approx(total * copies.objective, rel=1e-6)
-        plain = solve_sample(ExplicitRows(rows), signs, Scs(0.01, SignHinge(), **method))
-        lost = [SignHinge().value(one.point.scores + one.point.bias, signs)[signs > 0].mean() for one in (found, plain)]
+        plain = solve_sample(ExplicitRows(rows), signs, Scs(0.01, Hinge(), **method))
+        lost = [Hinge().value(one.point.scores + one.point.bias, signs)[signs > 0].mean() for one in (found, plain)]
         assert lost[0] < 0.8 * lost[1]
 
 
@@ -93,11 +94,11 @@ def test_shards_reach_the_weighted_optimum(task: Any, weights: tuple[float, ...]
 
 
 def test_weights_of_one_leave_the_loss_alone_and_wrong_ones_are_refused() -> None:
-    assert weigh(SignHinge(), (1.0, 1.0)) == SignHinge() == weigh(SignHinge(), None)
+    assert weigh(Hinge(), (1.0, 1.0)) == Hinge() == weigh(Hinge(), None)
     wrong: tuple[tuple[PiecewiseLinear, tuple[float, ...], str], ...] = (
-        (Insensitive(), (1.0, 2.0), "is for regression, which has no class weights"),
-        (SignHinge(), (1.0, 2.0, 3.0), "requires one for each class"),
-        (SignHinge(), (1.0, 0.0), "above 0"),
+        (EpsilonInsensitive(), (1.0, 2.0), "is for regression, which has no class weights"),
+        (Hinge(), (1.0, 2.0, 3.0), "requires one for each class"),
+        (Hinge(), (1.0, 0.0), "above 0"),
     )
     for loss, weights, words in wrong:
         with pytest.raises(ConfigError, match=words):

@@ -13,9 +13,9 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
 from okl.solvers.subgradient.bundle import Bundle
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.losses import ClassesHinge, Insensitive, PiecewiseLinear, SignHinge
 from okl.solvers.subgradient.method import Sampled, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 
@@ -62,7 +62,7 @@ def test_optima_are_those_of_dual_descent_in_a_map_and_by_a_kernel(lam: float) -
         assert solved.reason == "gap"
         assert solved.objective == pytest.approx(best.objective, abs=2e-8)
         assert solved.lower_bound <= best.objective + 1e-12
-        assert solved.objective == pytest.approx(objective(space, solved, targets, SignHinge(), lam), rel=1e-12)
+        assert solved.objective == pytest.approx(objective(space, solved, targets, Hinge(), lam), rel=1e-12)
 
 
 def objective(space: Any, solved: Sampled, targets: FloatArray, loss: PiecewiseLinear, lam: float) -> float:
@@ -76,7 +76,7 @@ def test_bounds_never_cross_the_optimum_on_random_problems() -> None:
     for index in range(500):
         n_rows, lam = int(rng.integers(2, 60)), float(10.0 ** rng.uniform(-3, 0.5))
         rows = rng.standard_normal((n_rows, 4)) * 10.0 ** rng.uniform(-1, 1)
-        loss: PiecewiseLinear = (SignHinge(), Insensitive(0.2), Insensitive(0.0))[index % 3]
+        loss: PiecewiseLinear = (Hinge(), EpsilonInsensitive(0.2), EpsilonInsensitive(0.0))[index % 3]
         targets = rng.choice([-1.0, 1.0], n_rows)
         options = ({}, *PAPERS)[index % 4 % 3]
         exact = solve_sample(ExplicitRows(rows), targets, Scs(lam=lam, loss=loss, gap=1e-11, max_iterations=500))
@@ -101,13 +101,13 @@ def test_several_classes_are_those_of_liblinear() -> None:
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((200, 6))
     targets = np.argmax(rows[:, :4] + 0.5 * rng.standard_normal((200, 4)), axis=1).astype(np.float64)
-    solved = solve_sample(ExplicitRows(rows, 4), targets, Scs(lam=0.01, loss=ClassesHinge(), gap=1e-8))
+    solved = solve_sample(ExplicitRows(rows, 4), targets, Scs(lam=0.01, loss=MulticlassHinge(), gap=1e-8))
     peer = LinearSVC(multi_class="crammer_singer", C=1 / (0.01 * 200), fit_intercept=False, tol=1e-10, max_iter=10**6)
     weights = peer.fit(rows, targets).coef_
-    wanted = 0.005 * (weights**2).sum() + ClassesHinge().value(rows @ weights.T, targets).mean()
+    wanted = 0.005 * (weights**2).sum() + MulticlassHinge().value(rows @ weights.T, targets).mean()
     assert solved.objective == pytest.approx(wanted, abs=1e-7)
     kernel = KernelRows(KernelValues(Gaussian(2.0), rows), 200, 4)
-    exact = solve_sample(kernel, targets, Scs(lam=0.01, loss=ClassesHinge(), gap=1e-6))
+    exact = solve_sample(kernel, targets, Scs(lam=0.01, loss=MulticlassHinge(), gap=1e-6))
     assert exact.reason == "gap"
     np.testing.assert_allclose(exact.point.vector.coefficients.sum(axis=1), 0.0, atol=1e-12)
 
@@ -118,8 +118,8 @@ def test_free_bias_is_that_of_libsvm(lam: float) -> None:
     space, gamma, matrix = kernel_rows(rows), 0.5, Gaussian(1.0).matrix(rows, rows)
     numbers = np.sin(3 * rows[:, 0]) + 5.0
     peers = (
-        (SignHinge(), labels, SVC(gamma=gamma, C=1 / (lam * 300), tol=1e-8)),
-        (Insensitive(0.1), numbers, SVR(gamma=gamma, C=1 / (lam * 300), tol=1e-8, epsilon=0.1)),
+        (Hinge(), labels, SVC(gamma=gamma, C=1 / (lam * 300), tol=1e-8)),
+        (EpsilonInsensitive(0.1), numbers, SVR(gamma=gamma, C=1 / (lam * 300), tol=1e-8, epsilon=0.1)),
     )
     for loss, targets, peer in peers:
         solved = solve_sample(space, targets, Scs(lam=lam, loss=loss, gap=1e-7, bias="free"))
@@ -222,7 +222,7 @@ def test_indefinite_kernels_are_refused() -> None:
         {"bundle_size": 1},
         {"directions": "newton"},
         {"bias": "free", "directions": "conjugate"},
-        {"bias": "free", "loss": ClassesHinge()},
+        {"bias": "free", "loss": MulticlassHinge()},
         {"max_iterations": 0},
         {"ahead": 1.0},
     ],
