@@ -217,9 +217,10 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
         faults: dict[str, list[str]] = {}
         for fault in error.errors():
             # later parts of the path only distinguish the members of a union; show the field and its value
-            if isinstance(refusal := fault.get("ctx", {}).get("error"), ConfigError):
-                raise refusal from None
             location = [part for part in fault["loc"] if part != "options"]  # which are spelled flat
+            refusal = fault.get("ctx", {}).get("error")
+            if isinstance(refusal, ConfigError) and (not location or isinstance(fault["input"], Mapping)):
+                raise refusal from None  # of settings together, which names them
             field, path = str(location[0]), ".".join(map(str, location))
             if fault["type"] == "extra_forbidden":
                 names = kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)

@@ -544,8 +544,8 @@ def _is_default(option: str, value: Any, solver: str | None) -> bool:
     if not owners:
         return False
     kind = solver_settings(owners[0])
-    default = kind.model_fields[option].default
-    if value == default or getattr(kind.model_validate({option: value}), option) == default:
+    value, default = getattr(kind.model_validate({option: value}), option), kind.model_fields[option].default
+    if value == default:
         return True
     if solver is None:
         return False

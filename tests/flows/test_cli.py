@@ -24,7 +24,8 @@ PARTS = {"progressive", "train", "test"}
 def test_help_names_every_option_and_fits_a_wide_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     shown = {
-        command: terminal.okl(command, "--help") for command in ("train", "ingest", "predict", "evaluate", "deploy")
+        command: terminal.okl(command, *words, "--help")
+        for command, *words in (("train", "--solver", "fogd"), ("ingest",), ("predict",), ("evaluate",), ("deploy",))
     }
     assert {outcome.code for outcome in shown.values()} == {0}
     asked = """--solver --kernel --bandwidth --frequencies --step-size --passes --rounds --order --seed --mode --workers

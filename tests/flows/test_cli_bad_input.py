@@ -174,7 +174,11 @@ def from_the_future(path: Path) -> None:
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "weights": ("model/weights.safetensors", damage, r"weights\.safetensors: the sha256 differs .* is damaged"),
-    "description": ("model/model.json", damage, r"model\.json: (its bytes .* It is damaged|not JSON)"),
+    "description": (
+        "model/model.json",
+        damage,
+        r"model\.json: (the sha256 does not match\. The file is damaged|not JSON)",
+    ),
     "no weights": ("model/weights.safetensors", Path.unlink, r"weights\.safetensors cannot be read .*incomplete"),
     "no model": ("model/model.json", Path.unlink, r"model\.json cannot be read .*Give the folder of a trained model"),
     "a later model": (

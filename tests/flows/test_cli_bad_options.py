@@ -102,7 +102,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "a C of nu-svm": (["--solver", "nu-svm", "--C", "1"], r"C = 1\.0 is set, but the solver nu-svm has no C: "),
     "passes of a certified model": (
         ["--solver", "c-svm", "--passes", "2"],
-        r"passes = 2 .* c-svm is not an online solver",
+        r"passes = 2 is set, but the solver c-svm has no passes: it belongs to fogd, .*",
     ),
     "a stream of a certified model": (["--solver", "c-svm", "--mode", "stream"], r"c-svm reads all rows in every"),
     "frequencies of inputs": (

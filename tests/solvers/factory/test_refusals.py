@@ -33,9 +33,15 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "bsgd-merging", "kernel": "linear"}, "bsgd-merging .* kernel"),
         ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp uses the hinge loss"),
         ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for regression, but 'y' makes this a binary task"),
-        ({"solver": "mm-fda", "passes": 3}, "passes = 3 is set, but mm-fda is not an online solver"),
+        (
+            {"solver": "mm-fda", "passes": 3},
+            "passes = 3 is set, but the solver mm-fda has no passes: it belongs to fogd, nogd, ",
+        ),
         ({"solver": "scs", "first_sample": 500}, "first_sample = 500, but there are 3.. training rows"),
-        ({"solver": "scs", "order": "stored"}, "order = 'stored' is set, but scs is not an online solver"),
+        (
+            {"solver": "scs", "order": "stored"},
+            "order = 'stored' is set, but the solver scs has no order: it belongs to fogd, nogd, ",
+        ),
         ({"solver": "scs", "mode": "mix"}, "mode = 'mix', but scs .* its mode is sum"),
         ({"solver": "wolfe", "bias": "errors"}, "bias = 'errors', but wolfe has no bias or a regularised one"),
         (
@@ -63,14 +69,17 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
         ({"solver": "ridge", "n_landmarks": 100_000}, "n_landmarks = 100,000 is more than the 3.. training rows"),
         ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
-        ({"solver": "ridge", "passes": 3}, "passes = 3 is set, but ridge is not an online solver"),
+        (
+            {"solver": "ridge", "passes": 3},
+            "passes = 3 is set, but the solver ridge has no passes: it belongs to fogd, nogd, ",
+        ),
         (
             {"solver": "ridge", "budget_seconds": 9.0},
-            "budget_seconds = 9.0 is set, but the solver ridge has no time limit",
+            "budget_seconds = 9.0 is set, but the solver ridge has no budget_seconds: it belongs to auto",
         ),
         (
             {"solver": "ridge", "validation": "blocks"},
-            "validation = 'blocks' is set, but the solver ridge is not compared",
+            "validation = 'blocks' is set, but the solver ridge has no validation: it belongs to auto",
         ),
         (
             {"solver": "fogd", "step_rule": "plain"},
