@@ -15,7 +15,6 @@ from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
-from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
@@ -115,11 +114,15 @@ def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -
     """
     if history.champion is None:
         return ""
-    stored = settings_from(TrainSettings, dict(history.champion.model.configuration), str(history.champion.version))
-    # auto is another mode with workers
-    before = stored.model_dump(mode="json") | {"mode": stored.training_mode}
+    # an older okl had fewer settings
+    before = TrainSettings.defaults() | dict(history.champion.model.configuration)
     now = _train(settings) | {"mode": settings.train.training_mode}
-    other = next((name for name in ("solver", *_decisive(now)) if before.get(name) != now[name]), None)
+    # auto is another mode with workers
+    before["mode"] = settings.train.replaced(
+        **{name: before[name] for name in ("workers", "scheduler", "cluster", "mode")}
+    ).training_mode
+    names = ("solver", *_decisive(now))
+    other = next((name for name in names if _plainly(before.get(name)) != _plainly(now[name])), None)
     return f"{other} changed from {before[other]!r} ({history.champion.version}) to {now[other]!r}" if other else ""
 
 

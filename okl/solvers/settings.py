@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -453,6 +453,12 @@ class TrainSettings(ExecutionSettings):
             dropped = set(type(self.options).model_fields) - set(solver_settings(solver).model_fields)
             given = {name: value for name, value in given.items() if name not in dropped}
         return type(self).model_validate(given | changes)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other settings of the run; `replaced` also takes options of the solver."""
+        if unknown := sorted(set(update or ()) - set(type(self).model_fields)):
+            raise ConfigError(f"{', '.join(unknown)} cannot be copied in. Use replaced({unknown[0]}=...).")
+        return super().model_copy(update=update, deep=deep)
 
     @model_validator(mode="before")
     @classmethod

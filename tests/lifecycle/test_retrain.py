@@ -223,7 +223,7 @@ def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path)
     assert second["how"] == "solved on the latest 2 shards, warm-started from the champion in its feature map"
     assert second["certificate"]["relative_gap"] <= 1e-2
     shards(place, 5)
-    other = batch.model_copy(update={"train": batch.train.model_copy(update={"frequencies": 30})})
+    other = batch.model_copy(update={"train": batch.train.replaced(frequencies=30)})
     assert retrain(other)["how"] == "solved on the latest 2 shards"  # another problem
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
     assert "was trained with" not in second["reason"]

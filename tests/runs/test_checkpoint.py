@@ -197,7 +197,7 @@ def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[
         check_same_settings(about, settings.model_copy(update=elsewhere), "run")
     for name, value in {"frequencies": 30, "seed": 1, "mode": "sum", "passes": 2}.items():
         with pytest.raises(CheckpointError, match=rf"^run was started with {name} = .* Remove it to resume"):
-            check_same_settings(about, settings.model_copy(update={name: value}), "run")
+            check_same_settings(about, settings.replaced(**{name: value}), "run")
     other = Origin.of(settings, learnable["multiclass"])
     with pytest.raises(CheckpointError, match=f"sha256 {data.sha256[:12]}, but .*/binary has {other.data_sha256[:12]}"):
         check_same_origin(origin, other, data.folder, "run")

@@ -150,7 +150,7 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
         train(settings, Breaker("learn", 3))
     folder = find_unfinished(str(tmp_path / "later"))
     with pytest.raises(CheckpointError, match=r"was started with passes = 2, but passes = 3 was given\. Remove it"):
-        train(settings.model_copy(update={"passes": 3}), resume=folder)
+        train(settings.replaced(passes=3), resume=folder)
     shard = next((folder / "data").glob("*.parquet"))
     right = shard.read_bytes()
     shard.write_bytes(right[:400] + bytes(8) + right[408:])

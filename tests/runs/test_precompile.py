@@ -85,7 +85,7 @@ def test_made_up_rows_are_like_those_of_the_data(task: Task, tmp_path: Path) -> 
 
 def test_what_cannot_be_learnt_ahead_is_left_to_the_run(folder: Path) -> None:
     large = {"budget": 10**6, "solver": "rbp"}
-    for values in ({}, {"mode": "sum"}, {"solver": "fogd", "workers": 2}, large, {"rank": 9}):
+    for values in ({}, {"mode": "sum"}, {"solver": "fogd", "workers": 2}, large, {"solver": "nogd", "rank": 9}):
         compile_ahead(settings_from(TrainSettings, {"data": str(folder / "set")} | values, "test"))
     compile_ahead(settings_from(TrainSettings, {"data": str(folder / "rows.parquet")}, "test"))
     assert open_dataset(folder / "set").rows("train") > 0
