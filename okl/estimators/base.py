@@ -124,7 +124,7 @@ class BatchEstimator(ScoringEstimator):
         raise NotImplementedError
 
     def _warn(self) -> None:
-        """Warn of a result that is not what was asked for; called by fit itself, so that the line is the caller's."""
+        """Warn that the tolerance was not reached. `fit` calls it directly, so that the warning names the caller's line."""
 
 
 # Classifiers: labels in and out.

@@ -81,7 +81,7 @@ class Partition:
 
     @cached_property
     def target(self) -> NDArray[np.float64]:
-        """Where a step without the region would end."""
+        """Return the end of a step that ignores the region."""
         return np.zeros(len(self.groups))
 
     @cached_property

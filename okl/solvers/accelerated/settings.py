@@ -53,7 +53,7 @@ class KappaOptions(SolverSettings):
 
 
 class InterceptOptions(SolverSettings):
-    """Whether there is a bias."""
+    """Option of models with a bias."""
 
     fit_intercept: bool = Field(True, description="fit a bias")
 
