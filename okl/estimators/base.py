@@ -124,7 +124,7 @@ class BatchEstimator(ScoringEstimator):
         raise NotImplementedError
 
     def _warn(self) -> None:
-        """Warn that the tolerance was not reached. `fit` calls it directly, so that the warning names the caller's line."""
+        """Warn that the tolerance was not reached; called by `fit` itself, so that the warning names its caller."""
 
 
 # Classifiers: labels in and out.

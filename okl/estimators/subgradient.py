@@ -34,10 +34,9 @@ from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.losses import EpsilonInsensitive, Hinge, Loss, MulticlassHinge, PiecewiseLinear
 from okl.solvers.online.maps import FourierChoice
-from okl.solvers.subgradient.fitting import GeometricGrowth, SubgradientFit
+from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth, SubgradientFit
 from okl.solvers.subgradient.losses import weigh
 from okl.solvers.subgradient.method import Bias, Scs
-from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Average, PegasosFactory
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 

@@ -38,9 +38,8 @@ from okl.papers.base import (
     read_records,
 )
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.fitting import GeometricGrowth
+from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
 from okl.solvers.subgradient.method import Scs, Wolfe
-from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Pegasos
 from okl.solvers.subgradient.spaces import KernelRows, KernelSource
 

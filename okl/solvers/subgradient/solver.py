@@ -19,31 +19,37 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import PiecewiseLinear
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.subgradient.certificate import (
+from okl.solvers.subgradient.losses import describe_loss
+from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
+from okl.solvers.subgradient.sampling import (
+    FIRST_SAMPLE,
     REPLICATES,
     SOLVED_TO,
     FullBound,
+    GapEstimate,
     ReplicateWork,
+    SampleDesign,
+    SampledRows,
+    SamplePlan,
     bound_by,
     draw_inputs,
     exact_bound,
     fresh,
     replicated_bound,
 )
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SampledRows, SamplePlan
-from okl.solvers.subgradient.losses import describe_loss
-from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
-from okl.solvers.subgradient.sampling import (
+from okl.solvers.subgradient.sharded import (
     KernelReplicateWork,
     KernelSample,
     Sample,
+    ShardedDescent,
     ShardedSample,
     SubgradientState,
     check_arrived,
+    iterate,
     kernel_of,
     most_rows,
+    squared,
 )
-from okl.solvers.subgradient.sharded import ShardedDescent, iterate, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Proofs for any point.

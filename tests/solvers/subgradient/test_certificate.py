@@ -13,10 +13,9 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.certificate import bound_of_gaps, draw_rows, fresh, replicated_bound
-from okl.solvers.subgradient.drawing import GapEstimate, SamplePlan
 from okl.solvers.subgradient.method import Scs, solve_sample
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sampling import GapEstimate, SamplePlan, bound_of_gaps, draw_rows, fresh, replicated_bound
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import Prover
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver

@@ -11,9 +11,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge
-from okl.solvers.subgradient.fitting import GeometricGrowth
+from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
 from okl.solvers.subgradient.method import SampleDescent, Scs, solve_sample
-from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource, Vector
 
 
