@@ -92,7 +92,10 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
         (NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21 is more than the 20 landmarks"),
         (NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
         (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest'; expected one of"),
-        (BudgetKernelClassifier(strategy="rbp", regularisation=0.1), "regularisation is set, but the strategy rbp"),
+        (
+            BudgetKernelClassifier(strategy="rbp", regularisation=0.1),
+            "regularisation = 0.1 is set, but the solver rbp has no regularisation",
+        ),
         (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
         (ExpertKernelClassifier(kernel="linear"), "'linear'"),
         (NOGDClassifier(budget=0), "budget = 0"),

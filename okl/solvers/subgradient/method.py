@@ -598,6 +598,7 @@ class SampleDescent(Descent):
 # The method.
 
 Bias = Literal["none", "regularised", "free"]
+DirectionName = Literal["bundle", "conjugate", "subgradient"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -651,7 +652,7 @@ class Scs:
     lam: float = 1e-3
     loss: PiecewiseLinear = field(default_factory=Hinge)
     gap: float = 1e-4
-    directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
+    directions: DirectionName = "bundle"
     bundle_size: int = 100
     bias: Bias = "none"
     max_iterations: int = 1000
