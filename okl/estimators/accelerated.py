@@ -368,11 +368,6 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     method: Literal["practical", "proven"] = "practical"
 
     ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("C", "nu", "kappa")
-    SOLVER: ClassVar[str]
-
-    @property
-    def _model(self) -> str:
-        return self.SOLVER
 
     @property
     def _bias(self) -> Any:
@@ -385,7 +380,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
 
     @property
     def _scores_are_log_odds(self) -> bool:
-        return self._model == "logistic" and self._bias == "own"
+        return self.solver_name == "logistic" and self._bias == "own"
 
     @one_blas_thread()  # bits depend on the number of threads
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -401,8 +396,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         DataError, a ValueError : y holds one class only, or a class has no weight
         DivergedError : the solution is no longer finite
         """
-        model_class(self._model)  # a wrong name is the first error
-        options = self._options(self._model, bias=self._bias)
+        options = self._options(bias=self._bias)
         fitting = self._fitting(options)
         labelled = self._labelled(X, y, sample_weight)
         rng = check_random_state(self.random_state)
@@ -434,15 +428,15 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
 
     @property
     def _takes_sparse(self) -> bool:
-        return self._is_plain and parameter_of(self._model) != "kappa"  # covariances are dense
+        return self._is_plain and parameter_of(self.solver_name) != "kappa"  # covariances are dense
 
     def _fitting(self, options: Any) -> TwoClassFit:
-        if not self._is_plain and self.feature_map is None and not takes_kernel(self._model):
+        if not self._is_plain and self.feature_map is None and not takes_kernel(self.solver_name):
             raise ConfigError(
-                f"kernel = {self.kernel!r} is not available for model = {self._model!r}, which takes explicit columns. "
-                'Set feature_map, such as "orthogonal", or kernel = "linear".'
+                f"kernel = {self.kernel!r} is not available for model = {self.solver_name!r}, which takes explicit "
+                'columns. Set feature_map, such as "orthogonal", or kernel = "linear".'
             )
-        if options.bias == "errors" and not self.fit_intercept and has_own_bias(self._model):
+        if options.bias == "errors" and not self.fit_intercept and has_own_bias(self.solver_name):
             raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
         task = replace(options.task, fit_intercept=bool(self.fit_intercept))
         return TwoClassFit(task, options.bias, replace(options.method, method=self.method))
@@ -450,11 +444,11 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> LabelledRows:
         inputs, labels = self._valid(X, y, reset=True)
         self.classes_ = classes_of(self, labels)
-        idle = self._class_weight is not None and parameter_of(self._model) == "kappa"
+        idle = self._class_weight is not None and parameter_of(self.solver_name) == "kappa"
         if idle and self._bias == "own" and len(self.classes_) == 2:
             raise ConfigError(
-                f"class_weight does not change the class means and covariances of model = {self._model!r}. Leave it "
-                'out, or set bias = "errors", which weighs the errors.'
+                f"class_weight does not change the class means and covariances of model = {self.solver_name!r}. Leave "
+                'it out, or set bias = "errors", which weighs the errors.'
             )
         return label_rows(inputs, labels, self.classes_, sample_weight, self._class_weight)
 
@@ -521,7 +515,9 @@ class UnifiedClassifier(AcceleratedClassifier):
     memory_budget: int = 2**30
 
     @property
-    def _model(self) -> str:
+    def solver_name(self) -> str:
+        """Return the model, which is a solver of the command."""
+        model_class(self.model)  # a wrong name is the first error
         return self.model
 
 

@@ -41,8 +41,8 @@ OPTIONS = {"n_frequencies": "frequencies", "max_iter": "max_iterations"}
 """Options of the command by the names that estimators have for them; all others are the same."""
 
 
-def options_of(estimator: Any, solver: str, **changes: Any) -> Any:
-    """Return the settings of a solver with the parameters of an estimator as its options.
+def options_of(estimator: Any, **changes: Any) -> Any:
+    """Return the settings of an estimator's solver with its parameters as options.
 
     A parameter that is no option of this solver, but of another one, must not be given; None means "auto".
 
@@ -52,6 +52,7 @@ def options_of(estimator: Any, solver: str, **changes: Any) -> Any:
     ------
     ConfigError : a parameter out of its range, of another type, or of another solver
     """
+    solver = estimator.solver_name
     kind = solver_settings(solver)
     shown = {OPTIONS.get(field.name, field.name): field.name for field in fields(estimator)}
     values = {option: _plain(getattr(estimator, name)) for option, name in shown.items()} | changes
@@ -115,7 +116,13 @@ def large_values_refused() -> np.errstate:
 class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator that scores rows."""
 
-    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ()
+    SOLVER: ClassVar[str]
+    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ()  # options that some of its solvers do not have
+
+    @property
+    def solver_name(self) -> str:
+        """Return the name of its solver, as in `okl train --solver`."""
+        return self.SOLVER
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for one output, (rows, n_outputs) for several."""
@@ -230,11 +237,9 @@ class OnlineEstimator(ScoringEstimator):
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    SOLVER: ClassVar[str]
-
     def _options(self, n_rows: int | None, **changes: Any) -> Any:
         """Return the settings of the solver. n_rows : of a pass, None for a stream of unknown length"""
-        return options_of(self, self.SOLVER, **changes)
+        return options_of(self, **changes)
 
     def _factory(self, options: Any, schema: Schema) -> LearnerFactory:
         """Return the learner that the settings mean."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -57,6 +57,8 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_jobs: int | None = None
     random_state: RandomState = None
 
+    solver_name: ClassVar[str] = "fogd"
+
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw frequencies for inputs X (rows, n_features); y is not used.
 
@@ -69,7 +71,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         seed = draw_seed(rng)
         sample = inputs[rng.permutation(len(inputs))[:SAMPLE_ROWS]]
         schema = Schema(tuple(f"x{index}" for index in range(inputs.shape[1])), "y", "regression")
-        feature_map, chosen = random_map(options_of(self, "fogd")).draw(schema, sample, seed, "float64")
+        feature_map, chosen = random_map(options_of(self)).draw(schema, sample, seed, "float64")
         assert isinstance(feature_map, FourierFeatures), "the map is independent"
         self.map_, self.bandwidth_ = feature_map, chosen["bandwidth"]
         self._n_features_out = self.map_.n_columns

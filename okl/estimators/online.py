@@ -18,7 +18,6 @@ from okl.estimators.base import (
     OnlineClassifier,
     OnlineEstimator,
     OnlineRegressor,
-    options_of,
 )
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Task
@@ -243,8 +242,13 @@ class _Budget(OnlineEstimator):
 
     ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("step_size", "regularisation", "aggressiveness")
 
+    @property
+    def solver_name(self) -> str:
+        """Return the strategy, which is a solver of the command."""
+        return check_choice("strategy", self.strategy, STRATEGIES)
+
     def _options(self, n_rows: int | None, **changes: Any) -> Any:
-        options = options_of(self, check_choice("strategy", self.strategy, STRATEGIES), **changes)
+        options = super()._options(n_rows, **changes)
         if n_rows is None or not hasattr(options, "budget"):
             return options
         least = getattr(options.STRATEGY, "least_budget", 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -79,6 +79,8 @@ class KernelRidgeEstimator(BatchEstimator):
     n_jobs: int | None = None
     random_state: RandomState = None
 
+    SOLVER: ClassVar[str] = "ridge"
+
     def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
@@ -102,7 +104,7 @@ class KernelRidgeEstimator(BatchEstimator):
 
     def _solver(self, seed: int) -> RidgeSolver:
         """Return the solver, which checks the parameters; the linear kernel has no bandwidth."""
-        options = options_of(self, "ridge")
+        options = options_of(self)
         if options.kernel == "linear" and options.bandwidth != "auto":
             raise ConfigError(
                 f"bandwidth = {options.bandwidth:g} is set, but the kernel 'linear' has no bandwidth. Remove it."

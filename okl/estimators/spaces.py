@@ -138,10 +138,10 @@ class SpaceEstimator(ScoringEstimator):
         tags.input_tags.sparse = self._takes_sparse
         return tags
 
-    def _options(self, solver: str, **changes: Any) -> Any:
+    def _options(self, **changes: Any) -> Any:
         """Return the settings of the solver; a kernel object is none of the names that these know."""
         named = {} if isinstance(self.kernel, str) else {"kernel": "gaussian"}
-        return options_of(self, solver, **named, **changes)
+        return options_of(self, **named, **changes)
 
     def _build_space(
         self, options: Any, sample: FloatArray, seed: int, precision: Precision

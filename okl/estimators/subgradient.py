@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -92,6 +92,8 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
     max_iter: int = 20_000
     memory_budget: int = 2**30
 
+    SOLVER: ClassVar[str] = "scs"
+
     @one_blas_thread()  # bits depend on the number of threads
     def _learn(
         self, inputs: FloatArray, targets: FloatArray, loss: str, n_outputs: int, weights: tuple[float, ...] | None
@@ -99,7 +101,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         # None takes all rows: their gap is exact at any confidence. The bias is "none" in older versions
         changes = {} if self.confidence is not None else {"confidence": 0.95}
         changes |= {"bias": "own"} if self.bias == "none" else {}
-        options = self._options("scs", loss=loss, **changes)
+        options = self._options(loss=loss, **changes)
         method = options.method(weigh(make_piecewise(loss, options.epsilon), weights), self.directions)
         growth = self._growth(options)
         rng = check_random_state(self.random_state)
