@@ -605,24 +605,38 @@ DirectionName = Literal["bundle", "conjugate", "subgradient"]
 class Sampled:
     """The solution of a sampled problem.
 
-    point : weights, their scores on the sample, and the bias if it is free
-    objective, lower_bound : the sampled optimum lies between
-    descent : the run, from which one on more rows continues
+    descent : the run, which has reached the point, and from which one on more rows continues
     reason : "gap" reached; "rounding" or "stalled", differences are below rounding; "iterations" used up
     """
 
-    point: Point
-    objective: float
-    lower_bound: float
-    iterations: int
+    descent: SampleDescent = field(repr=False)
     reason: Reason
     history: tuple[DescentRecord, ...] = field(repr=False)
-    descent: SampleDescent = field(repr=False)
+
+    @property
+    def point(self) -> Point:
+        """Return the weights, their scores on the sample, and the bias if it is free."""
+        return self.descent.point
+
+    @property
+    def objective(self) -> float:
+        """Return the objective of the point, above the sampled optimum."""
+        return self.descent.objective
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the lower bound of the sampled optimum."""
+        return self.descent.lower_bound
+
+    @property
+    def iterations(self) -> int:
+        """Return the number of iterations."""
+        return self.descent.iterations
 
     @property
     def gap(self) -> float:
         """Return the gap of the sampled problem, >= 0."""
-        return max(0.0, self.objective - self.lower_bound)
+        return max(0.0, self.descent.gap)
 
 
 @dataclass(frozen=True)
@@ -724,8 +738,7 @@ def solve_sample(
         history.append(descent.record(started_at))
     if watch is not None:
         watch(descent)
-    solution = descent.point, descent.objective, descent.lower_bound, descent.iterations
-    return Sampled(*solution, reason, tuple(history), descent)
+    return Sampled(descent, reason, tuple(history))
 
 
 # Wolfe's method on all rows.
@@ -782,10 +795,6 @@ class Wolfe(Scs):
     def new_directions(self) -> Directions:
         """Return directions of a run."""
         return RestartedDirections(self.lam, short=self.short)
-
-    def solve(self, space: SampleSpace, targets: FloatArray, watch: Watch | None = None) -> Sampled:
-        """Solve on the rows of a space, with targets (n_rows,)."""
-        return solve_sample(space, targets, self, watch=watch)
 
 
 # Exact kernels.

@@ -268,6 +268,10 @@ class SampledRows:
         """Return the number of columns of the map, including the constant one."""
         return self.feature_map.n_columns + int(self.constant)
 
+    def another(self, *seed: int) -> SampledRows:
+        """Return the same rows, to be drawn independently."""
+        return replace(self, design=self.design.another(*seed))
+
     def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
         """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
         runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
@@ -356,11 +360,12 @@ class ReplicateWork:
 
     def __call__(self, index: int) -> Replicate:
         """Return the sample of an index."""
-        design, share = self.rows.design.another(index), self.share
+        rows, share = self.rows.another(index), self.share
         for _ in range(_MOST_DRAWS):
-            sample, bytes_read = draw_rows(replace(self.rows, design=design), share)
+            sample, bytes_read = draw_rows(rows, share)
             if len(sample.targets):
-                return self.bracket(sample, len(sample.targets) / (share * self._all_rows), bytes_read)
+                all_rows = rows.data.rows("train")
+                return self.bracket(sample, len(sample.targets) / (share * all_rows), bytes_read)
             share = min(1.0, 2.0 * share)
         raise DataError(
             f"{self.rows.data.folder}: repeated samples held no row. Check that the data set has training rows."
@@ -375,24 +380,16 @@ class ReplicateWork:
         objective = solved.history[0].objective
         return Replicate(total * objective, total * solved.lower_bound, space.n_rows, bytes_read)
 
-    @property
-    def _all_rows(self) -> int:
-        return self.rows.data.rows("train")
-
 
 def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
     """Return the mapped rows of a sample of all shards, in order, and the bytes read."""
-    parts: list[Rows] = []
-    bytes_read = 0
-    for shard in rows.data.split("train"):
-        drawn_rows, read = draw_of_shard(rows, shard, share)
-        parts += drawn_rows
-        bytes_read += read
-    return joined(parts, rows.n_columns), bytes_read
+    drawn = [draw_of_shard(rows, shard, share) for shard in rows.data.split("train")]
+    return joined([part for part, _ in drawn], rows.n_columns), sum(read for _, read in drawn)
 
 
 def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
-    """Concatenate the rows of all parts, in order."""
+    """Concatenate the rows of all parts that have some, in order."""
+    parts = [part for part in parts if len(part.targets)]
     if not parts:
         return Rows(np.empty((0, n_columns)), np.empty(0))
     inputs = np.concatenate([part.inputs for part in parts])
@@ -412,17 +409,12 @@ def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Pre
     return np.concatenate(parts), bytes_read
 
 
-def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[list[Rows], int]:
+def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[Rows, int]:
     """Return the mapped rows of a shard that only the sample of this share has, and the bytes read."""
     segments = rows.segments(shard, share, beyond)
     # not through the process cache: these rows are not read again
-    read = rows.bytes_of(shard, segments, beyond == 0.0)
-    return [rows.load(shard, segment.runs) for segment in segments], read
-
-
-def fresh(rows: SampledRows, *seed: int) -> SampledRows:
-    """Return the rows with an independent sampling design."""
-    return replace(rows, design=rows.design.another(*seed))
+    parts = [rows.load(shard, segment.runs) for segment in segments]
+    return joined(parts, rows.n_columns), rows.bytes_of(shard, segments, beyond == 0.0)
 
 
 # Bounds over all rows: exact, or at a confidence level.
@@ -480,14 +472,7 @@ def exact_bound(objective: float, lower_bound: float) -> FullBound:
 
 
 def replicated_bound(
-    rows: SampledRows,
-    weights: FloatArray,
-    method: Scs,
-    n_outputs: int,
-    share: float,
-    confidence: float,
-    execution: Execution,
-    replicates: int = REPLICATES,
+    work: ReplicateWork, confidence: float, execution: Execution, replicates: int = REPLICATES
 ) -> FullBound:
     """Bound the gap of a point over all rows from independent samples S_1 ... S_R that it does not depend on.
 
@@ -499,10 +484,7 @@ def replicated_bound(
 
     Parameters
     ----------
-    rows : of all shards, with a design that the point does not depend on: see okl.solvers.subgradient.sampling.fresh
-    weights : the point, whatever it was learned by, (n_columns,) or (n_outputs, n_columns)
-    method : with lam and loss of the problem, and the gap that each sample is solved to
-    share : of all rows in a sample
+    work : the point, and rows of all shards by a design that it does not depend on: see SampledRows.another
 
     Raises
     ------
@@ -511,25 +493,16 @@ def replicated_bound(
     Source: Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3: multiple replications, common random
     numbers.
     """
-    return bound_by(ReplicateWork(rows, share, weights, method, n_outputs), confidence, execution, replicates)
-
-
-def bound_by(work: ReplicateWork, confidence: float, execution: Execution, replicates: int) -> FullBound:
-    """Compute the bound of `replicated_bound` from any replicate work; the same errors."""
     if replicates < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(
             f"confidence = {confidence:g} and replicates = {replicates}, but confidence must be in (0, 1) and "
             "replicates at least 2."
         )
-    replicates_found = list(execution.map(work, range(replicates)))
-    gaps = [max(0.0, replicate.objective - replicate.lower_bound) for replicate in replicates_found]
-    rows_read, bytes_read = (
-        sum(replicate.rows for replicate in replicates_found),
-        sum(replicate.bytes_read for replicate in replicates_found),
-    )
-    return bound_of_gaps(
-        gaps, [replicate.objective for replicate in replicates_found], confidence, rows_read, bytes_read
-    )
+    found = list(execution.map(work, range(replicates)))
+    gaps = [max(0.0, replicate.objective - replicate.lower_bound) for replicate in found]
+    objectives = [replicate.objective for replicate in found]
+    rows_read, bytes_read = sum(replicate.rows for replicate in found), sum(replicate.bytes_read for replicate in found)
+    return bound_of_gaps(gaps, objectives, confidence, rows_read, bytes_read)
 
 
 def bound_of_gaps(

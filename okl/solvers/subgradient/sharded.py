@@ -630,9 +630,9 @@ class KernelSample:
         """Read the rows that are not here yet."""
         shards, bytes_read, new_rows = self._rows.data.split("train"), 0, 0
         for part, read in execution.map(ShardDraw(self._rows, shares[-1], self._beyond), range(len(shards))):
-            self._parts += [part] if len(part.targets) else []
+            self._parts.append(part)
             bytes_read, new_rows = bytes_read + read, new_rows + len(part.targets)
-        self._beyond, targets = shares[-1], [part.targets for part in self._parts]
+        self._beyond, targets = shares[-1], [part.targets for part in self._parts if len(part.targets)]
         ends = min(map(np.min, targets), default=np.inf), max(map(np.max, targets), default=-np.inf)
         return SampleTotals(sum(map(len, targets)), np.nan, new_rows, bytes_read, ends)
 
@@ -661,8 +661,7 @@ class ShardDraw:
     def __call__(self, index: int) -> tuple[Rows, int]:
         """Return the rows and the bytes read."""
         shard = self.rows.data.split("train")[index]
-        parts, read = draw_of_shard(self.rows, shard, self.share, self.beyond)
-        return joined(parts, self.rows.n_columns), read
+        return draw_of_shard(self.rows, shard, self.share, self.beyond)
 
 
 @dataclass(frozen=True, eq=False)
