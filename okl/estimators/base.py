@@ -450,7 +450,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,) in their own unit, float64."""
         scores = self._scores(X).astype(np.float64)
-        return scores * self.target_spread_ + self.target_mean_
+        targets: FloatArray = scores * self.target_spread_ + self.target_mean_
+        return targets
 
     def _scale_and_begin(self, inputs: FloatArray, targets: Labels, n_rows: int | None) -> None:
         self.target_mean_, self.target_spread_ = 0.0, 1.0

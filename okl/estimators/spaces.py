@@ -158,6 +158,7 @@ class SpaceEstimator(ScoringEstimator):
             return ColumnSpace(), {}
         if self.feature_map is None:
             chosen: dict[str, Any] = {}
+            kernel: Kernel
             if isinstance(self.kernel, str):
                 kernel, chosen = suit_kernel(self.kernel, bandwidth, sample, *shape)
             else:

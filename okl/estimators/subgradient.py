@@ -99,7 +99,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         self, inputs: FloatArray, targets: FloatArray, loss: str, n_outputs: int, weights: tuple[float, ...] | None
     ) -> None:
         # None takes all rows: their gap is exact at any confidence. The bias is "none" in older versions
-        changes = {} if self.confidence is not None else {"confidence": 0.95}
+        changes: dict[str, Any] = {} if self.confidence is not None else {"confidence": 0.95}
         changes |= {"bias": "own"} if self.bias == "none" else {}
         options = self._options(loss=loss, **changes)
         method = options.method(weigh(make_piecewise(loss, options.epsilon), weights), self.directions)
