@@ -16,8 +16,11 @@ from okl.estimators.online import (
     BudgetKernelRegressor,
     ExpertKernelClassifier,
     ExpertKernelRegressor,
+    FOGDClassifier,
+    FOGDRegressor,
     NOGDClassifier,
     NOGDRegressor,
+    PegasosClassifier,
 )
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
@@ -25,14 +28,18 @@ from okl.kernels import CustomKernel, Gaussian
 from tests.estimators.cases import moons, several, waves
 
 CLASSIFIERS: dict[str, OnlineEstimator] = {
+    "fogd": FOGDClassifier(),
+    "fogd-float64": FOGDClassifier(precision="float64"),
     "nogd": NOGDClassifier(budget=60),
     "nogd-kmeans": NOGDClassifier(budget=60, landmarks="kmeans", rank=40),
     "bsgd-merging": BudgetKernelClassifier(budget=60),
     "projectron": BudgetKernelClassifier(strategy="projectron", budget=60),
     "ogd": BudgetKernelClassifier(strategy="ogd", passes=2),
     "experts": ExpertKernelClassifier(),
+    "pegasos": PegasosClassifier(),
 }
 REGRESSORS: dict[str, OnlineEstimator] = {
+    "fogd": FOGDRegressor(),
     "nogd": NOGDRegressor(budget=60, rank=40),
     "nogd-rpcholesky": NOGDRegressor(budget=60, landmarks="rpcholesky", rank=40),
     "ogd": BudgetKernelRegressor(strategy="ogd", passes=2),
