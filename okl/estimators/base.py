@@ -26,7 +26,7 @@ from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_choice
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
-from okl.solvers.online.base import BuildContext, LearnerFactory
+from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import owners_of, solver_settings
 
 # Parameters.
@@ -272,9 +272,9 @@ class OnlineEstimator(ScoringEstimator):
         factory: Any = self._factory(options, schema)
         if weights is not None:
             factory = replace(factory, class_weights=weights)
-        self.learner_, self.chosen_, _ = factory.build(
-            BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
-        )
+        context = BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
+        built: BuiltLearner = factory.build(context)
+        self.learner_, self.chosen_, _ = built
         self.state_ = self.learner_.start()
         self._order_rng = rng
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from okl.data.dataset import Schema
 from okl.estimators.base import (
@@ -20,7 +20,7 @@ from okl.estimators.base import (
     OnlineRegressor,
 )
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray, IntArray, Task
+from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.online.base import LearnerFactory
@@ -518,7 +518,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         self._sums = None if n_rows is None else self._summed(inputs)  # the first rows of a stream reach `_learn`
         del self._inputs
 
-    def _learn(self, inputs: FloatArray, targets: Labels, order: IntArray | None = None) -> None:
+    def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
         """Learn rows once; those of a stream refresh the rows of the constraints before, unless they are refused."""
         if order is not None:
             super()._learn(inputs, targets, order)

@@ -120,8 +120,8 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
         self, loss: PiecewiseLinear, directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     ) -> Scs:
         """Return the method on one sample in memory."""
-        bias: Bias = "none" if self.bias in ("own", "errors") else self.bias
-        return Scs(self.lam, loss, self.gap, directions, self.bundle_size, bias, self.max_iterations)
+        biases: dict[str, Bias] = {"own": "none", "errors": "none", "regularised": "regularised", "free": "free"}
+        return Scs(self.lam, loss, self.gap, directions, self.bundle_size, biases[self.bias], self.max_iterations)
 
     def _method(self) -> dict[str, Any]:
         exact = ExactChoice(self.kernel, number_of(self.bandwidth), self.degree, self.offset)
