@@ -209,14 +209,17 @@ def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: l
 
 
 class PaperRun:
-    """Judges first, then the sample: both in one space, where coefficients of judges stay 0."""
+    """The validation rows first, then the sample: in one space, where coefficients of the former stay 0."""
 
-    def __init__(self, growth: PaperGrowth, source: RowSource, targets: FloatArray, method: Scs, judges: int) -> None:
-        self.growth, self.source, self.targets, self.method, self.judges = growth, source, targets, method, judges
-        own, self.notes = first_sample(targets[judges:], growth.first_sample, method)
-        self.n_rows = judges + own
-        self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, judges + growth.most_rows)
-        self.begun, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
+    def __init__(
+        self, growth: PaperGrowth, source: RowSource, targets: FloatArray, method: Scs, n_validation: int
+    ) -> None:
+        self.growth, self.source, self.targets, self.method = growth, source, targets, method
+        self.n_validation = n_validation
+        own, self.notes = first_sample(targets[n_validation:], growth.first_sample, method)
+        self.n_rows = n_validation + own
+        self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, n_validation + growth.most_rows)
+        self.started_at, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
         self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
         self.search = ExactSearch()
         self.space = source.space(self.n_rows)
@@ -264,12 +267,12 @@ class PaperRun:
     def _step(self, direction: Direction, length: float) -> float:
         if length == 0.0:
             return 0.0
-        lam, own = self.method.lam, slice(self.judges, None)
+        lam, own = self.method.lam, slice(self.n_validation, None)
         slope = lam * inner_product(self.point.vector, direction.vector)
         ray = Ray(
             self.point.scores[own],
             direction.scores[own],
-            self.targets[self.judges : self.n_rows],
+            self.targets[self.n_validation : self.n_rows],
             slope,
             lam * length * length,
         )
@@ -287,10 +290,10 @@ class PaperRun:
         vector, scores = extended(self.point.vector, self.point.scores)
         self.point = Point(vector, scores, self.point.squared_length)
         direction = Direction(*extended(direction.vector, direction.scores))
-        self._take_in(slice(before, self.n_rows), before - self.judges, direction)
+        self._take_in(slice(before, self.n_rows), before - self.n_validation, direction)
         if self.n_rows == self.source.n_rows:
-            judges, self.judges = self.judges, 0
-            self._take_in(slice(0, judges), self.n_rows - judges, direction)
+            n_validation, self.n_validation = self.n_validation, 0
+            self._take_in(slice(0, n_validation), self.n_rows - n_validation, direction)
         return direction
 
     def _take_in(self, fresh: slice, had: int, last: Direction) -> None:
@@ -310,10 +313,10 @@ class PaperRun:
             for scores in (self.point.scores, self.point.scores + step * direction.scores)
         ]
         change = values[1] - values[0]
-        fall = -(half + float(change[self.judges :].mean()))
+        fall = -(half + float(change[self.n_validation :].mean()))
         if self.whole:
             return fall > 0.0
-        return fall > 0.0 and -(half + float(change[: self.judges].mean())) >= self.growth.eta_1 * fall
+        return fall > 0.0 and -(half + float(change[: self.n_validation].mean())) >= self.growth.eta_1 * fall
 
     def _slopes(self, along: FloatArray, part: slice) -> tuple[FloatArray, float]:
         """Return the slopes of a part of the rows, 0 for the others, and the sum of the intercepts."""
@@ -324,17 +327,18 @@ class PaperRun:
         return slopes, intercepts
 
     def _cut(self, along: FloatArray) -> None:
-        own = self.n_rows - self.judges
-        slopes, intercepts = self._slopes(along, slice(self.judges, self.n_rows))
+        own = self.n_rows - self.n_validation
+        slopes, intercepts = self._slopes(along, slice(self.n_validation, self.n_rows))
         cut = self.space.gather(slopes).scaled(self.n_rows / own)
         self.lower_bound = max(self.lower_bound, self.directions.add(cut, intercepts / own, self.point))
-        losses = self.method.loss.value(self.point.scores[self.judges :], self.targets[self.judges : self.n_rows])
+        sample = slice(self.n_validation, self.n_rows)
+        losses = self.method.loss.value(self.point.scores[sample], self.targets[sample])
         self.objective = float(losses.mean()) + 0.5 * self.method.lam * self.point.squared_length
-        self.history.append(DescentRecord(time.perf_counter() - self.begun, own, self.objective, self.lower_bound))
+        self.history.append(DescentRecord(time.perf_counter() - self.started_at, own, self.objective, self.lower_bound))
 
     def fitted(self, reason: Reason) -> SubgradientFit:
         """Return the result; while validation rows are outside the sample, there is no bound over all rows."""
-        own = self.n_rows - self.judges
+        own = self.n_rows - self.n_validation
         full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
         return SubgradientFit(
             vector=self.point.vector,
@@ -365,7 +369,7 @@ class PaperGrowth:
     Parameters
     ----------
     first_sample, step_rows : int >= 2 and >= 1, rows at first and new ones in an iteration
-    judging_rows : int >= 1, fixed from the beginning, never in the sample: fresh ones cost kernel values by the
+    validation_rows : int >= 1, fixed from the beginning, never in the sample: fresh ones cost kernel values by the
         square and brought nothing
     most_rows : int or None for all others, where the sample stops growing
     eta_1 : in (0, 1); eta_2 : > 0, None for lam; gamma : > 1
@@ -376,12 +380,12 @@ class PaperGrowth:
     ConfigError : a number out of range
 
     Source: Zhang & Sen, Algorithm 1, with the inequality of acceptance the right way round (their Lemma 3.9), and the
-    regulariser of the judges' objective that of the sample's kernel values.
+    regulariser of the validation objective that of the sample's kernel values.
     """
 
     first_sample: int = 150
     step_rows: int = 16
-    judging_rows: int = 400
+    validation_rows: int = 400
     most_rows: int | None = None
     eta_1: float = 0.2
     eta_2: float | None = None
@@ -391,7 +395,7 @@ class PaperGrowth:
     def __post_init__(self) -> None:
         check_at_least("first_sample", self.first_sample, 2)
         check_at_least("step_rows", self.step_rows, 1)
-        check_at_least("judging_rows", self.judging_rows, 1)
+        check_at_least("validation_rows", self.validation_rows, 1)
         if self.eta_2 is not None:
             check_positive("eta_2", self.eta_2)
         first, least, largest = self.delta_parts
@@ -418,14 +422,14 @@ class PaperGrowth:
                 'growth = "paper" requires directions = "conjugate" or "subgradient": the cuts of a bundle are '
                 "valid on one sample only."
             )
-        judges = min(self.judging_rows, source.n_rows // 4)
-        if judges == 0:
+        n_validation = min(self.validation_rows, source.n_rows // 4)
+        if n_validation == 0:
             raise DataError(
                 f"{source.n_rows} rows are too few for a sample and separate validation rows. Give at least 4 rows."
             )
-        run = PaperRun(self, source, targets, method, judges)
+        run = PaperRun(self, source, targets, method, n_validation)
         while (reason := run.finished()) is None:
             run.iterate()
             if watch is not None:
-                watch(run.point, run.n_rows - run.judges)
+                watch(run.point, run.n_rows - run.n_validation)
         return run.fitted(reason)
