@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from okl.compiled.jit import as_compiled
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
-from okl.compiled.threads import MOST_ROWS, run_threads
+from okl.compiled.threads import MOST_ROWS, run_tasks, run_threads
 from okl.data.dataset import Schema
 from okl.estimators.base import whole_number
 from okl.features.bandwidth import suit_kernel
@@ -35,7 +35,6 @@ from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
     fit_sigmoid,
     fit_task,
-    in_threads,
     normalised,
     relabelled,
     signs_by_class,
@@ -307,7 +306,7 @@ class TwoClassFit:
         _, signs = signs_by_class(codes)
         n_workers = min(n_threads, len(signs))
         rows = space.operator(inputs, signs[0], n_threads // n_workers)
-        return in_threads(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
+        return run_tasks(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
 
     def _fit_two(self, rows: Any, weights: FloatArray | None) -> ClassFit:
         parameter, fitted = fit_task(self.task, rows, self.method, weights)

@@ -15,7 +15,6 @@ INSIDE = UPPER * np.clip(RNG.random(N), CUT, 1 - CUT)
 ANYWHERE = UPPER * RNG.uniform(-0.6, 1.6, N)
 PARTS = [
     ("entropy_value", "add_entropy_slopes", "entropy_excess", (UPPER, CUT)),
-    ("roots_value", "add_root_slopes", "roots_excess", (UPPER[::-1].copy(), CUT * UPPER)),
     ("quadratic_value", "add_quadratic_slopes", "quadratic_excess", (UPPER,)),
 ]
 Part = tuple[str, str, str, tuple[FloatArray, ...]]

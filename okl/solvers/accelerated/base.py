@@ -606,3 +606,18 @@ def check_cost(value: float) -> float:
             "finite number above 0."
         )
     return check_positive("C", value)
+
+
+@dataclass(frozen=True)
+class CostClassifier(Classifier):
+    """Base of models with a weight C of the losses, LIBSVM's and LIBLINEAR's.
+
+    C : > 0; the paper's dual point is one over C of the one here, its objective likewise
+    """
+
+    PARAMETER: ClassVar[ParameterName] = "C"
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from okl.solvers.accelerated.base import (
     Certificate,
     Checked,
     CompositeProblem,
+    CostClassifier,
     Iterate,
     MemoryIterates,
     RowOperator,
@@ -27,8 +29,9 @@ from okl.solvers.accelerated.base import (
     StepOutcome,
     SweepResult,
     Vectors,
+    weights_of,
 )
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
     BoxRegion,
@@ -806,9 +809,12 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64
 class SmoothLoss(Protocol):
     """A convex, falling, smooth function of the margin, entry by entry.
 
+    curvature : its largest second derivative
     excess : value(z) - value(z') - derivative(z') (z - z'), without its cancellation
     conjugate : value of the conjugate at -a, for the a = -derivative that occur and their multiples by [0, 1]
     """
+
+    curvature: float
 
     def value(self, margins: FloatArray) -> FloatArray: ...
 
@@ -903,3 +909,20 @@ class SparseProblem(CompositeProblem):
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
+
+
+@dataclass(frozen=True)
+class SparseClassifier(CostClassifier):
+    """Base of models with an l1 penalty, of explicit rows without a bias."""
+
+    TAKES_KERNEL: ClassVar[bool] = False
+    HAS_OWN_BIAS: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def loss(self) -> SmoothLoss:
+        """Return the loss of a margin."""
+
+    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
+        """Return the problem on rows with sample_weight (m,), or 1."""
+        return SparseProblem(rows, self.loss, self.C * weights_of(rows, sample_weight), self.loss.curvature)

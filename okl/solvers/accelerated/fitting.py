@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.threads import run_threads
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
@@ -26,7 +25,6 @@ from okl.solvers.base import Outcome
 # One class against the rest.
 
 Rows = TypeVar("Rows")
-Result = TypeVar("Result")
 
 
 def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
@@ -53,13 +51,6 @@ def relabelled(rows: Rows, labels: FloatArray) -> Rows:
     object.__setattr__(again, "labels", signs_of(labels))
     relabelled_rows: Rows = again
     return relabelled_rows
-
-
-def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> list[Result]:
-    """Return work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
-    n_threads = min(check_at_least("n_threads", n_threads, 1), n_tasks)
-    parts = run_threads(n_threads, lambda thread: [work(task) for task in range(thread, n_tasks, n_threads)])
-    return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]
 
 
 # The fit of one model to an operator.

@@ -25,7 +25,7 @@ from okl.compiled.products import (
     new_claims,
     panels_of,
 )
-from okl.compiled.threads import run_threads
+from okl.compiled.threads import run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
@@ -348,16 +348,14 @@ class MappedInputs(ExplicitRows):
         return np.zeros((-(-self.n_points // rows_of_segment(self.n_points)), self.n_image))
 
     def _by_segments(self, work: Callable[[int, slice, FloatArray], None]) -> None:
-        n_segments, rows = len(self._parts), rows_of_segment(self.n_points)
-        n_threads = min(self.n_threads, n_segments)
+        rows = rows_of_segment(self.n_points)
 
-        def run(thread: int) -> None:
-            for index in range(thread, n_segments, n_threads):
-                cut = slice(index * rows, (index + 1) * rows)
-                work(index, cut, self.feature_map.transform(self.inputs[cut]))
+        def run(index: int) -> None:
+            cut = slice(index * rows, (index + 1) * rows)
+            work(index, cut, self.feature_map.transform(self.inputs[cut]))
 
         with one_blas_thread():
-            run_threads(n_threads, run)
+            run_tasks(run, len(self._parts), self.n_threads)
 
 
 # Kernel matrices in tiles, cached within a memory budget.
@@ -431,14 +429,12 @@ class KernelTiles:
     def multiply(self, out: FloatArray, vector: FloatArray) -> None:
         """Overwrite out (m,) by the matrix times vector (m,), both float64."""
         sums = np.zeros((min(_GROUPS, self._n_parts), self.n_rows))
-        n_threads = min(self.n_threads, len(sums))
 
-        def add_groups(thread: int) -> None:
-            for group in range(thread, len(sums), n_threads):
-                for part in range(group, self._n_parts, _GROUPS):
-                    self._add_tile_row(sums[group], part, vector)
+        def add_group(group: int) -> None:
+            for part in range(group, self._n_parts, _GROUPS):
+                self._add_tile_row(sums[group], part, vector)
 
-        run_threads(n_threads, add_groups)
+        run_tasks(add_group, len(sums), self.n_threads)
         out[:] = 0.0
         for group in sums:  # in order, for any threads
             out += group
