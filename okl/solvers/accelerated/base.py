@@ -25,10 +25,13 @@ from okl.foundation.validation import check_positive
 # and the image of an extrapolated point costs no read of the data.
 
 
-class Operator(Protocol):
-    """A linear, or affine, map of dual points; all arrays float64, one-dimensional, outputs overwritten.
+class RowOperator(Protocol):
+    """The operator of margin models, A = [s_1 z_1, ..., s_m z_m] for rows z_i of classes s_i.
 
-    n_points : entries of a dual point; n_image : entries of its image
+    All arrays are float64 and one-dimensional; outputs are overwritten.
+
+    n_points : entries of a dual point, m; n_image : entries of its image
+    signs : (m,), -1 or +1; squared_lengths : ||z_i||^2, (m,)
     """
 
     @property
@@ -37,33 +40,26 @@ class Operator(Protocol):
     @property
     def n_image(self) -> int: ...
 
+    @property
+    def signs(self) -> FloatArray: ...
+
+    def squared_lengths(self) -> NDArray[np.float64]: ...
+
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Image of a point: one read of the data."""
         ...
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Return A'A a (for an affine map A'(A a + offset)) from the image of a: at most one read of the data."""
+        """Return A'A a from the image of a: at most one read of the data."""
         ...
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||A a||^2 of a point or a difference of points; with an offset ||A a + offset||^2."""
+        """Return ||A a||^2 of a point or a difference of points."""
         ...
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
         """Return ||A (a - b)||^2 of two points, summed from the differences."""
         ...
-
-
-class RowOperator(Operator, Protocol):
-    """The operator of margin models, A = [s_1 z_1, ..., s_m z_m] for rows z_i of classes s_i.
-
-    signs : (m,) float64, -1 or +1; squared_lengths : ||z_i||^2, (m,)
-    """
-
-    @property
-    def signs(self) -> FloatArray: ...
-
-    def squared_lengths(self) -> NDArray[np.float64]: ...
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Scale A a: weights of columns where rows are explicit, coefficients s_i a_i of rows for a kernel."""

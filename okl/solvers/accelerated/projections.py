@@ -85,58 +85,55 @@ class Sums(NamedTuple):
 
 
 def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
-    """Return the point as compiled code reads it, or raise DataError unless out can take its projection."""
-    point = check_values(point)
-    if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
-        raise DataError(
-            f"out must be contiguous and writable, with shape {point.shape} and dtype {point.dtype}, but has "
-            f"shape {out.shape}, dtype {out.dtype}, contiguous: {out.flags.c_contiguous}, writable: "
-            f"{out.flags.writeable}."
-        )
-    return point
-
-
-def check_values(point: FloatArray) -> FloatArray:
-    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats."""
+    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats that out takes."""
     point = np.asarray(point)
     if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
         raise DataError(
             f"A point to project must be a non-empty float32 or float64 vector, but has shape {point.shape} "
             f"and dtype {point.dtype}."
         )
+    if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
+        raise DataError(
+            f"out must be contiguous and writable, with shape {point.shape} and dtype {point.dtype}, but has "
+            f"shape {out.shape}, dtype {out.dtype}, contiguous: {out.flags.c_contiguous}, writable: "
+            f"{out.flags.writeable}."
+        )
     return as_compiled(point, point.dtype)
 
 
-def checked_entries(
-    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike
-) -> tuple[ProjectionEntries, Sums]:
-    """Return entries in the format of compiled code, and the range of their sums.
+_NO_POINT = np.empty(0)
 
-    Only arrays of another type are copied.
+
+def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[ProjectionEntries, Sums]:
+    """Return entries in the format of compiled code, without a point, and the range of their sums.
+
+    Only arrays of another type are copied; bounds that are all equal become one number.
 
     Raises
     ------
-    DataError : signs are not -1 and +1, or their number or that of the bounds is not the point's
+    DataError : signs are not -1 and +1, or the number of bounds is another one
     ConfigError : a lower bound is above its upper bound or infinite, an upper one -infinite, or one is NaN
     """
-    labels = _as_signs(np.asarray(signs), len(point))
+    labels = _as_signs(np.asarray(signs))
+    size = len(labels)
     n_plus, n_minus = count_signs(labels)
-    if n_plus + n_minus != len(point):
+    if n_plus + n_minus != size:
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
+    lower, upper = _joined(lower), _joined(upper)
     if np.ndim(lower) == 0 and np.ndim(upper) == 0:
         low, high = float(np.asarray(lower)), float(np.asarray(upper))
         _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
-        return ProjectionEntries(point, labels, low, high), Sums(plus, minus, n_plus, n_minus)
-    lows, highs = _as_bounds(lower, "lower", len(point)), _as_bounds(upper, "upper", len(point))
+        return ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
+    lows, highs = _as_bounds(lower, "lower", size), _as_bounds(upper, "upper", size)
     totals = np.empty(5)
     sum_bounds(totals, labels, lows, highs)
     if totals[4] or math.inf in totals[[0, 2]] or -math.inf in totals[[1, 3]]:
         bad = int(np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))[0])
         _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
     plus_least, plus_most, minus_least, minus_most = totals[:4].tolist()
-    return ProjectionEntries(point, labels, lows, highs), Sums(
+    return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(
         (plus_least, plus_most), (minus_least, minus_most), n_plus, n_minus
     )
 
@@ -177,11 +174,7 @@ def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
         )
 
 
-def _as_signs(signs: NDArray[np.generic], size: int) -> NDArray[np.int8]:
-    if signs.shape != (size,):
-        raise DataError(
-            f"Signs have shape {signs.shape}, but the point has {size} entries. Give one sign for each entry."
-        )
+def _as_signs(signs: NDArray[np.generic]) -> NDArray[np.int8]:
     if signs.dtype != np.int8:
         signs = (signs == 1).astype(np.int8) - (signs == -1).astype(np.int8)
     labels: NDArray[np.int8] = as_compiled(signs, np.int8)
@@ -545,12 +538,20 @@ def _what_is_not_finite(point: FloatArray) -> str:
 # Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
 
 
-class ProjectedPair(NamedTuple):
-    """The multipliers of the two classes, and entries read and written over the number of entries."""
+class Projected(NamedTuple):
+    """The multipliers of the two classes, and entries read and written over the number of entries.
+
+    With one hyperplane the multiplier of -1 is minus that of +1.
+    """
 
     plus_theta: float
     minus_theta: float
     passes: float
+
+    @property
+    def theta(self) -> float:
+        """Return the multiplier of one hyperplane."""
+        return self.plus_theta
 
 
 @stored("prepared-projection")
@@ -571,7 +572,7 @@ class PreparedSet:
 
     def project(
         self, out: FloatArray, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
-    ) -> ProjectedPair:
+    ) -> Projected:
         """Overwrite out (m,), which may be the point (m,), by the nearest point of the set.
 
         Raises
@@ -579,13 +580,18 @@ class PreparedSet:
         DataError : shapes or precisions that do not fit, or a point with NaN
         """
         point = check_point(out, point)
+        if len(self.entries.signs) != len(point):
+            raise DataError(
+                f"Signs have shape {self.entries.signs.shape}, but the point has {len(point)} entries. Give one sign "
+                "for each entry."
+            )
         multiplier = self.multipliers(point, guesses, n_threads)
         write_clipped(out, self.entries._replace(point=point), multiplier.plus_theta, multiplier.minus_theta, n_threads)
         return multiplier
 
     def multipliers(
         self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
-    ) -> ProjectedPair:
+    ) -> Projected:
         """Return the multipliers of a point in the format of compiled code; passes include the writing pass.
 
         guesses : from where a few steps of Newton's method are tried first, unless both are 0
@@ -598,52 +604,33 @@ class PreparedSet:
         signed = (guesses[0], -guesses[1])
         groups = tuple(group._replace(guess=guess) for group, guess in zip(self.groups, signed, strict=False))
         values, passes = find_multipliers(entries, groups, n_threads)
-        return ProjectedPair(values[0], -values[-1], passes)
+        return Projected(values[0], -values[-1], passes)
 
-    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> ProjectedPair | None:
+    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> Projected | None:
         first, last = self.groups[0], self.groups[-1]
         if len(self.groups) == 1:
             theta, passes, multiplier = improve_multiplier(entries, first.total, guesses[0])
-            return ProjectedPair(theta, -theta, passes + 1.0) if multiplier else None
+            return Projected(theta, -theta, passes + 1.0) if multiplier else None
         plus, minus, passes, multiplier = improve_multipliers(entries, first.total, -last.total, *guesses)
-        return ProjectedPair(plus, minus, passes + 1.0) if multiplier else None
-
-
-def hyperplane_set_of(
-    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float
-) -> PreparedSet:
-    """Prepare the set of `project_box_hyperplane` for points like this one, with the same errors."""
-    entries, sums = checked_entries(point, signs, lower, upper)
-    check_signed_total(total, sums)
-    return PreparedSet(entries, (HyperplaneGroup(0, len(point), total, 0.0),))
-
-
-def pair_set_of(
-    point: FloatArray,
-    signs: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    plus_total: float,
-    minus_total: float,
-) -> PreparedSet:
-    """Prepare the set of `project_truncated_simplex_pair` for points like this one, with the same errors."""
-    entries, sums = checked_entries(point, signs, lower, upper)
-    check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
-    check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
-    groups = (HyperplaneGroup(1, sums.n_plus, plus_total, 0.0), HyperplaneGroup(-1, sums.n_minus, -minus_total, 0.0))
-    return PreparedSet(entries, groups)
+        return Projected(plus, minus, passes + 1.0) if multiplier else None
 
 
 def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
-    """Prepare the set for float64 points; constant bounds are stored as one number."""
-    return hyperplane_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), total)
+    """Prepare the set of `project_box_hyperplane`, with the same errors."""
+    entries, sums = checked_entries(signs, lower, upper)
+    check_signed_total(total, sums)
+    return PreparedSet(entries, (HyperplaneGroup(0, len(entries.signs), total, 0.0),))
 
 
 def pair_set(
     signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
 ) -> PreparedSet:
-    """Prepare the set for float64 points; constant bounds are stored as one number."""
-    return pair_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), plus_total, minus_total)
+    """Prepare the set of `project_truncated_simplex_pair`, with the same errors."""
+    entries, sums = checked_entries(signs, lower, upper)
+    check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
+    check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
+    groups = (HyperplaneGroup(1, sums.n_plus, plus_total, 0.0), HyperplaneGroup(-1, sums.n_minus, -minus_total, 0.0))
+    return PreparedSet(entries, groups)
 
 
 def _joined(bound: ArrayLike) -> ArrayLike:
@@ -653,13 +640,6 @@ def _joined(bound: ArrayLike) -> ArrayLike:
 
 
 # Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
-
-
-class Projected(NamedTuple):
-    """The multiplier of the hyperplane, and entries read and written over the number of entries."""
-
-    theta: float
-    passes: float
 
 
 def project_box_hyperplane(
@@ -699,9 +679,7 @@ def project_box_hyperplane(
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
     bound breaks.
     """
-    point = check_point(out, point)
-    multiplier = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
-    return Projected(multiplier.plus_theta, multiplier.passes)
+    return hyperplane_set(signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
 
 
 def project_truncated_simplex_pair(
@@ -714,7 +692,7 @@ def project_truncated_simplex_pair(
     minus_total: float = 0.5,
     thetas: tuple[float, float] = (0.0, 0.0),
     n_threads: int = 1,
-) -> ProjectedPair:
+) -> Projected:
     """Overwrite out by the nearest point of a box whose entries of each sign have a given sum.
 
     argmin ||a - point||^2 subject to sum_(y_i = 1) a_i = plus_total, sum_(y_i = -1) a_i = minus_total,
@@ -733,8 +711,7 @@ def project_truncated_simplex_pair(
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (21) and (22).
     """
-    point = check_point(out, point)
-    return pair_set_of(point, signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
+    return pair_set(signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
 
 
 # The paper's searches for the multiplier, and the one it compares with: the same projections, other ways.
@@ -770,7 +747,7 @@ def project_box_hyperplane_by(
     """
     check_choice("rival", rival, RIVALS)
     point = check_point(out, point)
-    entries, sums = checked_entries(point, signs, float(lower), float(upper))
+    entries, sums = checked_entries(signs, float(lower), float(upper))
     check_signed_total(total, sums)
     moved, target = point, total
     if sums.n_minus:
@@ -782,8 +759,8 @@ def project_box_hyperplane_by(
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
         target = total + (lower + upper) * sums.n_minus
     root, iterations = _SEARCHES[rival](moved, float(lower), float(upper), target)
-    write_clipped(out, entries, root, -root)
-    return Projected(root, iterations)
+    write_clipped(out, entries._replace(point=point), root, -root)
+    return Projected(root, -root, iterations)
 
 
 def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
