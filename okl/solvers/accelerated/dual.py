@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner, squared_distance
-from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
+from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
@@ -73,37 +73,29 @@ class Sweep:
         raise NotImplementedError
 
 
-@stored("box-sweep")
+@stored("box-sweep", former=("entropy-sweep",))
 @dataclass(frozen=True, eq=False)
 class BoxSweep(Sweep):
-    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset; curvatures (m,)."""
+    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset, or with the entropy barrier and slopes offset.
+
+    curvatures : (m,), with a barrier a buffer
+    """
 
     curvatures: FloatArray
+    barrier: bool = False
 
     def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
         """Sweep once; there are no multipliers."""
-        return self._run(sweep_box_segments, self.curvatures, at, image, lipschitz)
-
-    def _run(self, sweep: Any, numbers: FloatArray, at: Vectors, image: FloatArray, lipschitz: float) -> SweepResult:
         rows, parts, out, gradient = self.rows, self._parts, at.new.point, at.gradient
-        inputs = (rows.rows, rows.signs, image, at.extrapolated.point, numbers, self.upper, self.offset, lipschitz)
-        rows.in_threads(lambda claims: sweep(parts, out, gradient, claims, *inputs, rows.segment_rows))
+        numbers = (self.curvatures, self.upper, self.offset, lipschitz, self.barrier, rows.segment_rows)
+        inputs = (rows.rows, rows.signs, image, at.extrapolated.point, *numbers)
+        rows.in_threads(lambda claims: sweep_segments(parts, out, gradient, claims, *inputs))
         rows.add_parts(at.new.image, parts)
         return SweepResult((0.0, 0.0), 1.0)
 
     @cached_property
     def _parts(self) -> FloatArray:
         return np.empty((self.rows.n_segments, self.rows.n_image))
-
-
-@stored("entropy-sweep")
-@dataclass(frozen=True, eq=False)
-class EntropySweep(BoxSweep):
-    """With the entropy barrier of the bounds, and slopes that are the offset; curvatures : a buffer (m,)."""
-
-    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
-        """Sweep once; there are no multipliers."""
-        return self._run(sweep_entropy_segments, self.curvatures, at, image, lipschitz)
 
 
 @stored("warm-started-sweep")
@@ -155,7 +147,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     if not (isinstance(rows, DenseRows) and isinstance(separable, LinearTerm | Quadratic)):
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, LinearTerm) and not region.hyperplane:
-        return EntropySweep(rows, region.upper, separable.slope, np.empty(rows.n_points))
+        return BoxSweep(rows, region.upper, separable.slope, np.empty(rows.n_points), barrier=True)
     if not isinstance(region, BoxSet):
         return None
     curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures

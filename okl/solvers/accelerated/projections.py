@@ -120,7 +120,7 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
     if n_plus + n_minus != size:
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
-    lower, upper = _joined(lower), _joined(upper)
+    lower, upper = _joined(lower, size), _joined(upper, size)
     if np.ndim(lower) == 0 and np.ndim(upper) == 0:
         low, high = float(np.asarray(lower)), float(np.asarray(upper))
         _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
@@ -633,10 +633,10 @@ def pair_set(
     return PreparedSet(entries, groups)
 
 
-def _joined(bound: ArrayLike) -> ArrayLike:
+def _joined(bound: ArrayLike, size: int) -> ArrayLike:
     """Return a single number if all bounds are equal, otherwise the bounds."""
     values = np.asarray(bound)
-    return float(values[0]) if values.ndim == 1 and len(values) and (values == values[0]).all() else values
+    return float(values[0]) if values.shape == (size,) and size and (values == values[0]).all() else values
 
 
 # Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
