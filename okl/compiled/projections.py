@@ -686,39 +686,13 @@ def _keep(
 
 
 @compiled
-def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
-    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
-
-    kept (m,) : the entries, overwritten; least and most : of them
-    """
-    size = kept.shape[0]
-    start, stop = least - total / size, most - total / size
-    above, below, iterations = 0, 0, 0
-    t = start
-    while stop - start > _TOLERANCE:
-        iterations += 1
-        t = 0.5 * (start + stop)
-        high, low, between = _split(kept, size, lower, upper, t)
-        value = _times(above + high, upper) + _times(below + low, lower) + between - (size - high - low) * t
-        if value == total or t in (start, stop):
-            break
-        if value < total:
-            stop, above = t, above + high
-        else:
-            start, below = t, below + low
-        size, between, least, most = _keep(kept, size, lower, upper, start, stop)
-        if size == 0:
-            break
-        if least - stop >= lower and most - start <= upper:
-            return (_times(above, upper) + _times(below, lower) + between - total) / size, iterations
-    return t, iterations
-
-
-@compiled
 def _drop(
-    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float
+    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float, finely: bool
 ) -> tuple[int, int, int, int, float]:
-    """Leave out what does not bend between start and stop; returns the size, and what stands high, low, and falls."""
+    """Leave out what stands still between start and stop, and, if `finely`, what falls throughout.
+
+    Returns the size, how many stand high, stand low and fall throughout, and the sum of these last entries.
+    """
     count, above, below, falling, fallen = 0, 0, 0, 0, 0.0
     for i in range(size):
         a = kept[i]
@@ -726,7 +700,7 @@ def _drop(
         low = (not high) & (a - lower <= start)
         falls = (not high) & (not low) & (a - upper <= start) & (a - lower >= stop)
         kept[count] = a
-        count += not (high | low | falls)
+        count += not (high | low | (falls & finely))
         above += high
         below += low
         falling += falls
@@ -735,10 +709,14 @@ def _drop(
 
 
 @compiled
-def bisect_finely(
-    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float
+def bisect(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
 ) -> tuple[float, int]:
-    """Algorithm 5: Algorithm 2 that also leaves out what falls throughout. Returns t and its iterations."""
+    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; least and most : of them
+    finely : Algorithm 5, which also leaves out what falls throughout
+    """
     size = kept.shape[0]
     start, stop = least - total / size, most - total / size
     above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0
@@ -755,8 +733,12 @@ def bisect_finely(
             stop = t
         else:
             start = t
-        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
-        above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop, finely)
+        above, below = above + n_high, below + n_low
+        if finely:
+            falling, fallen = falling + n_falling, fallen + more
+        elif size > 0 and n_falling == size:  # all that is left falls throughout
+            size, falling, fallen = 0, n_falling, more
         if size == 0:
             if falling > 0:
                 t = (_times(above, upper) + _times(below, lower) + fallen - total) / falling
@@ -800,7 +782,7 @@ def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float
             stop = t
         else:
             start = t
-        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop, True)
         above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
         n_bends = _keep(bends, n_bends, 0.0, 0.0, start, stop)[0]
     if falling + size > 0:

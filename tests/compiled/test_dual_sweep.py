@@ -81,8 +81,8 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
         upper[0] = 0.0
         fifth = upper / 3.0
         naive.sweep(*expected, *inputs, fifth.copy(), upper, -1.0, 3.0, barrier)
-        given = (*inputs, fifth.copy(), upper, -1.0, 3.0, barrier, shape[0])
-        dual_sweep.sweep_segments(outputs[0][None], *outputs[1:], new_claims(), *given)
+        given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs]
+        dual_sweep.sweep_segments(*given, fifth.copy(), upper, -1.0, 3.0, barrier, shape[0])
         for found, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
         assert outputs[1][0] == 0.0 < outputs[1].max()

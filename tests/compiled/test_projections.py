@@ -148,11 +148,11 @@ def test_rival_roots_match_naive(upper: float) -> None:
         limits = (0.0, upper, 0.4 * size * min(upper, 2.0))
         ends = float(point.min()), float(point.max())
         found = {
-            "bisect": projections.bisect(point.copy(), *ends, *limits),
-            "bisect_finely": projections.bisect_finely(point.copy(), *ends, *limits),
+            "bisect": projections.bisect(point.copy(), *ends, *limits, False),
+            "bisect finely": projections.bisect(point.copy(), *ends, *limits, True),
             "search_breakpoints": projections.search_breakpoints(point.copy(), np.empty(2 * size), *limits),
         }
-        expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits)[0], 0.0, upper)
+        expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits, False)[0], 0.0, upper)
         assert expected.sum() == pytest.approx(limits[2])
         for name, (root, _) in found.items():
             actual = np.clip(point - root, 0.0, upper)

@@ -143,16 +143,15 @@ def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
     return min(kept), max(kept)
 
 
-def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
+def bisect(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
+) -> tuple[float, int]:
     low, high = np.full(len(kept), lower), np.full(len(kept), upper)
     return find_root(kept, low, high, len(kept), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
 
 
-bisect_finely = bisect
-
-
 def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
-    return bisect(kept, min(kept), max(kept), lower, upper, total)
+    return bisect(kept, min(kept), max(kept), lower, upper, total, False)
 
 
 def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[tuple[float, float, float]]:

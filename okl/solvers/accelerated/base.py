@@ -552,6 +552,11 @@ class Classifier(ABC):
         given: dict[str, Any] = {} if parameter is None else {cls.PARAMETER: parameter}
         return cls(**given, **({"fit_intercept": fit_intercept} if cls.HAS_OWN_BIAS else {}))
 
+    @property
+    def parameter(self) -> float:
+        """Return C, nu or kappa."""
+        return float(getattr(self, self.PARAMETER))
+
     @classmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True

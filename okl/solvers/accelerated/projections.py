@@ -23,7 +23,6 @@ from okl.compiled.projections import (
     Windows,
     accumulate,
     bisect,
-    bisect_finely,
     clip_blocks,
     copy_entries,
     count_signs,
@@ -758,28 +757,14 @@ def project_box_hyperplane_by(
             )
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
         target = total + (lower + upper) * sums.n_minus
-    root, iterations = _SEARCHES[rival](moved, float(lower), float(upper), target)
+    root, iterations = _search_by(rival, moved, float(lower), float(upper), target)
     write_clipped(out, entries._replace(point=point), root, -root)
     return Projected(root, -root, iterations)
 
 
-def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    active, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
-    copy_entries(active, point)
-    return search_breakpoints(active, bends, lower, upper, total)
-
-
-def _by(search: Callable[[projections_Doubles, float, float, float, float, float], tuple[float, int]]) -> _RivalSearch:
-    def find(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-        active = workspace.doubles("kept", len(point))
-        return search(active, *copy_entries(active, point), lower, upper, total)
-
-    return find
-
-
-_RivalSearch = Callable[[FloatArray, float, float, float], tuple[float, int]]
-_SEARCHES: dict[Rival, _RivalSearch] = {
-    "bisection": _by(bisect),
-    "refined-bisection": _by(bisect_finely),
-    "breakpoints": _by_breakpoints,
-}
+def _search_by(rival: Rival, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+    active = workspace.doubles("kept", len(point))
+    least, most = copy_entries(active, point)
+    if rival == "breakpoints":
+        return search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), lower, upper, total)
+    return bisect(active, least, most, lower, upper, total, rival == "refined-bisection")

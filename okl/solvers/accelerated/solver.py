@@ -22,7 +22,6 @@ from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProbl
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.method import Fapg, FapgState
-from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, WarmStart, partitioned
 from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
@@ -68,7 +67,7 @@ class OneClass:
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
-        if self._of_moments:
+        if self.task.kind.OF_MOMENTS:
             self.task.model()
         else:
             partitioned(self._prototype)
@@ -81,14 +80,14 @@ class OneClass:
         ConfigError : a parameter outside the valid range for these rows
         DataError : shards that cannot be read, or a class of too few rows
         """
-        if self._of_moments:
+        if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, method, execution)
         prototype = self._prototype
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
         fapg = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
-        return ClassState(fapg, _value_of(self._model), rounds.log, rounds.carried, work)
+        return ClassState(fapg, self._model.parameter, rounds.log, rounds.carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the next check."""
@@ -113,11 +112,10 @@ class OneClass:
 
     def chosen(self, rows: MappedRows, seed: int) -> OneClass:
         """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
-        kind = model_class(self.task.name)
-        if self.task.value is not None or kind.OF_MOMENTS:
+        if self.task.value is not None or self.task.kind.OF_MOMENTS:
             return self
         total = float(self.classes.totals.sum())
-        value = kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
+        value = self.task.kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
         return self if value is None else self.at(value)
 
     def _distance(self, rows: MappedRows, seed: int) -> float:
@@ -133,7 +131,7 @@ class OneClass:
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
-        if not model_class(self.task.name).GROWS:
+        if not self.task.kind.GROWS:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
@@ -146,14 +144,10 @@ class OneClass:
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
-        kind: Any = model_class(self.task.name)
+        kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem = model.problem_of(moments)
         return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
-
-    @property
-    def _of_moments(self) -> bool:
-        return model_class(self.task.name).OF_MOMENTS
 
     @property
     def _model(self) -> Classifier:
@@ -166,12 +160,7 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        kind, classes = model_class(self.task.name), self.classes
-        return kind.highest(classes.signs, classes.totals, self.task.fit_intercept)
-
-
-def _value_of(model: Classifier) -> float:
-    return float(getattr(model, model.PARAMETER))
+        return self.task.highest(self.classes.signs, self.classes.totals)
 
 
 # Progress of a model over shards, class by class, as values.
