@@ -407,81 +407,7 @@ def find_root(
     return t, where, constant - (falling * t if falling > 0 else 0.0) - total, visits
 
 
-# What the entries of a box can sum to, by the sign that they are weighted with: one pass each.
-
-
-@compiled_sum
-def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
-    """Overwrite sums (5,): of lower and of upper (m,) over signs +1, over the others, and how many are out of order."""
-    least_plus, least_minus, most_plus, most_minus, crossed = 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(signs.shape[0]):
-        positive = signs[i] > 0
-        least_plus += lower[i] if positive else 0.0
-        most_plus += upper[i] if positive else 0.0
-        least_minus += 0.0 if positive else lower[i]
-        most_minus += 0.0 if positive else upper[i]
-        crossed += 0.0 if lower[i] <= upper[i] else 1.0
-    sums[0], sums[1], sums[2], sums[3], sums[4] = least_plus, most_plus, least_minus, most_minus, crossed
-
-
-@compiled_sum
-def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
-    """Return how many of signs (m,) are +1, and how many are -1."""
-    plus, minus = 0, 0
-    for i in range(signs.shape[0]):
-        plus += signs[i] == 1
-        minus += signs[i] == -1
-    return plus, minus
-
-
-# A sample of the entries of a projection, in their one form: where its terms sum to a total, how far they are spread.
-#
-# Legend: as of `okl.compiled.projections`; terms are clip(v - t, low, high).
-
-
-@compiled
-def draw_terms(
-    v: Doubles, low: Doubles, high: Doubles, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int
-) -> int:
-    """Overwrite the first of v, low and high by the entries at some indices, of one sign or of both (0).
-
-    Returns
-    -------
-    How many there are
-    """
-    found = 0
-    for k in range(indices.shape[0]):
-        i = indices[k]
-        positive, a = entries.signs[i] > 0, np.float64(entries.point[i])
-        lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
-        v[found] = a if positive else -a
-        low[found] = lower if positive else -upper
-        high[found] = upper if positive else -lower
-        # always written, kept by the count
-        found += (sign == 0) | (entries.signs[i] == sign)
-    return found
-
-
-@compiled_sum
-def _sum_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    total = 0.0
-    for i in range(v.shape[0]):
-        term = v[i] - t
-        term = low[i] if term < low[i] else term
-        total += high[i] if term > high[i] else term
-    return total
-
-
-@compiled_sum
-def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    """Return the standard deviation of the terms (n,) at t."""
-    mean, squares = _sum_terms(v, low, high, t) / v.shape[0], 0.0
-    for i in range(v.shape[0]):
-        term = v[i] - t
-        term = low[i] if term < low[i] else term
-        apart = (high[i] if term > high[i] else term) - mean
-        squares += apart * apart
-    return math.sqrt(squares / v.shape[0])
+# Where a sample of the terms clip(v - t, low, high) sums to a total, by their sorted bends.
 
 
 class Bends(NamedTuple):
@@ -495,15 +421,6 @@ class Bends(NamedTuple):
     left: Doubles
     arrived: Doubles
     highs: float
-
-
-@compiled
-def accumulate(sums: Doubles, values: Doubles) -> None:
-    """Overwrite sums (n + 1,) by those of the first values (n,): of none, of one, ..., of all."""
-    total = 0.0
-    for i in range(values.shape[0]):
-        sums[i], total = total, total + values[i]
-    sums[values.shape[0]] = total
 
 
 @compiled
@@ -638,18 +555,6 @@ _TOLERANCE = 2.220446049250313e-16  # the paper's
 @compiled
 def _times(count: int, bound: float) -> float:
     return count * bound if count > 0 else 0.0
-
-
-@compiled_sum
-def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
-    """Overwrite kept by the point; returns its least and its largest entry."""
-    least, most = np.inf, -np.inf
-    for i in range(point.shape[0]):
-        a = np.float64(point[i])
-        kept[i] = a
-        least = a if a < least else least
-        most = a if a > most else most
-    return least, most
 
 
 @compiled_sum

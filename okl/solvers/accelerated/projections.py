@@ -21,13 +21,8 @@ from okl.compiled.projections import (
     BlockSums,
     ProjectionEntries,
     Windows,
-    accumulate,
     bisect,
     clip_blocks,
-    copy_entries,
-    count_signs,
-    deviation_of_terms,
-    draw_terms,
     find_root,
     improve_multiplier,
     improve_multipliers,
@@ -36,7 +31,6 @@ from okl.compiled.projections import (
     search_breakpoints,
     shrink,
     sum_blocks,
-    sum_bounds,
 )
 from okl.compiled.projections import Doubles as projections_Doubles
 from okl.compiled.threads import run_threads
@@ -115,7 +109,7 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
     """
     labels = _as_signs(np.asarray(signs))
     size = len(labels)
-    n_plus, n_minus = count_signs(labels)
+    n_plus, n_minus = np.count_nonzero(labels == 1), np.count_nonzero(labels == -1)
     if n_plus + n_minus != size:
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
@@ -126,15 +120,12 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
         return ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
     lows, highs = _as_bounds(lower, "lower", size), _as_bounds(upper, "upper", size)
-    totals = np.empty(5)
-    sum_bounds(totals, labels, lows, highs)
-    if totals[4] or math.inf in totals[[0, 2]] or -math.inf in totals[[1, 3]]:
-        bad = int(np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))[0])
+    wrong = ~((lows <= highs) & (lows < math.inf) & (highs > -math.inf))
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
         _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
-    plus_least, plus_most, minus_least, minus_most = totals[:4].tolist()
-    return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(
-        (plus_least, plus_most), (minus_least, minus_most), n_plus, n_minus
-    )
+    plus, minus = ((float(lows[labels == k].sum()), float(highs[labels == k].sum())) for k in (1, -1))
+    return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(plus, minus, n_plus, n_minus)
 
 
 def check_signed_total(total: float, sums: Sums) -> None:
@@ -314,12 +305,18 @@ class OtherEntries(NamedTuple):
 
 
 class _Sample:
-    """Entries of a group in their one form, n of each, until another sample is drawn."""
+    """Entries of a group in their one form, n of each."""
 
     def __init__(self, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int) -> None:
-        v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
-        n = draw_terms(v, low, high, entries, indices, sign)
-        self.v, self.low, self.high = v[:n], low[:n], high[:n]
+        chosen = indices if sign == 0 else indices[entries.signs[indices] == sign]
+        positive, a = entries.signs[chosen] > 0, entries.point[chosen].astype(np.float64)
+        lower, upper = (
+            bound[chosen] if isinstance(bound, np.ndarray) else np.full(len(chosen), bound)
+            for bound in (entries.lower, entries.upper)
+        )
+        self.v = np.where(positive, a, -a)
+        self.low, self.high = np.where(positive, lower, -upper), np.where(positive, upper, -lower)
+        n = len(chosen)
         self.lows, self.highs = float(self.low.sum()), float(self.high.sum())
         same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
         self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
@@ -328,9 +325,7 @@ class _Sample:
         """Sort all kinks; each root then takes two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
-        left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
-        accumulate(left, leaves)
-        accumulate(arrived, arrives)
+        left, arrived = (np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives))
         return Bends(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
@@ -350,7 +345,7 @@ class _Sample:
         """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""
         if others:
             return float(np.std(self.terms(t) - self.terms(others.t)))
-        return float(deviation_of_terms(self.v, self.low, self.high, t))
+        return float(np.std(self.terms(t)))
 
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
         """Return where the sample's sum is within a deviation of the total, and the number of terms read."""
@@ -764,7 +759,8 @@ def project_box_hyperplane_by(
 
 def _search_by(rival: Rival, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
     active = workspace.doubles("kept", len(point))
-    least, most = copy_entries(active, point)
+    active[:] = point
+    least, most = float(active.min()), float(active.max())
     if rival == "breakpoints":
         return search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), lower, upper, total)
     return bisect(active, least, most, lower, upper, total, rival == "refined-bisection")
