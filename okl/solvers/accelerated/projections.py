@@ -109,7 +109,7 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
     """
     labels = _as_signs(np.asarray(signs))
     size = len(labels)
-    n_plus, n_minus = np.count_nonzero(labels == 1), np.count_nonzero(labels == -1)
+    n_plus, n_minus = int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == -1))
     if n_plus + n_minus != size:
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
