@@ -6,6 +6,7 @@ import math
 
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.math import exp_negative, log_positive
+from okl.compiled.projections import bound_at
 from okl.foundation.types import FloatArray
 
 # Vector operations of an accelerated proximal gradient step: one read of each input, no temporaries.
@@ -73,7 +74,7 @@ def inner(left: FloatArray, right: FloatArray) -> float:
 # entropy: sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) on margin r_i <= a_i <= u_i - r_i, r_i = c
 # u_i, as its slopes are infinite at the bounds of the box. Extrapolated points leave the box: beyond the margin it goes
 # on as the parabola with the value, slope and curvature of the border, so that it is convex and smooth everywhere.
-# quadratic: sum_i c_i a_i^2 / 2 - a_i, smooth as it is.
+# quadratic: sum_i c_i a_i^2 / 2 - t_i a_i, smooth as it is; t a number or (n,).
 #
 # Excess is the Bregman distance f(a) - f(b) - f'(b)(a - b), summed without its cancellation: near an optimum it is
 # far smaller than the rounding of f.
@@ -144,19 +145,21 @@ def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: f
 
 
 @compiled_sum
-def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    """Return the sum of c a^2 / 2 - a."""
+def quadratic_value(points: FloatArray, curvatures: FloatArray, targets: float | FloatArray) -> float:
+    """Return the sum of c a^2 / 2 - t a."""
     total = 0.0
     for i in range(points.shape[0]):
-        total += points[i] * (0.5 * curvatures[i] * points[i] - 1.0)
+        total += points[i] * (0.5 * curvatures[i] * points[i] - bound_at(targets, i))  # type: ignore[no-untyped-call]
     return total
 
 
 @compiled
-def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: FloatArray) -> None:
-    """Add c a - 1 to the gradient."""
+def add_quadratic_slopes(
+    gradient: FloatArray, points: FloatArray, curvatures: FloatArray, targets: float | FloatArray
+) -> None:
+    """Add c a - t to the gradient."""
     for i in range(points.shape[0]):
-        gradient[i] += curvatures[i] * points[i] - 1.0
+        gradient[i] += curvatures[i] * points[i] - bound_at(targets, i)  # type: ignore[no-untyped-call]
 
 
 @compiled_sum

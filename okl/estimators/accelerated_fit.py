@@ -40,7 +40,10 @@ from okl.solvers.accelerated.fitting import (
     signs_by_class,
 )
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import has_own_bias, parameter_of, takes_kernel
+from okl.solvers.accelerated.models import (
+    model_class,
+    parameter_of,
+)
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel
 from okl.solvers.accelerated.problem import error_minimising_bias
 from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
@@ -500,13 +503,13 @@ def float_or_auto(name: str, value: Any) -> float | None:
 
 def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
     """Raise ConfigError for a bias of fewest errors where no intercept is wanted of a model that has one."""
-    if bias == "errors" and not fit_intercept and has_own_bias(model):
+    if bias == "errors" and not fit_intercept and model_class(model).HAS_OWN_BIAS:
         raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
 
 
 def refuse_without_columns(model: str, kernel: str | Kernel) -> None:
     """Raise ConfigError for an exact kernel where explicit columns are required."""
-    if not takes_kernel(model):
+    if not model_class(model).TAKES_KERNEL:
         raise ConfigError(
             f"kernel = {kernel!r} is not available for model = {model!r}, which takes explicit columns. Set "
             'feature_map, such as "orthogonal", or kernel = "linear".'

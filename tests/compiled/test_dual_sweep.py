@@ -80,9 +80,11 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
         expected, upper = [one.copy() for one in outputs], np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
         upper[0] = 0.0
         fifth = upper / 3.0
-        naive.sweep(*expected, *inputs, fifth.copy(), upper, -1.0, 3.0, barrier)
-        given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs]
-        dual_sweep.sweep_segments(*given, fifth.copy(), upper, -1.0, 3.0, barrier, shape[0])
+        numbers: list[Any] = [fifth.copy(), upper, -1.0, 3.0, barrier]
+        given: list[Any] = [*expected, *inputs, *numbers]
+        naive.sweep(*given)
+        given = [outputs[0][None], *outputs[1:], new_claims(), *inputs, fifth.copy(), *numbers[1:], shape[0]]
+        dual_sweep.sweep_segments(*given)
         for found, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
         assert outputs[1][0] == 0.0 < outputs[1].max()

@@ -52,12 +52,14 @@ def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: f
     return total
 
 
-def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    return float(sum(0.5 * c * a**2 - a for a, c in zip(points, curvatures, strict=True)))
+def quadratic_value(points: FloatArray, curvatures: FloatArray, targets: float | FloatArray) -> float:
+    return float(np.sum(0.5 * curvatures * points**2 - targets * points))
 
 
-def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: FloatArray) -> None:
-    gradient += [c * a - 1.0 for a, c in zip(points, curvatures, strict=True)]
+def add_quadratic_slopes(
+    gradient: FloatArray, points: FloatArray, curvatures: FloatArray, targets: float | FloatArray
+) -> None:
+    gradient += curvatures * points - targets
 
 
 def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray) -> float:

@@ -561,7 +561,18 @@ class Classifier(ABC):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
+        """Return the valid parameters for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
+
+        Parameters
+        ----------
+        rows : operator, of explicit rows for the models that take no kernel
+        sample_weight : (m,) or None
+        fit_intercept : whether there is a bias, which the range of nu depends on
+
+        Returns
+        -------
+        low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
+        """
         return 0.0, math.inf
 
     @classmethod

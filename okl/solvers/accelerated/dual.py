@@ -150,8 +150,10 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
         return BoxSweep(rows, region.upper, separable.slope, np.empty(rows.n_points), barrier=True)
     if not isinstance(region, BoxSet):
         return None
+    offset = separable.slope if isinstance(separable, LinearTerm) else -separable.targets
     curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures
-    offset = separable.slope if isinstance(separable, LinearTerm) else -1.0
+    if not isinstance(offset, float):
+        return None
     lower, upper = (
         np.array(np.broadcast_to(bound, rows.n_points), dtype=np.float64) for bound in (region.lower, region.upper)
     )
@@ -435,31 +437,6 @@ class AwakeIterates(MemoryIterates):
 # Regression.
 #
 # A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
-
-
-@stored("target-quadratic-term")
-@dataclass(frozen=True, eq=False)
-class TargetQuadratic(Separable):
-    """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t (m,)."""
-
-    targets: FloatArray
-    curvatures: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return the sum."""
-        return float((0.5 * self.curvatures * point - self.targets) @ point)
-
-    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add curvature_i a_i - t_i."""
-        gradient += self.curvatures * point - self.targets
-
-    def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return sum_i curvature_i (a_i - b_i)^2 / 2."""
-        return 0.5 * float(self.curvatures @ np.square(point - at))
-
-    def part(self, take: Take) -> TargetQuadratic:
-        """Return the terms of some rows."""
-        return replace(self, targets=np.asarray(take(self.targets)), curvatures=np.asarray(take(self.curvatures)))
 
 
 @stored("penalised-box-region")

@@ -212,20 +212,21 @@ class LinearTerm(Separable):
         return self
 
 
-@stored("quadratic-term")
+@stored("quadratic-term", former=("target-quadratic-term",))
 @dataclass(frozen=True, eq=False)
 class Quadratic(Separable):
-    """sum_i curvature_i a_i^2 / 2 - a_i; curvatures (m,) >= 0."""
+    """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t a number or (m,)."""
 
     curvatures: FloatArray
+    targets: Bound = 1.0
 
     def value(self, point: FloatArray) -> float:
         """Return the sum."""
-        return float(quadratic_value(point, self.curvatures))
+        return float(quadratic_value(point, self.curvatures, self.targets))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add curvature_i a_i - 1."""
-        add_quadratic_slopes(gradient, point, self.curvatures)
+        """Add curvature_i a_i - t_i."""
+        add_quadratic_slopes(gradient, point, self.curvatures, self.targets)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
         """Return the Bregman distance of the sum."""
@@ -233,7 +234,7 @@ class Quadratic(Separable):
 
     def part(self, take: Take) -> Quadratic:
         """Return the terms of some rows."""
-        return replace(self, curvatures=take(self.curvatures))
+        return Quadratic(take(self.curvatures), _some(self.targets, take))
 
 
 @stored("entropy-term")
