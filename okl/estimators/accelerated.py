@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
+from okl.compiled.threads import run_tasks
 from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, classes_of, draw_seed
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError, DataError
@@ -30,13 +31,12 @@ from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
     fit_sigmoid,
     fit_task,
-    in_threads,
     normalised,
     relabelled,
     signs_by_class,
 )
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import has_own_bias, model_class, parameter_of, takes_kernel
+from okl.solvers.accelerated.models import model_class, parameter_of
 from okl.solvers.accelerated.problem import error_minimising_bias
 
 Bias = Literal["own", "errors"]
@@ -217,7 +217,7 @@ class TwoClassFit:
         _, signs = signs_by_class(codes)
         n_workers = min(n_threads, len(signs))
         rows = space.operator(inputs, signs[0], n_threads // n_workers)
-        return in_threads(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
+        return run_tasks(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
 
     def _fit_two(self, rows: Any, weights: FloatArray | None) -> ClassFit:
         parameter, fitted = fit_task(self.task, rows, self.method, weights)
@@ -431,12 +431,12 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         return self._is_plain and parameter_of(self.solver_name) != "kappa"  # covariances are dense
 
     def _fitting(self, options: Any) -> TwoClassFit:
-        if not self._is_plain and self.feature_map is None and not takes_kernel(self.solver_name):
+        if not self._is_plain and self.feature_map is None and not model_class(self.solver_name).TAKES_KERNEL:
             raise ConfigError(
                 f"kernel = {self.kernel!r} is not available for model = {self.solver_name!r}, which takes explicit "
                 'columns. Set feature_map, such as "orthogonal", or kernel = "linear".'
             )
-        if options.bias == "errors" and not self.fit_intercept and has_own_bias(self.solver_name):
+        if options.bias == "errors" and not self.fit_intercept and model_class(self.solver_name).HAS_OWN_BIAS:
             raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
         task = replace(options.task, fit_intercept=bool(self.fit_intercept))
         return TwoClassFit(task, options.bias, replace(options.method, method=self.method))
