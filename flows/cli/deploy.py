@@ -11,21 +11,18 @@ import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
-    DATA,
+    DEPLOYMENT,
     INGEST,
-    SECTIONS,
+    SERVICE_LEVELS,
     TRAIN,
+    Command,
     Options,
     OptionValues,
-    Section,
     accepts,
     help_for,
-    sectioned,
     train_settings,
 )
 from flows.cli.retrain import (
-    ARRIVING,
-    JUDGING,
     KEYS_OF_A_MODEL,
     LEARNING,
     OF_SHARDS,
@@ -44,36 +41,28 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.solvers.settings import TrainSettings
 
 SERVICE = Options(
-    RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
+    RetrainService,
+    {SERVICE_LEVELS: ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")},
 )
 # no --out: every run of a deployment creates its own folder
-DEPLOYED = Options(
-    TRAIN.kind,
-    tuple(name for name in TRAIN.fields if name != "out"),
-    {"solver": solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain")},
-    of_solvers=True,
+DEPLOYED = TRAIN.without(
+    "out",
+    solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain"),
 )
-SPLIT = Options(
-    INGEST.kind,
-    INGEST.fields,
-    {
-        "holdout": f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
-        f"{help_for(RETRAIN.kind, 'holdout')}",
-        "keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} "
-        "[default: none]",
-    },
+SPLIT = INGEST.without(
+    holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
+    f"{help_for(RETRAIN.kind, 'holdout')}",
+    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
 )
 OWN_FOLDER = "{time}-version-{version}"
 
 
-DEPLOYING: Section = ("Deployment", ("retrain", "cron", "timezone", "score", "score_out", "pool"))
-LEVELS: Section = ("Timeouts, retries and late runs", SERVICE.fields)
+def _deployment(metavar: str, text: str) -> Any:
+    """Return an option of the deployment itself."""
+    return typer.Option(metavar=metavar, help=text, rich_help_panel=DEPLOYMENT)
 
 
-@app.command(
-    cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS, solver_group=DEPLOYED),
-    short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.",
-)
+@app.command(cls=Command, short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.")
 @accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
 def deploy(
     service: OptionValues,
@@ -89,34 +78,25 @@ def deploy(
         ),
     ] = None,
     retrain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Retrain this model on new files in DATASET, as okl retrain does; none: train.",
-        ),
+        str | None, _deployment("NAME", "Retrain this model on new files in DATASET, as okl retrain does; none: train.")
+    ] = None,
+    cron: Annotated[
+        str | None, _deployment("FIELDS", "Schedule, such as '0 3 * * *'; none: runs are started by hand.")
+    ] = None,
+    timezone: Annotated[
+        str | None, _deployment("ZONE", "Time zone of --cron, such as Europe/Zurich; none: UTC.")
     ] = None,
     score: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="With --retrain: rows to score with each new champion; none: no scoring.",
-        ),
+        str | None, _deployment("SOURCE", "With --retrain: rows to score with each new champion; none: no scoring.")
     ] = None,
     score_out: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder.",
+        _deployment(
+            "DIR",
+            "Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder.",
         ),
     ] = None,
-    cron: Annotated[
-        str | None,
-        typer.Option(metavar="FIELDS", help="Schedule, such as '0 3 * * *'; none: runs are started by hand."),
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of --cron, such as Europe/Zurich; none: UTC.")
-    ] = None,
-    pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; created if it is missing.")] = "okl",
+    pool: Annotated[str, _deployment("NAME", "Work pool; created if it is missing.")] = "okl",
     config: Config = None,
     pairs: Pairs = None,
     json: Json = False,

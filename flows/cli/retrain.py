@@ -9,15 +9,15 @@ import typer
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
     INGEST,
-    SECTIONS,
+    PUBLICATION,
+    SHARDS,
     TRAIN,
+    Command,
     Options,
     OptionValues,
-    Section,
     accepts,
     help_for,
     read_config,
-    sectioned,
     split_pairs,
 )
 from flows.progress import terminal_observer
@@ -28,9 +28,11 @@ from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
 
 RETRAIN = Options(
     RetrainSettings,
-    (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
-     *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
-)  # fmt: skip
+    {
+        SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+        PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+    },
+)
 OF_SHARDS = "fogd, which continues training on each new shard"
 
 
@@ -40,38 +42,22 @@ def solver_help(auto: str, default: str) -> str:
     return f"{'; '.join(auto if part.startswith('auto:') else part for part in parts)} [default: {default}]"
 
 
-LEARNING = Options(
-    TRAIN.kind,
-    tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
-    {
-        "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
-        "learn_sensitive": f"{'also use the columns of the constraints as inputs'}; otherwise a new model gets "
-        "them as keys [default: no]",
-    },
-    of_solvers=True,
-    without=frozenset(NOT_OF_TRAIN),
+LEARNING = TRAIN.without(
+    *NOT_OF_TRAIN,
+    solver=solver_help(f"auto: {OF_SHARDS}", "fogd"),
+    learn_sensitive="also use the columns of the constraints as inputs; otherwise a new model gets them as keys "
+    "[default: no]",
 )
 KEYS_OF_A_MODEL = "a registered model keeps the key columns of its first version"
-READING = Options(
-    INGEST.kind,
-    tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")),
-    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]"},
-)
-ARRIVING: Section = (
-    "New shards and quarantine",
-    ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
-)
-JUDGING: Section = (
-    "Publication",
-    ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+READING = INGEST.without(
+    *NOT_OF_INGEST,
+    "rows_per_shard",
+    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
 )
 TABLES = ("train", "ingest", "contract")
 
 
-@app.command(
-    cls=sectioned(ARRIVING, JUDGING, *SECTIONS, solver_group=LEARNING),
-    short_help="Train on new shards since the champion; publish the model if it is better.",
-)
+@app.command(cls=Command, short_help="Train on new shards since the champion; publish the model if it is better.")
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
     given: OptionValues,
@@ -86,11 +72,21 @@ def retrain(
     ] = None,
     window_from: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="Use only shards at or after this time; none: from the first."),
+        typer.Option(
+            "--from",
+            metavar="DATE",
+            help="Use only shards at or after this time; none: from the first.",
+            rich_help_panel=SHARDS,
+        ),
     ] = None,
     window_to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DATE", help="Use only shards before this time; none: to the last."),
+        typer.Option(
+            "--to",
+            metavar="DATE",
+            help="Use only shards before this time; none: to the last.",
+            rich_help_panel=SHARDS,
+        ),
     ] = None,
     config: Config = None,
     pairs: Pairs = None,

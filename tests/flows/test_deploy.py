@@ -33,8 +33,7 @@ from flows.deploy import deploy, packaged_plan
 from flows.records import wait_for_records
 from flows.server import TemporaryServer
 from flows.service import RetrainService
-from flows.stack.state import rescoring_at
-from flows.stack.status import deployments_of, schedules_at
+from flows.stack.status import deployments_of, rescoring_at, schedules_at
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import IngestSettings

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from flows.stack.control import down, prepare
-from flows.stack.processes import marked
 from flows.stack.state import (
     StackState,
     live_state,
@@ -27,7 +26,7 @@ from flows.stack.state import (
     workers_offered,
 )
 from flows.stack.status import deployed_lines, health, notices_in
-from flows.stack.supervisor import StackOptions
+from flows.stack.supervisor import StackOptions, marked
 from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
@@ -80,7 +79,7 @@ def status(home: Path) -> dict[str, Any]:
 
 def all_well(home: Path) -> bool:
     state = live_state(stack_folder(home))
-    return state is not None and set(health(state, stack_folder(home)).values()) == {"ok"}
+    return state is not None and set(health(state).values()) == {"ok"}
 
 
 def pid_of(home: Path, name: str) -> int | None:
