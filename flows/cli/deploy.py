@@ -127,13 +127,15 @@ def deploy(
         typer.echo(f"Warning: {warning}", err=True)
     configured = server_is_configured()
     with stack_server_settings():
+        from prefect.settings import PREFECT_API_URL
+
         from flows.deploy import deploy as apply
 
         scoring = None if score is None or retrain is None else _scoring(score, score_out, retrain)
         names = apply(
             training, scoring, retrain=retraining, service=levels, cron=cron, timezone=timezone, pool=pool
         )  # fmt: skip
-        schedule, url = schedule_of(cron, timezone), None if configured else address()
+        schedule, url = schedule_of(cron, timezone), None if configured else str(PREFECT_API_URL.value())
     applied = {"deployments": names, "pool": pool, "schedule": schedule}
     print_result(applied, json, deployed_text(names, schedule, url, scoring))
 
@@ -218,14 +220,6 @@ def schedule_of(cron: str | None, timezone: str | None) -> dict[str, Any] | None
     return {"cron": cron, "timezone": zone, "next": first.isoformat()}
 
 
-def address() -> str | None:
-    """Return the URL of the Prefect server in use."""
-    from prefect.settings import PREFECT_API_URL
-
-    value = PREFECT_API_URL.value()
-    return None if value is None else str(value)
-
-
 def deployed_text(
     names: list[str], schedule: dict[str, Any] | None, url: str | None, scoring: dict[str, str] | None = None
 ) -> str:
@@ -244,22 +238,13 @@ def deployed_text(
     when = "when started by hand (no --cron)"
     if schedule is not None:
         when = f'on schedule "{schedule["cron"]}", {schedule["timezone"]}; next: {schedule["next"].replace("T", " ")}'
-    lines = [
-        *names,
-        f"{first} runs {when}",
-        *(
-            f"{name} scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
-            for name in own
-            if scoring is not None and name != first
-        ),
-        *(
-            ["no scoring of rows with new champions (no --score); an earlier scoring deployment is removed"]
-            if scoring is None and first.startswith("okl-retrain/")
-            else []
-        ),
-        f"run now:          {prefect} deployment run {first} --watch",
-        "check status:     okl status",
-        *(["remove schedule:  okl deploy again, without --cron"] if schedule is not None else []),
-        *(f"remove:           {prefect} deployment delete {name}" for name in own),
-    ]
-    return "\n".join(lines)
+    lines = [*names, f"{first} runs {when}"]
+    if scoring is not None:
+        scored = f"scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
+        lines += [f"{name} {scored}" for name in own if name != first]
+    elif first.startswith("okl-retrain/"):
+        lines.append("no scoring of rows with new champions (no --score); an earlier scoring deployment is removed")
+    lines += [f"run now:          {prefect} deployment run {first} --watch", "check status:     okl status"]
+    if schedule is not None:
+        lines.append("remove schedule:  okl deploy again, without --cron")
+    return "\n".join([*lines, *(f"remove:           {prefect} deployment delete {name}" for name in own)])

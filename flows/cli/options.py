@@ -294,23 +294,42 @@ def _train_values(
     dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
 ) -> OptionValues:
     """Return the given values by the names of settings; paths are absolute."""
-    values = read_config(config) if config else {}
-    ingest_values = values.pop("ingest", {})
-    if not isinstance(ingest_values, dict):
-        raise ConfigError(
-            f"--config {config}: ingest = {ingest_values!r}, but it must be a table: [ingest], then target = ..."
-        )
-    for name, value in split_pairs(pairs).items():
-        if name.startswith("ingest."):
-            ingest_values[name.removeprefix("ingest.")] = value
-        else:
-            values[name] = value
+    values, tables = merged_values(config, pairs, {"ingest": ingest_options})
     values |= options | {"data": data_location(dataset)}
     if values.get("out"):
         values["out"] = absolute_location(str(values["out"]))
-    if ingest_values or ingest_options:
-        values["ingest"] = settings_from(IngestSettings, ingest_values | ingest_options, "okl train")
+    if tables["ingest"]:
+        values["ingest"] = settings_from(IngestSettings, tables["ingest"], "okl train")
     return values
+
+
+def merged_values(
+    config: str | None, pairs: list[str], groups: Mapping[str, OptionValues]
+) -> tuple[OptionValues, dict[str, OptionValues]]:
+    """Return the values of a TOML file, overridden by --set pairs, and its tables, also overridden by options.
+
+    Parameters
+    ----------
+    groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
+
+    Raises
+    ------
+    ConfigError : the file cannot be read, or a table is a value
+    """
+    read = read_toml(config, "--config") if config else {}
+    values = {_underscored(name): value for name, value in read.items()}
+    tables: dict[str, OptionValues] = {}
+    for table in groups:
+        if not isinstance(content := values.pop(table, {}), dict):
+            raise ConfigError(f"--config {config}: {table} = {content!r}, but it must be a table: [{table}].")
+        tables[table] = {_underscored(name): value for name, value in content.items()}
+    for key, value in split_pairs(pairs).items():
+        table, dot, field = key.partition(".")
+        if dot and table in tables:
+            tables[table][field] = value
+        else:
+            values[key] = value
+    return values, {table: content | groups[table] for table, content in tables.items()}
 
 
 def data_location(dataset: str) -> str:
@@ -339,14 +358,6 @@ def split_pairs(pairs: list[str]) -> OptionValues:
         except tomllib.TOMLDecodeError:
             values[_underscored(key.strip())] = text
     return values
-
-
-def read_config(path: str) -> OptionValues:
-    """Return the settings in a TOML file; dashes in names become underscores."""
-    values = read_toml(path, "--config")
-    if isinstance(values.get("ingest"), dict):
-        values["ingest"] = {_underscored(name): value for name, value in values["ingest"].items()}
-    return {_underscored(name): value for name, value in values.items()}
 
 
 def _underscored(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,8 +17,7 @@ from flows.cli.options import (
     OptionValues,
     accepts,
     help_for,
-    read_config,
-    split_pairs,
+    merged_values,
 )
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
@@ -54,7 +53,6 @@ READING = INGEST.without(
     "rows_per_shard",
     keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
 )
-TABLES = ("train", "ingest", "contract")
 
 
 @app.command(cls=Command, short_help="Train on new shards since the champion; publish the model if it is better.")
@@ -134,20 +132,7 @@ def retrain_values(
     pairs: list[str],
 ) -> OptionValues:
     """Return values of settings from a TOML file, overridden by --set pairs, then by options; paths are absolute."""
-    values = read_config(config) if config else {}
-    tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}
-    if wrong := [table for table in TABLES if not isinstance(tables[table], dict)]:
-        raise ConfigError(
-            f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it must be a table: [{wrong[0]}]."
-        )
-    for key, value in split_pairs(pairs).items():
-        table, dot, field = key.partition(".")
-        if dot and table in TABLES:
-            tables[table] = tables[table] | {field: value}
-        else:
-            values[key] = value
-    for table, options in groups.items():
-        tables[table] = tables[table] | options
+    values, tables = merged_values(config, pairs, {"contract": {}} | groups)
     values |= given | {"name": name} | tables
     location = source or values.get("source")
     if not location:

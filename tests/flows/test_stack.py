@@ -32,7 +32,7 @@ from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import Outcome, end_started, start, wait
-from tests.flows.conftest import query
+from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 
 LOOPBACK = "0100007F"
@@ -40,10 +40,10 @@ WORKERS = 1
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A fresh home folder, and a source beside it."""
+def home(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home folder with a migrated database, and a source beside it."""
     folder = tmp_path_factory.mktemp("stack")
-    (folder / "home").mkdir()
+    give_database(folder / "home", database)
     write_blobs(folder / "rows.parquet")
     try:
         yield folder / "home"
