@@ -42,8 +42,8 @@ class ReproduceSettings(BaseModel):
     )
     choice: Literal["stated", "searched"] = Field(
         "stated",
-        description="parameters of the algorithms; stated: those that the paper states, if any; searched: chosen among the "
-        "candidates of the paper",
+        description="parameters of the algorithms; stated: those that the paper states, if any; searched: chosen among "
+        "the candidates of the paper",
     )
     precision: Precision = Field("float32", description="precision of inputs, maps and weights")
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")

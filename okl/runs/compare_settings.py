@@ -57,8 +57,8 @@ class CompareSettings(ExecutionSettings):
     )
     bandwidth: Positive | Literal["auto"] = Field(
         "auto",
-        description="kernel bandwidth in units of the scaled inputs; auto: the median distance, or the choice of an online "
-        "solver",
+        description="kernel bandwidth in units of the scaled inputs; auto: the median distance, or the choice of an "
+        "online solver",
     )
     frequencies: Count | None = Field(
         None,
