@@ -53,7 +53,7 @@ def test_options_stand_under_headings_in_the_order_of_need(
 
     monkeypatch.setenv("COLUMNS", "100")
     panels = {
-        parameter.rich_help_panel
+        getattr(parameter, "rich_help_panel", None)
         for command in typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
         if isinstance(command, Command)
         for parameter in command.params
