@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
-from flows.cli.options import SourceCommand
+from flows.cli.options import Command
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 
@@ -219,7 +219,7 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
     `before` is the champion just before the call. The new champion is read from the log entry, because another process
     may have changed it in between.
     """
-    from flows.stack.state import rescoring
+    from flows.stack.status import rescoring
     from okl.lifecycle.describe import moved_text
     from okl.models.registry import describe_entry
 
@@ -271,7 +271,7 @@ def export(
 # okl explain
 
 
-@app.command(cls=SourceCommand, short_help="Explain a model: settings, certificate and important columns.")
+@app.command(cls=Command, short_help="Explain a model: settings, certificate and important columns.")
 def explain(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     source: Annotated[

@@ -26,7 +26,6 @@ from okl.data.manifest import processor
 from okl.data.order import Window
 from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
 from okl.distributed.cluster import (
-    CONFIG,
     CONNECT_SECONDS,
     PerformanceReport,
     check_versions,
@@ -41,6 +40,7 @@ from okl.distributed.cluster import (
     versions,
 )
 from okl.distributed.local import LocalExecution
+from okl.distributed.processes import CONFIG
 from okl.distributed.rpc import HANDLER_SECONDS, BatchCall, BatchReply, Packed, counted, in_order, pack, run_batch
 from okl.foundation import plugins, telemetry
 from okl.foundation.errors import ExecutionError
