@@ -32,7 +32,8 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
-from okl.report.run import markdown_report, record_timeline, text_summary, write_report
+from okl.report.timeline import record_timeline
+from okl.report.training import markdown_report, text_summary, write_report
 from okl.runs.checkpoint import (
     MAIN,
     NoCheckpoints,

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from okl.lifecycle.report import errors_picture, points_of
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.report.blocks import Figure
 from okl.report.figures import DARK, LIGHT
+from okl.report.retraining import champion_figure, points_of
 from tests.lifecycle.stories import settings, shards
 
 
@@ -69,6 +70,7 @@ def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> N
     points = points_of(result)
     assert [one["fired"] for one in points] == [False, False, True, False, False, True, False]
     assert [one["rejected"] for one in points] == [False] * 6 + [True]
-    (picture,) = errors_picture(result)
+    (picture,) = champion_figure(result)
+    assert isinstance(picture, Figure)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != picture.draw(DARK)
-    assert errors_picture({**result, "history": [], "progressive": []}) == []
+    assert champion_figure({**result, "history": [], "progressive": []}) == []
