@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from base64 import b64decode
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +208,11 @@ def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_report({"test": "not a mapping"}, path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_template_and_style_are_in_the_wheel() -> None:
+    build = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["packages"] == ["okl", "flows"]  # all files in them
+    assert not {"exclude", "only-include", "artifacts"} & build["targets"]["wheel"].keys()
+    files = {file.name for file in resources.files("okl.report").iterdir()}
+    assert {"page.html.jinja", "page.css"} <= files
