@@ -10,7 +10,7 @@ from okl.foundation.locations import typed_model
 from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, paragraphs
 from okl.report.figures import accuracy_paths, compared_accuracies
 from okl.report.format import duration, flatten, mean_and_spread, number
-from okl.report.render import html, markdown, text
+from okl.report.render import text
 
 # Tables
 
@@ -206,16 +206,6 @@ def comparison_page(result: Mapping[str, Any]) -> Page:
         Section("tables", "In figures", tables),
         Section("run", "Settings, data and the run", [Table("All of it", (), facts, folded=True)]),
     )
-
-
-def html_report(result: Mapping[str, Any]) -> str:
-    """Return the report as a self-contained HTML page."""
-    return html(comparison_page(result))
-
-
-def markdown_report(result: Mapping[str, Any]) -> str:
-    """Return the report as Markdown."""
-    return markdown(comparison_page(result))
 
 
 def text_summary(result: Mapping[str, Any]) -> str:

@@ -166,13 +166,20 @@ def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], sh
 # Reliability: the share of correct or positive rows among rows with similar scores
 
 LOG_ODDS = ("logistic", "l1-logistic")
-MEASURED_ROWS = {"test": "test rows", "train": "training rows (seen in training)"}
 
 
-def reliability_blocks(result: RunResult) -> list[Block]:
-    """Return the reliability curve of a classifier, on test rows if there are any; empty for other models."""
-    split = "test" if result.test else "train"
-    measured, rows_name = result.get(split) or {}, MEASURED_ROWS[split]
+def reliability_blocks(
+    measured: Mapping[str, Any], labels: Sequence[object], settings: Mapping[str, Any], rows_name: str
+) -> list[Block]:
+    """Return the reliability curve of a classifier; empty for other models.
+
+    Parameters
+    ----------
+    measured : metrics with confusion and with the reliability of `okl.metrics.counts.Tally.report`
+    labels : of the classes
+    settings : of training; the solver and the loss decide whether scores are log-odds
+    rows_name : measured rows as text
+    """
     if "confusion" not in measured:
         return []
     bins = (measured.get("reliability") or {}).get("bins")
@@ -181,7 +188,7 @@ def reliability_blocks(result: RunResult) -> list[Block]:
     first, last = bins[0], bins[-1]
     low, high = (percent(entry["hits"] / entry["rows"], 3) for entry in (first, last))
     note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
-    positive = (result.dataset.get("labels") or ["the first", "the second"])[-1]
+    positive = (labels or ["the second"])[-1]
     kind, value, x, y = "scores", "mean", "score", f"share of class {shortened(positive, 20)}"
     extremes = (
         f"For scores up to {number(first['highest'])}, {low} of rows are positive; for scores from "
@@ -194,7 +201,7 @@ def reliability_blocks(result: RunResult) -> list[Block]:
             f"prediction: on {rows_name}, accuracy is {low} for margins up to {number(first['highest'])}, {high} for "
             f"margins from {number(last['lowest'])}."
         )
-    elif result.settings.get("loss") == "logistic" or result.settings.get("solver") in LOG_ODDS:
+    elif settings.get("loss") == "logistic" or settings.get("solver") in LOG_ODDS:
         kind, value, x = "probabilities", "probability", "predicted probability"
         text = (
             f"The model was trained with the logistic loss: 1 / (1 + exp(-score)) is its probability of {positive}. "
@@ -208,29 +215,6 @@ def reliability_blocks(result: RunResult) -> list[Block]:
         )
     draw = partial(reliability_curve, bins, value, (x, y))
     return [Paragraph(text), Figure(f"Reliability of {kind}, {rows_name}", draw, extremes + note)]
-
-
-def reliability_bars(measured: Mapping[str, Any], rows_name: str) -> list[Block]:
-    """Return the reliability as a bar chart; empty for other models.
-
-    measured : metrics with the reliability of `okl.metrics.counts.Tally.report`, and labels
-    """
-    reliability = measured.get("reliability") or {}
-    if not reliability.get("bins"):
-        return []
-    positive = shortened((measured.get("labels") or ["positive"])[-1], 20)
-    share_of, by = f"rows of class {positive}", "score"
-    if reliability["of"] == "lead":
-        share_of, by = "correctly classified rows", "margin between the two best scores"
-    bars = [
-        Bar(
-            f"{number(entry['lowest'])} to {number(entry['highest'])}",
-            entry["hits"] / entry["rows"],
-            f"{percent(entry['hits'] / entry['rows'], 3)} of {number(entry['rows'])}",
-        )
-        for entry in reliability["bins"]
-    ]
-    return [BarChart(f"Reliability: share of {share_of} by {by}, {rows_name}", bars)]
 
 
 def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:

@@ -21,7 +21,7 @@ from okl.report.blocks import (
 )
 from okl.report.figures import champion_errors, reserved_errors
 from okl.report.format import counted, duration, flatten, metric_name, number
-from okl.report.quality import mistake_tables, reliability_bars
+from okl.report.quality import mistake_tables, reliability_blocks
 from okl.report.render import text
 from okl.report.training import changes_section, difference
 
@@ -182,14 +182,15 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
         were = ("was", "its file was") if rejected == 1 else ("were", "their files were")
         lead.append(WarningBlock(f"{counted(rejected, 'shard')} {were[0]} rejected; {were[1]} not moved."))
     before = {name: value for name, value in (result.get("previous") or {}).items() if name != "metrics"}
-    mistakes = mistake_tables(
-        measured, measured.get("labels") or (), measured.get("target", "the target"), "reserved rows"
-    )
+    labels = measured.get("labels") or ()
+    mistakes = mistake_tables(measured, labels, measured.get("target", "the target"), "reserved rows")
     facts = {name: result[name] for name in FACTS if result[name] is not None} | {"settings": settings}
     compared = [*reserved_figure(result), *_shown(_metrics(result), _slices(result))]
     trust = [
-        *paragraphs(result["certified"]), *champion_figure(result), *reliability_bars(measured, "reserved rows")
-    ]  # fmt: skip
+        *paragraphs(result["certified"]),
+        *champion_figure(result),
+        *reliability_blocks(measured, labels, result["settings"]["train"], "reserved rows"),
+    ]
     return page(
         f"Retraining of {result['model']}: {result['outcome']}",
         lead,

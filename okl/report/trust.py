@@ -19,9 +19,16 @@ ROUNDING = 1e-9  # smaller relative gaps are rounding errors
 
 def trust_section(result: RunResult) -> Section:
     """Return the section on chance, reliability of scores, certificates, constraints and drift."""
-    gap = paragraphs(_chance(result)), reliability_blocks(result), paragraphs(gap_sentence(result))
-    blocks = [block for part in gap for block in part]
-    blocks += [*regret_blocks(result), *constraint_blocks(result), *drift_blocks(result)]
+    rows_name = "test rows" if result.test else "training rows (seen in training)"
+    labels = result.dataset.get("labels") or ()
+    blocks = [
+        *paragraphs(_chance(result)),
+        *reliability_blocks(result.test or result.train or {}, labels, result.settings, rows_name),
+        *paragraphs(gap_sentence(result)),
+        *regret_blocks(result),
+        *constraint_blocks(result),
+        *drift_blocks(result),
+    ]
     return Section("trust", "Can I trust it?", blocks)
 
 

@@ -38,7 +38,8 @@ from okl.foundation.locations import Place, name_after, okl_home, place_of
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
-from okl.report.comparison import html_report, markdown_report
+from okl.report.comparison import comparison_page
+from okl.report.render import html, markdown
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
@@ -1229,7 +1230,7 @@ class RecordedRun(ABC):
         """Write result.json and report.html, and rename the run's folder, which marks it as complete."""
         self._result = self._collect()
         folder = self._place.beside
-        (folder / "report.html").write_text(html_report(self._result), encoding="utf-8")
+        (folder / "report.html").write_text(html(comparison_page(self._result)), encoding="utf-8")
         (folder / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self._place.folder)}
@@ -1247,7 +1248,7 @@ class RecordedRun(ABC):
 
     def report_markdown(self) -> str:
         """Return the report as Markdown with inline figures."""
-        return markdown_report(self._result)
+        return markdown(comparison_page(self._result))
 
     def _open_data(self) -> Dataset:
         """Return the data set, ingested into the run's folder if the data are a source."""

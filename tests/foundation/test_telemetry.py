@@ -41,6 +41,7 @@ from okl.foundation.telemetry import (
     summed,
 )
 from okl.foundation.types import Task
+from okl.report.blocks import Table
 from okl.report.figures import DARK, LIGHT, timeline_picture
 from okl.report.results import RunResult
 from okl.report.timeline import (
@@ -258,6 +259,7 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     assert "Training time of 1 worker: " in timeline_sentence(RunResult(alone | {"workers": 1}))
     assert "Training time of 1 thread: " in timeline_sentence(RunResult(alone))
     (run,) = facts_section(RunResult(result | {"settings": {}})).blocks
+    assert isinstance(run, Table)
     names = [name for name, _ in run.rows]
     assert "timeline.workers" in names
     assert not [name for name in names if "lanes" in name or "stages" in name], "what is drawn is not listed as well"

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.report.blocks import BarChart, Figure, Paragraph, Table
+from okl.report.blocks import Figure, Paragraph, Table
 from okl.report.figures import LIGHT, wilson
 from okl.report.quality import (
     absolute_residual_quantile,
     calibration_error,
     mistake_tables,
-    reliability_bars,
     reliability_blocks,
 )
 from okl.report.results import RunResult
@@ -24,12 +23,20 @@ BINARY = made_result("binary", ("no", "yes"))
 CLASSES = made_result("multiclass", ("a", "b", "c"))
 
 
+def reliability_of(result: dict[str, Any]) -> list[Any]:
+    """Blocks on test rows if there are any."""
+    rows_name = "test rows" if result.get("test") else "training rows (seen in training)"
+    labels = result.get("dataset", {}).get("labels", ())
+    measured = result.get("test") or result["train"]
+    return reliability_blocks(measured, labels, result.get("settings", {}), rows_name)
+
+
 def told(blocks: list[Any]) -> str:
     return " ".join(block.text for block in blocks if isinstance(block, Paragraph))
 
 
 def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
-    words, picture = reliability_blocks(RunResult(BINARY | {"settings": {"loss": "logistic"}}))
+    words, picture = reliability_of(BINARY | {"settings": {"loss": "logistic"}})
     assert isinstance(words, Paragraph)
     assert isinstance(picture, Figure)
     bins = BINARY["test"]["reliability"]["bins"]
@@ -40,28 +47,20 @@ def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     assert f"The calibration error on test rows is {100 * off:.2g}%." in words.text
     assert "probability of yes" in words.text
     assert picture.title == "Reliability of probabilities, test rows"
-    scores = reliability_blocks(RunResult(BINARY))[1]
+    scores = reliability_of(BINARY)[1]
     assert isinstance(scores, Figure)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != scores.draw(LIGHT)
 
 
 def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None:
     for result, what in ((BINARY, "scores"), (CLASSES, "margins")):
-        blocks = reliability_blocks(RunResult(result))
+        blocks = reliability_of(result)
         assert "are not probabilities" in told(blocks)
         assert [block.title for block in blocks if isinstance(block, Figure)] == [f"Reliability of {what}, test rows"]
-    trained = reliability_blocks(RunResult(BINARY | {"test": None}))
+    trained = reliability_of(BINARY | {"test": None})
     assert "training rows (seen in training)" in told(trained)
-    assert "no reliability curve" in told(reliability_blocks(RunResult({"test": {"confusion": [[1, 0], [0, 1]]}})))
-    assert reliability_blocks(RunResult(made_result("regression"))) == []
-
-
-def test_bars_of_reliability_are_the_shares_of_the_bins() -> None:
-    (bars,) = reliability_bars(CLASSES["test"], "reserved rows")
-    assert isinstance(bars, BarChart)
-    bins = CLASSES["test"]["reliability"]["bins"]
-    assert [bar.length for bar in bars.bars] == [one["hits"] / one["rows"] for one in bins]
-    assert reliability_bars({}, "reserved rows") == []
+    assert "no reliability curve" in told(reliability_of({"test": {"confusion": [[1, 0], [0, 1]]}}))
+    assert reliability_of(made_result("regression")) == []
 
 
 def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
