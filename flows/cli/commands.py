@@ -254,7 +254,7 @@ def train(
         settings = train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
         result = run_train(settings, _observer())
-    from okl.report.run import text_summary
+    from okl.report.training import text_summary
 
     print_result(result, json, text_summary(result))
 

@@ -78,7 +78,7 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
-    from okl.runs.compare_report import text_summary
+    from okl.report.comparison import text_summary
     from okl.runs.compare_run import check
 
     check(settings)

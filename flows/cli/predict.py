@@ -37,7 +37,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Evaluate a model on labelled rows."""
-    from okl.report.run import text_metrics
+    from okl.report.training import text_metrics
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)

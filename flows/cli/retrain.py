@@ -98,7 +98,7 @@ def retrain(
     contract.min_rows=10.
     """
     from okl.distributed.opening import check_workers
-    from okl.lifecycle.report import summary_text
+    from okl.report.retraining import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}

@@ -25,7 +25,6 @@ from okl.papers.base import (
     Experiment,
     Lines,
     Outcome,
-    Panel,
     PaperTable,
     Quantity,
     Request,
@@ -37,6 +36,7 @@ from okl.papers.base import (
     printed_number,
     read_records,
 )
+from okl.report.figures import Panel
 from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
 from okl.solvers.subgradient.method import Scs, Wolfe, solve_sample
