@@ -7,12 +7,10 @@ import logging
 import platform
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -439,43 +437,3 @@ def _run(serve: Any) -> None:
     disable_gc_diagnosis(force=True)
     with dask.config.set(CONFIG):
         asyncio.run(serve())
-
-
-# Dask's performance report.
-#
-# It needs bokeh, an extra of Dask. Batches sent to handlers are no tasks and appear in the profiles only.
-
-logger = logging.getLogger("okl.distributed")
-
-
-class PerformanceReport:
-    """Dask's performance report from the creation of this object on; empty without bokeh.
-
-    client : of distributed
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._begin = time.time()
-        self._last: int | None = None
-        if find_spec("bokeh") is not None:
-            # a lambda is pickled by value: a scheduler need not have okl
-            self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
-            client.get_task_stream(start=0, stop=0)  # the scheduler records tasks from the first request on
-
-    def page(self) -> str | None:
-        """Return the report as a self-contained HTML page; None without bokeh here or at the scheduler."""
-        if self._last is None:
-            return None
-        try:
-            page: str = self._client.sync(
-                self._client.scheduler.performance_report,
-                start=self._begin,
-                last_count=self._last,
-                code="",  # Dask would show the source of the caller
-                mode="inline",
-            )
-        except Exception as error:  # of any kind: a missing report is no reason to lose a model
-            logger.warning("Dask made no performance report (%s); the run itself is complete.", error)
-            return None
-        return page

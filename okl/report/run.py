@@ -171,7 +171,6 @@ def _everything(result: Mapping[str, Any]) -> Section | None:
 # Timeline of a run: written as Parquet, and summarised for the report
 
 FILE = "timeline.parquet"
-CLUSTER_FILE = "dask-report.html"
 MOST_DRAWN_BUCKETS = 64
 MOST_DRAWN_LANES = 8
 
@@ -224,12 +223,9 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
 
 
 def record_timeline(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
-    """Write the timeline and the cluster's own report into the folder of a run; return their entries of the result."""
+    """Write the timeline into the folder of a run; return its entry of the result."""
     write_timeline(timeline, folder / FILE)
-    page = execution.performance_page()
-    if page is not None:
-        (folder / CLUSTER_FILE).write_text(page, encoding="utf-8")
-    return {"timeline": describe_timeline(timeline)} | ({} if page is None else {"cluster_report": CLUSTER_FILE})
+    return {"timeline": describe_timeline(timeline)}
 
 
 def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:

@@ -41,7 +41,6 @@ from okl.report.page import (
     Block,
     CodeBlock,
     FigureBlock,
-    Link,
     Paragraph,
     Section,
     Subheading,
@@ -145,8 +144,6 @@ def cost_section(result: Mapping[str, Any]) -> Section:
     if (timeline := result.get("timeline")) and result.get("workers"):  # for one process, the sentence suffices
         caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
         blocks.append(FigureBlock("Timeline", partial(timeline_picture, timeline), caption))
-    if page := result.get("cluster_report"):
-        blocks.append(Link(str(page), "Dask performance report", ": tasks, profiles and memory of all workers."))
     return Section("cost", "What did it cost?", blocks)
 
 
