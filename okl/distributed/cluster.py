@@ -79,13 +79,6 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
         raise ConfigError(f"The scheduler at {address} requires a certificate: give --tls FOLDER, {_FOLDER}.")
 
 
-def refusal(address: str, folder: str | Path | None) -> str:
-    """Return advice for a scheduler that closed the connection, for the end of a sentence."""
-    if address.startswith("tls://"):
-        return f"Check that the certificate in {folder} is of the scheduler's own authority and has not expired."
-    return "Check the address, and that the scheduler runs."
-
-
 def _check_readable(path: str) -> None:
     try:
         with open(path, "rb"):
@@ -182,27 +175,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         process_cache().limit(worker.okl_held_before)
 
 
-def memory_limit(client: Any, workers: list[str]) -> int | None:
-    """Return the smallest memory limit of workers, in bytes; None if none has a limit."""
-    limits = [limit for limit in client.run(_limit_of, workers=workers).values() if limit]
-    return min(limits, default=None)
-
-
-def _limit_of(dask_worker: Any) -> int | None:
-    limit: int | None = dask_worker.memory_manager.memory_limit
-    return limit
-
-
-def limit_rows(client: Any, limit_bytes: int) -> None:
-    """Bound the rows that each worker holds between rounds."""
-    client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
-
-
-def unlimit_rows(client: Any) -> None:
-    """Restore the limits of all workers, for the next client."""
-    client.unregister_worker_plugin(ROW_LIMIT)
-
-
 # Local clusters and connections.
 
 LOOPBACK = "127.0.0.1"
@@ -285,7 +257,11 @@ def open_client(address: str, security: Any, tls: str | None = None) -> Any:
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
             f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "
-            f"{refusal(address, tls)}"
+            + (
+                f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
+                if address.startswith("tls://")
+                else "Check the address, and that the scheduler runs."
+            )
         ) from None
     # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0

@@ -28,14 +28,13 @@ from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_seque
 from okl.distributed.cluster import (
     CONFIG,
     CONNECT_SECONDS,
+    ROW_LIMIT,
+    WorkerRowLimit,
     check_versions,
     connect_to_cluster,
-    limit_rows,
-    memory_limit,
     open_client,
     reason_of,
     silenced,
-    unlimit_rows,
     version_mismatch,
     versions,
 )
@@ -851,12 +850,14 @@ class DaskExecution:
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the limit of the worker with the least memory; None without limits."""
-        return memory_limit(self._client, list(self._transport.slots))
+        workers = list(self._transport.slots)
+        limits = self._client.run(lambda dask_worker: dask_worker.memory_manager.memory_limit, workers=workers)
+        return min(filter(None, limits.values()), default=None)
 
     def hold(self, limit_bytes: int) -> None:
         """Bound the decoded rows that each present or future worker holds between rounds, until this is closed."""
-        limit_rows(self._client, limit_bytes)
-        self._stack.callback(unlimit_rows, self._client)
+        self._client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
+        self._stack.callback(self._client.unregister_worker_plugin, ROW_LIMIT)
 
     @property
     def traffic(self) -> Traffic:

@@ -364,9 +364,9 @@ def check_published(folder: Place) -> None:
         raise _taken(folder)
 
 
-def is_leftover(folder: RemotePath) -> bool:
-    """Return whether a URL has an incomplete upload."""
-    return (folder / UNFINISHED).is_file()
+def is_leftover(folder: Place) -> bool:
+    """Return whether a location is a URL with an incomplete upload."""
+    return not isinstance(folder, Path) and (folder / UNFINISHED).is_file()
 
 
 def check_free(folder: RemotePath) -> None:

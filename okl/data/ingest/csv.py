@@ -29,16 +29,6 @@ def packing_of(name: str) -> str | None:
     return PACKED.get(PurePath(name).suffix.lower())
 
 
-def ending_of(name: str) -> str:
-    """Return the suffix of a file name in lower case, including that of its compression.
-
-    >>> [ending_of(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz", "part-0001")]
-    ['.csv', '.csv.gz', '.gz', '']
-    """
-    path = PurePath(name.lower())
-    return PurePath(path.stem).suffix + path.suffix if packing_of(name) else path.suffix
-
-
 def unpacked_ending(name: str) -> str:
     """Return the suffix of a file name in lower case, without that of its compression.
 

@@ -23,7 +23,7 @@ from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import explain_texts
-from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
+from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
 from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
 from okl.data.ingest.writer import (
@@ -56,7 +56,7 @@ from okl.data.values import (
 )
 from okl.foundation.errors import ConfigError, DataError, PlaceError
 from okl.foundation.folders import PLACE_FAULTS, is_leftover, output_folder, unwritable
-from okl.foundation.locations import Place, RemotePath, place_of
+from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
 
 # The destination folder: written under a temporary name, then renamed.
@@ -64,9 +64,7 @@ from okl.foundation.settings import IngestSettings
 
 def check_destination(destination: Place) -> None:
     """Raise PlaceError if something that okl did not make is there."""
-    if isinstance(destination, RemotePath) and is_leftover(destination):
-        return
-    if destination.exists() and not is_dataset(destination):
+    if destination.exists() and not is_leftover(destination) and not is_dataset(destination):
         raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
@@ -505,7 +503,8 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     if reference is not None:
         opened = open_by(reference, source)
     else:
-        first = None if settings.svmlight_index == "auto" else _FIRST[settings.svmlight_index]
+        indices: dict[str, Literal[0, 1] | None] = {"auto": None, "0": 0, "1": 1}
+        first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
         opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()))
     roles, reader = _roles_and_reader(opened, settings, reference)
@@ -522,9 +521,6 @@ def _open_written(destination: Place) -> Dataset:
         return open_dataset(destination)
     except DataError as error:
         raise PlaceError(f"{error} Another process may be writing to this folder.") from None
-
-
-_FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}
 
 
 def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:
@@ -592,7 +588,11 @@ def _finish(
     classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    schema = _schema(source, roles, settings, classes, train) if reference is None else schema_by(reference, classes)
+    schema = (
+        _schema(source, roles, settings, classes, train)
+        if reference is None
+        else replace(reference, class_counts=classes.class_counts)
+    )
     shards = _renamed(folder, [*train.shards, *test.shards])
     origin = {
         "kind": source.kind,

@@ -27,7 +27,6 @@ from okl.data.ingest.csv import (
     PACKED,
     Dialect,
     check_unique,
-    ending_of,
     open_text,
     packing_of,
     unpacked_ending,
@@ -104,7 +103,8 @@ def kind_of(file: Place) -> Kind:
     if magic == MAGIC:
         return "parquet"
     if kind is None:
-        raise DataError(f"{file}: the ending {ending_of(file.name)!r} is unknown; expected {EXPECTED}.")
+        ending = unpacked_ending(file.name) + (Path(file.name.lower()).suffix if packing_of(file.name) else "")
+        raise DataError(f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}.")
     return kind
 
 
