@@ -14,7 +14,6 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.base import transform_rows
-from okl.foundation.stored import stored
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from okl.data.executor import Execution
+from okl.distributed import check_exclusive
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, read_toml
 
@@ -127,18 +128,11 @@ def check_workers(where: ExecutionSettings) -> None:
     ------
     ConfigError : the options exclude each other; ExecutionError : no scheduler answers at the address
     """
-    scheduler = where.scheduler
-    if where.workers and scheduler:
-        raise ConfigError(
-            "workers and scheduler exclude each other: workers starts processes, scheduler uses running ones. "
-            "Remove one."
-        )
+    check_exclusive(where.workers, where.scheduler, where.cluster)
     if where.cluster:
-        if where.workers or scheduler:
-            raise ConfigError("cluster, workers and scheduler exclude each other. Keep one of them.")
         read_cluster_file(where.cluster)
-    if scheduler is not None:
-        _check_address(scheduler)
+    if where.scheduler is not None:
+        _check_address(where.scheduler)
 
 
 def _check_address(scheduler: str) -> None:

@@ -39,10 +39,12 @@ class RunFolder:
     Parameters
     ----------
     folder : its final path
+    replaces : whether to replace an existing folder, which is an error otherwise; the old one remains until `complete`
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, replaces: bool = False) -> None:
         self.folder = folder.absolute()
+        self._replaces = replaces
         self.beside = _unfinished(self.folder)
         self._lock: int | None = None
         self._made: list[Path] = []
@@ -52,14 +54,13 @@ class RunFolder:
 
         Raises
         ------
-        ConfigError : the path exists, or cannot be written to
+        ConfigError : the path exists, or cannot be written to; OSError : the same of a folder that replaces another
         """
-        check_run_folder(self.folder)
+        if not self._replaces:
+            check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
-        try:
+        with self._refused():
             self.beside, self._lock = make_unfinished(self.folder)
-        except OSError as error:
-            raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
 
     def reopen(self, temporary_path: Path) -> None:
@@ -91,12 +92,28 @@ class RunFolder:
 
     def complete(self) -> None:
         """Rename the folder to its final path and remove its checkpoint."""
-        try:
-            self.beside.rename(self.folder)
-        except OSError as error:
-            raise _unwritable(self.folder, str(error.strerror)) from None
+        old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
+        with self._refused():
+            if self._replaces and self.folder.exists():
+                self.folder.rename(old)
+            try:
+                self.beside.rename(self.folder)
+            except BaseException:
+                if old.exists():
+                    old.rename(self.folder)
+                raise
+        shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
         self._made = []
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self._replaces:
+                raise
+            raise _unwritable(self.folder, str(error.strerror)) from None
 
     def close(self) -> None:
         """Remove the folder and the parents made for it, unless it is complete or resumable; idempotent."""
@@ -327,9 +344,9 @@ class PublishedFolder:
             raise PlaceTakenError(f"{self.folder} is being written by another process. Choose another folder.")
 
 
-def output_folder(folder: Place) -> RunFolder | PublishedFolder:
+def output_folder(folder: Place, replaces: bool = False) -> RunFolder | PublishedFolder:
     """Return the local or remote folder of a run, not yet opened."""
-    return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
+    return RunFolder(folder, replaces) if isinstance(folder, Path) else PublishedFolder(folder, replaces)
 
 
 def local_folder(folder: Place) -> Path:
@@ -347,9 +364,9 @@ def check_published(folder: Place) -> None:
         raise _taken(folder)
 
 
-def is_leftover(folder: RemotePath) -> bool:
-    """Return whether a URL has an incomplete upload."""
-    return (folder / UNFINISHED).is_file()
+def is_leftover(folder: Place) -> bool:
+    """Return whether a location is a URL with an incomplete upload."""
+    return not isinstance(folder, Path) and (folder / UNFINISHED).is_file()
 
 
 def check_free(folder: RemotePath) -> None:

@@ -86,7 +86,7 @@ def table_pieces(
         source = open_dataset(source)
     if not isinstance(source, Dataset):
         opened, types = (open_source(source), {}) if model is None else (open_by(model, source), csv_types(model))
-        parts = _joined((scan_source(opened, None, types, exact) if look else opened).pieces())
+        parts = _joined((scan_source(opened, None, types, exact) if look else opened).pieces)
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     if model is not None:
         check_encodings(source, model)

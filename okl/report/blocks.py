@@ -90,15 +90,7 @@ class Code(NamedTuple):
     lines: Sequence[str]
 
 
-class Link(NamedTuple):
-    """Link to a file in the folder of the page."""
-
-    file: str
-    text: str
-    more: str = ""
-
-
-Block = Paragraph | Heading | WarningBlock | Tiles | Table | Figure | BarChart | Code | Link
+Block = Paragraph | Heading | WarningBlock | Tiles | Table | Figure | BarChart | Code
 
 
 class Section(NamedTuple):

@@ -17,7 +17,6 @@ from okl.report.blocks import (
     Code,
     Figure,
     Heading,
-    Link,
     Page,
     Paragraph,
     Table,
@@ -109,8 +108,6 @@ def _markdown(block: Block) -> str:
             return "\n\n".join(parts)
         case Code(title, lines):
             return "\n".join([_plain(title), "", *(f"    {line}" for line in lines)])
-        case Link(_, text, more):
-            return _plain(f"{text}{more}")
 
 
 def _markdown_caption(title: str, caption: str) -> str:

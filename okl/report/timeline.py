@@ -10,12 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.data.executor import Execution
 from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
 from okl.report.results import RunResult
 
 FILE = "timeline.parquet"
-CLUSTER_FILE = "dask-report.html"
 MOST_DRAWN_BUCKETS = 64
 MOST_DRAWN_LANES = 8
 
@@ -67,13 +65,10 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def record_timeline(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
-    """Write the timeline and the cluster's own report into the folder of a run; return their entries of the result."""
+def record_timeline(timeline: Timeline, folder: Path) -> dict[str, Any]:
+    """Write the timeline into the folder of a run; return its entry of the result."""
     write_timeline(timeline, folder / FILE)
-    page = execution.performance_page()
-    if page is not None:
-        (folder / CLUSTER_FILE).write_text(page, encoding="utf-8")
-    return {"timeline": describe_timeline(timeline)} | ({} if page is None else {"cluster_report": CLUSTER_FILE})
+    return {"timeline": describe_timeline(timeline)}
 
 
 def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:

@@ -19,7 +19,6 @@ from okl.report.blocks import (
     Block,
     Code,
     Figure,
-    Link,
     Page,
     Paragraph,
     Section,
@@ -438,8 +437,6 @@ def cost_section(result: RunResult) -> Section:
     if result.timeline and result.workers:  # for one process, the sentence suffices
         caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
         blocks.append(Figure("Timeline", partial(timeline_picture, result.timeline), caption))
-    if file := result.get("cluster_report"):
-        blocks.append(Link(str(file), "Dask performance report", ": tasks, profiles and memory of all workers."))
     return Section("cost", "What did it cost?", blocks)
 
 
