@@ -243,7 +243,7 @@ class TrainingRun:
         """Write result.json and report.html, and rename the run's folder, which is then complete."""
         self._timeline.finish()
         result = self._account.as_json(self.settings, self._keeping(), self._running())
-        self._result = result | record_timeline(self._timeline, self._running(), self._place.beside)
+        self._result = result | record_timeline(self._timeline, self._place.beside)
         write_report(self._result, self._place.beside / "report.html")
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
