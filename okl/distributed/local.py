@@ -56,7 +56,7 @@ class _Buffer:
 
     def holds(self, rows: int, n_features: int) -> bool:
         """Return whether a window of this size fits."""
-        return self.inputs.shape[0] >= rows and self.inputs.shape[1] == n_features
+        return bool(self.inputs.shape[0] >= rows and self.inputs.shape[1] == n_features)
 
     def stop(self) -> None:
         """Wait for running jobs and start no more: no thread writes to the buffer afterwards."""
