@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import platform
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dask
-from distributed import Client, LocalCluster, Scheduler, Security, Worker, WorkerPlugin
+from distributed import Client, LocalCluster, Security, WorkerPlugin
 from distributed.core import connect
 from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
@@ -180,16 +177,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
 
-# a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
-CONFIG = {
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.admin.large-graph-warning-threshold": "1 GiB",
-    "distributed.scheduler.allowed-failures": 0,
-    # a worker that dies while the one before it has not been gone for so long would not be replaced
-    "distributed.deploy.lost-worker-timeout": "1 day",
-}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -361,55 +348,3 @@ def connect_to_cluster(
         return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers)
     check_encrypted(str(address), security, tls)
     return ClusterConnection(str(address), security, 1)
-
-
-# Long-lived scheduler and worker processes.
-
-WARM = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
-
-
-def serve_scheduler(port: int, health_port: int, tls: str | None = None) -> None:
-    """Serve a scheduler on a port of 127.0.0.1 until the process ends, and its health check on another port."""
-
-    async def serve() -> None:
-        options = _options(tls)
-        async with Scheduler(
-            host=LOOPBACK, port=port, dashboard=False, dashboard_address=f"{LOOPBACK}:{health_port}", **options
-        ) as scheduler:
-            await scheduler.finished()
-
-    _run(serve)
-
-
-def serve_worker(scheduler: str, memory_limit: int, folder: str, tls: str | None = None) -> None:
-    """Serve a worker of the scheduler at an address until the process or the scheduler ends.
-
-    Import the modules that runs need before the first run.
-
-    Parameters
-    ----------
-    memory_limit : in bytes; folder : for files of the worker
-    """
-    for module in WARM:
-        import_module(module)
-
-    async def serve() -> None:
-        async with Worker(
-            scheduler, host=LOOPBACK, nthreads=1, memory_limit=memory_limit, local_directory=folder, dashboard=False,
-            dashboard_address=f"{LOOPBACK}:0", **_options(tls),
-        ) as worker:  # fmt: skip
-            await worker.finished()
-
-    _run(serve)
-
-
-def _options(tls: str | None) -> dict[str, Any]:
-    return {} if tls is None else {"security": security_from(tls), "protocol": "tls://"}
-
-
-def _run(serve: Any) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    warnings.simplefilter("ignore")
-    disable_gc_diagnosis(force=True)
-    with dask.config.set(CONFIG):
-        asyncio.run(serve())

@@ -26,7 +26,6 @@ from okl.data.manifest import processor
 from okl.data.order import Window
 from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
 from okl.distributed.cluster import (
-    CONFIG,
     CONNECT_SECONDS,
     ROW_LIMIT,
     WorkerRowLimit,
@@ -39,6 +38,7 @@ from okl.distributed.cluster import (
     versions,
 )
 from okl.distributed.local import LocalExecution
+from okl.distributed.processes import CONFIG
 from okl.distributed.rpc import (
     HANDLER_SECONDS,
     OPERATION,

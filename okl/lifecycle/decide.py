@@ -26,10 +26,11 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.record import SHARD, ShardRecord
+from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.counts import predicted_classes
 from okl.report.format import scalar_metrics
+from okl.report.retraining import SHARD
 from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_target_unit, predictor_tallies
 
 if TYPE_CHECKING:

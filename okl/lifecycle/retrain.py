@@ -18,27 +18,18 @@ from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
-from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import (
-    RetrainResult,
-    apart_sentence,
-    history_of,
-    metrics_rows,
-    passed_over,
-    report_html,
-    report_markdown,
-    solvers_sentence,
-    summary_sentence,
-)
+from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_html, report_markdown
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
+from okl.report.retraining import apart_sentence, passed_over, solvers_sentence, summary_sentence
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Version files.

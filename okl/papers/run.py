@@ -23,8 +23,9 @@ from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.foundation.validation import check_choice
 from okl.papers.base import Archive, DataFolder, ItemWork, PaperTable, Request, Stop, WorkItem, code_digest
-from okl.papers.report import markdown_report, text_summary, write_results
+from okl.papers.report import paper_page, text_summary, write_results
 from okl.papers.settings import ReproduceSettings
+from okl.report.render import markdown
 
 # Tables by name.
 
@@ -213,8 +214,8 @@ class ReproductionRun:
         """Compare with the paper and write the results into the folder."""
         self._result = self._collect()
         curves = self.table.curves(self.request)
-        self._pictures = self.table.pictures(curves)
-        write_results(self._result, curves, self._pictures, self.request.outcomes, self._folder.folder)
+        self._figures = self.table.figures(curves)
+        write_results(self._result, curves, self._figures, self.request.outcomes, self._folder.folder)
         return {"cells": len(self._result["cells"])}
 
     def close(self) -> None:
@@ -230,8 +231,8 @@ class ReproductionRun:
         return self._result
 
     def report_markdown(self) -> str:
-        """Return the report with its pictures inline."""
-        return markdown_report(self._result, self._pictures)
+        """Return the report with its figures inline."""
+        return markdown(paper_page(self._result, self._figures))
 
     def summary(self) -> str:
         """Return the summary for a terminal."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
@@ -13,11 +13,14 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer, perform
 from okl.solvers.settings import TrainSettings
 
+if TYPE_CHECKING:
+    from okl.report.results import RunResult
+
 Place = str | os.PathLike[str]
 OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys()
 
 
-def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> RunResult:
     """Train on a data set or a source, evaluate and save: `okl train` in this process, without Prefect.
 
     Parameters
@@ -29,7 +32,8 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
 
     Returns
     -------
-    what `okl train --json` prints: model (path), run (folder), rows, seconds, progressive, train, test, baselines, ...
+    RunResult : a mapping of what `okl train --json` prints, with attributes: model (the trained model), test, train and
+    progressive (metrics), certificate, report (location of the page), run (folder), ...
 
     Raises
     ------

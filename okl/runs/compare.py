@@ -38,12 +38,19 @@ from okl.foundation.locations import Place, name_after, okl_home, place_of
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
-from okl.runs.compare_report import Page, html_page, markdown_page
+from okl.report.comparison import comparison_page
+from okl.report.render import html, markdown
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
+from okl.solvers.accelerated.models import (
+    MODEL_NAMES,
+    is_model,
+    make_model,
+    model_class,
+    parameter_of,
+)
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
@@ -691,7 +698,7 @@ class PathItem:
         for points in zip(*paths, strict=True):
             solutions = [point.solution for point in points]
             weights, own = [fit.weights for fit in solutions], [fit.bias for fit in solutions]
-            fitted = with_biases(weights, own, has_own_bias(self.model), features, signs)
+            fitted = with_biases(weights, own, model_class(self.model).HAS_OWN_BIAS, features, signs)
             trials.append(
                 Trial(
                     validate(fitted, part.test_features, part.test_targets),
@@ -1222,14 +1229,6 @@ class RecordedRun(ABC):
         self._result: dict[str, Any] = {}
 
     @abstractmethod
-    def summary(self) -> str:
-        """Return the plain text summary."""
-
-    @abstractmethod
-    def _page(self) -> Page:
-        """Return the content of the report."""
-
-    @abstractmethod
     def _collect(self) -> dict[str, Any]:
         """Return the result of the stages."""
 
@@ -1237,7 +1236,7 @@ class RecordedRun(ABC):
         """Write result.json and report.html, and rename the run's folder, which marks it as complete."""
         self._result = self._collect()
         folder = self._place.beside
-        (folder / "report.html").write_text(html_page(self._page()), encoding="utf-8")
+        (folder / "report.html").write_text(html(comparison_page(self._result)), encoding="utf-8")
         (folder / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self._place.folder)}
@@ -1255,7 +1254,7 @@ class RecordedRun(ABC):
 
     def report_markdown(self) -> str:
         """Return the report as Markdown with inline figures."""
-        return markdown_page(self._page())
+        return markdown(comparison_page(self._result))
 
     def _open_data(self) -> Dataset:
         """Return the data set, ingested into the run's folder if the data are a source."""
@@ -1334,7 +1333,7 @@ def fit_winner(
         values.append(value)
         fits.append(fit)
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
-    biases = with_biases(weights, own, has_own_bias(name), features, signs).biases[bias]
+    biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
     predictor = affine_predictor(feature_map, np.array(weights), np.array(biases), settings)
     return Winner(predictor, len(features), tuple(values), certificate_of(fits))
 

@@ -38,7 +38,6 @@ from okl.runs.compare import (
     winner_of,
     with_biases,
 )
-from okl.runs.compare_report import Page, page_of, text_summary
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
 from okl.runs.precompile import compile_ahead as compile_solver
@@ -162,13 +161,6 @@ class ComparisonRun(RecordedRun):
         )
         self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}
-
-    def summary(self) -> str:
-        """Return the summary for a terminal."""
-        return text_summary(self._result)
-
-    def _page(self) -> Page:
-        return page_of(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return a row for each candidate."""

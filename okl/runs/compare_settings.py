@@ -38,7 +38,7 @@ class CompareSettings(ExecutionSettings):
     models: Words = Field(
         ("all",),
         description=(
-            "names with commas; all: the nine certified models; online: fogd to tvm; ridge, scs, "
+            "comma-separated names; all: the nine certified models; online: fogd to tvm; ridge, scs, "
             "wolfe and pegasos cannot be compared"
         ),
     )
@@ -56,7 +56,9 @@ class CompareSettings(ExecutionSettings):
         ),
     )
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto", description="in units of scaled inputs; auto: median distance, or the choice of an online solver"
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: the median distance, or the choice of an "
+        "online solver",
     )
     frequencies: Count | None = Field(
         None,
@@ -67,7 +69,9 @@ class CompareSettings(ExecutionSettings):
     map: MapName = Field("independent", description="how frequencies are drawn; auto: by the number of inputs")
     tolerance: Positive = Field(1e-3, description="relative duality gap of the search; a tenth of it for the winner")
     iterations: int = Field(
-        300, ge=1, description="maximum for each value in the search; four times as many for the winner"
+        300,
+        ge=1,
+        description="maximum number of iterations for each value in the search; four times as many for the winner",
     )
     memory: Positive = Field(
         1.0, description="GiB for the rows that the winner is trained on; a sample if all rows need more"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.report.assessment import MEASURED_ON, assess
-from okl.report.format import aligned, duration, metric_name, mistake_rate_text, number
+from okl.report.format import MEASURED_ON, aligned, duration, metric_name, mistake_rate_text, number
+from okl.report.results import assess
 from okl.solvers.settings import TrainSettings
 
 RESULT = "result.json"

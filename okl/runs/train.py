@@ -32,7 +32,9 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
 from okl.models.file import save_model
-from okl.report.run import markdown_report, record_timeline, text_summary, write_report
+from okl.report.results import RunResult
+from okl.report.timeline import record_timeline
+from okl.report.training import markdown_report, text_summary, write_report
 from okl.runs.checkpoint import (
     MAIN,
     NoCheckpoints,
@@ -318,8 +320,8 @@ def stages_of(settings: TrainSettings) -> tuple[str, ...]:
     return (*TRAIN_STAGES[:index], "certify", *TRAIN_STAGES[index:]) if settings.options.certifies else TRAIN_STAGES
 
 
-def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
-    """Return train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
+def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> RunResult:
+    """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
 
     Parameters
     ----------
@@ -336,7 +338,7 @@ def train(settings: TrainSettings, observer: Observer | None = None, resume: Pat
     OklError : the run failed; no incomplete files remain
     """
     check_settings(settings, resume)
-    return perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings))
+    return RunResult(perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings)))
 
 
 def check_settings(settings: TrainSettings, resume: Path | None) -> None:

@@ -156,8 +156,8 @@ def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPr
 def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> None:
     """Real firings, which nobody performs until some are overdue; whichever begins first serves all of them."""
     STAGES["quick"] = lambda attempt: None
-    soon = datetime.now(UTC) + timedelta(seconds=6)
-    deployment = deployed(client, "late", IntervalSchedule(interval=timedelta(seconds=1), anchor_date=soon))
+    every_second = IntervalSchedule(interval=timedelta(seconds=1), anchor_date=datetime.now(UTC))
+    deployment = deployed(client, "late", every_second)
     wanted = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
 
     def overdue() -> list[FlowRun]:

@@ -16,18 +16,16 @@ from okl.foundation.telemetry import NullObserver
 from okl.runs.train import TRAIN_STAGES
 from okl.solvers.settings import TrainSettings
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import copy_database
-from tests.flows.conftest import query
+from tests.flows.conftest import give_database, query
 
 
 @pytest.fixture
-def home(server: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a database; test_server begins with none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    copy_database(server.home, tmp_path / "home")
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    return give_database(tmp_path / "home", database)
 
 
 def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError
 from okl.foundation.locations import place_of
-from okl.lifecycle.describe import publish_trained
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.report import attempts_text, latest_attempts, verdicts_picture
+from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
+from okl.report.registry import attempts_text
+from okl.report.retraining import reserved_figure
 from tests.lifecycle.shards import ROWS, content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
@@ -266,7 +268,8 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     assert (result["outcome"], result["apart"]) == ("kept", 490)
     told = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
     assert told in result["reason"]
-    assert "the champion came from a run and may have" in verdicts_picture(result)[0].told
+    (figure,) = reserved_figure(result)
+    assert "the champion came from a run and may have" in str(figure)
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:

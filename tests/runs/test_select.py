@@ -20,7 +20,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.models.file import load_model
-from okl.report.run import text_summary
+from okl.report.training import text_summary
 from okl.runs.select import (
     FACTORS,
     LEAST_LANDMARKS,
