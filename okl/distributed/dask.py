@@ -403,14 +403,6 @@ class BatchTimes:
             logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", call.label, named, worker, seconds, taken)
 
 
-class SplitError(Exception):
-    """A worker died over a batch of several shards: they are run one by one, to name the shard that is the cause."""
-
-    def __init__(self, deaths: int) -> None:
-        super().__init__(deaths)
-        self.deaths = deaths
-
-
 class RetriedDelivery:
     """Delivery of one batch; used once, in the client's event loop.
 
@@ -429,18 +421,18 @@ class RetriedDelivery:
         self.begin = time.monotonic()
         self._deaths = deaths
         self._attempts: dict[asyncio.Task[BatchReply], str] = {}
+        self._must_split = False
 
-    async def run(self) -> BatchReply:
-        """Return the first answer.
+    async def run(self) -> list[Answer]:
+        """Return the first answer, or one for each shard if a worker died over several.
 
         Raises
         ------
-        SplitError : to be run one by one instead
         ExecutionError : no workers, or too many have died over this batch
         SchedulerLostError, ImportError : see `by_task`, `connect_to_worker`
         """
         try:
-            while True:
+            while not self._must_split:
                 if not self._attempts:
                     address = await self._membership.choose(self.batch.address)
                     self.attempt(address, self._transport.send_to(address, self.call, self.batch))
@@ -450,12 +442,19 @@ class RetriedDelivery:
                 for task in done:
                     reply = self._finish(task)
                     if reply is not None:
-                        return reply
+                        return [(self.batch, reply)]
                 if not done:
                     await self._supervise(time.monotonic() - self.begin)
         finally:
             for task in self._attempts:
                 task.cancel()
+        # in turn: in parallel all workers might die at once, and the wrong shard be named
+        deaths = min(self._deaths, MOST_DEATHS - 1)
+        return [
+            answer
+            for single in single_batches(self.batch)
+            for answer in await RetriedDelivery(self._transport, self.call, single, deaths).run()
+        ]
 
     def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
         """Wait for a worker, too."""
@@ -487,9 +486,8 @@ class RetriedDelivery:
         logger.warning("%s: worker %s is lost; its work (%s) is repeated elsewhere.", self.call.label, address, named)
         if self._attempts:
             return
-        if len(self.batch.positions) > 1:
-            raise SplitError(min(self._deaths, MOST_DEATHS - 1))
-        if self._deaths >= MOST_DEATHS:
+        self._must_split = len(self.batch.positions) > 1
+        if self._deaths >= MOST_DEATHS and not self._must_split:
             raise ExecutionError(
                 f"{self._deaths} workers died one after another on {named}, mostly a sign of too little memory. "
                 "Start fewer workers on a machine, or ingest with fewer --rows-per-shard."
@@ -610,9 +608,13 @@ class Transport:
         answers, unanswered = await self._exchange(call, batches)
         if not unanswered:
             return answers
-        tasks = [asyncio.get_running_loop().create_task(self._answers(delivery)) for delivery in unanswered]
+        tasks = [asyncio.get_running_loop().create_task(delivery.run()) for delivery in unanswered]
         try:
             more = await asyncio.gather(*tasks)
+        except SchedulerLostError as error:
+            raise self._scheduler_error(error) from error
+        except ImportError as error:
+            raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
         finally:
             for task in tasks:
                 task.cancel()
@@ -652,21 +654,6 @@ class Transport:
     async def _late(self, call: BatchCall, batch: Batch, future: asyncio.Future[BatchReply]) -> BatchReply:
         reply = self._received(call, await future)
         return reply if reply.known else await self.send_to(str(batch.address), call, batch)
-
-    async def _answers(self, delivery: RetriedDelivery) -> list[Answer]:
-        try:
-            return [(delivery.batch, await delivery.run())]
-        except SplitError as split:
-            # in turn: in parallel all workers might die at once, and the wrong shard be named
-            return [
-                answer
-                for single in single_batches(delivery.batch)
-                for answer in await self._answers(RetriedDelivery(self, delivery.call, single, split.deaths))
-            ]
-        except SchedulerLostError as error:
-            raise self._scheduler_error(error) from error
-        except ImportError as error:
-            raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
 
     async def send_to(self, address: str, call: BatchCall, batch: Batch) -> BatchReply:
         """Run a batch on a worker; send the work, too, unless the worker has received it.
