@@ -32,7 +32,7 @@ KEPT_SECONDS = 7 * 86400
 
 
 class RunFolder:
-    """A new folder: `open` it, write into `beside`, then `complete` it; `close` removes an incomplete one.
+    """A new folder: `open` it, write into `staging`, then `complete` it; `close` removes an incomplete one.
 
     A folder with a checkpoint is not removed, so that another process can `reopen` it and resume.
 
@@ -43,7 +43,7 @@ class RunFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        self.beside = _unfinished(self.folder)
+        self.staging = _unfinished(self.folder)
         self._lock: int | None = None
         self._made: list[Path] = []
 
@@ -57,7 +57,7 @@ class RunFolder:
         check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
         try:
-            self.beside, self._lock = make_unfinished(self.folder)
+            self.staging, self._lock = make_unfinished(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
@@ -77,22 +77,22 @@ class RunFolder:
             ) from None
         except OSError as error:
             raise CheckpointError(f"{temporary_path} cannot be resumed: {error.strerror}.") from None
-        self.beside, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
+        self.staging, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
         check_run_folder(self.folder)
 
     @property
     def resumable(self) -> bool:
         """Return whether the folder has a checkpoint and is not removed."""
-        return resumable(self.beside)
+        return resumable(self.staging)
 
     def discard(self) -> None:
         """Discard the checkpoint: another process would fail, too."""
-        shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
+        shutil.rmtree(self.staging / CHECKPOINT, ignore_errors=True)
 
     def complete(self) -> None:
         """Rename the folder to its final path and remove its checkpoint."""
         try:
-            self.beside.rename(self.folder)
+            self.staging.rename(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
         shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
@@ -101,7 +101,7 @@ class RunFolder:
     def close(self) -> None:
         """Remove the folder and the parents made for it, unless it is complete or resumable; idempotent."""
         if not self.resumable:
-            shutil.rmtree(self.beside, ignore_errors=True)
+            shutil.rmtree(self.staging, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -235,7 +235,7 @@ UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 
 
 class PublishedFolder:
-    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
+    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `staging`, then `complete` it.
 
     Parameters
     ----------
@@ -251,9 +251,9 @@ class PublishedFolder:
         self._claimed = self._complete = False
 
     @property
-    def beside(self) -> Path:
+    def staging(self) -> Path:
         """Return the local folder in which the content is written."""
-        return self._local.beside
+        return self._local.staging
 
     @property
     def resumable(self) -> bool:
@@ -289,7 +289,7 @@ class PublishedFolder:
                 (self.folder / name).unlink()
             self._claim()
         self._check_claim()
-        paths = sorted(path.relative_to(self.beside) for path in self.beside.rglob("*") if path.is_file())
+        paths = sorted(path.relative_to(self.staging) for path in self.staging.rglob("*") if path.is_file())
         counting = [path for path in paths if path.name in COUNTING]
         with ThreadPoolExecutor(UPLOADS) as pool:
             list(pool.map(self._send, [path for path in paths if path not in counting]))
@@ -316,7 +316,7 @@ class PublishedFolder:
 
     def _send(self, path: Path) -> None:
         if path.parts[0] != LEFT_OUT:
-            (self.folder / path.as_posix()).put(self.beside / path)
+            (self.folder / path.as_posix()).put(self.staging / path)
 
     def _claim(self) -> None:
         (self.folder / UNFINISHED).write_text(self._token)

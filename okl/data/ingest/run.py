@@ -89,12 +89,12 @@ def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
     published = PublishedFolder(destination, replaces=is_dataset(destination))
     try:
         published.open()
-        yield published.beside
+        yield published.staging
         published.complete()
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise unwritable(published.beside, error) from None
+        raise unwritable(published.staging, error) from None
     finally:
         published.close()
 
