@@ -70,7 +70,7 @@ class RunFolder:
         CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
-            self._lock = _lock(temporary_path)
+            self._lock = lock_folder(temporary_path)
         except BlockingIOError:
             raise CheckpointError(
                 f"{temporary_path} is being written by another process. Wait until it ends."
@@ -122,7 +122,7 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
         temporary_path = _unfinished(folder)
         temporary_path.mkdir(parents=True)
         try:
-            lock = _lock(temporary_path)
+            lock = lock_folder(temporary_path)
         except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
             continue
         except OSError:  # no locks: no process removes unfinished folders
@@ -148,7 +148,7 @@ def remove_leftovers(parent: Path) -> None:
     for folder in parent.iterdir():
         if UNFINISHED_RUN.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
             try:
-                lock = _lock(folder)
+                lock = lock_folder(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
             if not any(
@@ -164,7 +164,7 @@ def resumable_in(parent: Path) -> list[Path]:
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
             try:
-                os.close(_lock(folder))
+                os.close(lock_folder(folder))
             except BlockingIOError:
                 continue
             except OSError:  # no locks to check
@@ -202,7 +202,7 @@ def _unfinished(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unfinished-{secrets.token_hex(4)}")
 
 
-def _lock(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Lock a folder for this process and return the descriptor that holds the lock, or raise OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

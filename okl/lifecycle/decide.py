@@ -238,7 +238,7 @@ def _check_few(column: str, n_values: int) -> None:
 # before.
 #
 # Each night's newest reserved rows are used for the first time if the night before was published. While
-# challengers are kept they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
+# challengers are rejected they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
 # so that all of them together spend one and a half times the level at most.
 
 FEWEST_ROWS = 30  # of a slice that counts
@@ -274,8 +274,8 @@ class PublishRule:
         worse by more than the margin, and what it is worse by may be chance
     margin : of the mistake rate, of regression as a share of the champion's squared error
     level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
-    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learned by
-        forgetting what was
+    shards : whether each shard is such a slice; otherwise shards are only reported, as a model that follows a change
+        forgets earlier rows
     """
 
     needed: Literal["better", "clearly better", "not worse"] = "better"

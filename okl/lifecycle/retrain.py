@@ -195,7 +195,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
-            check_lineage_start(self.settings, reference, self.intake.places)
+            check_lineage_start(self.settings, reference, self.intake.locations)
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
         self.history = ModelHistory(self.history.champion, self.store.records())

@@ -664,8 +664,8 @@ def draw_panels(panels: Sequence[Panel], theme: Theme) -> bytes:
     colours = cycle(BRIGHT if theme is DARK else COLOURS)
     colour = {name: theme.ink if name in BASELINES else next(colours) for name in names}
     drawn: dict[str, Any] = {}
-    for place, panel in enumerate(panels, start=1):
-        axes = add_axes(figure, theme, (1, len(panels), place))
+    for position, panel in enumerate(panels, start=1):
+        axes = add_axes(figure, theme, (1, len(panels), position))
         for name, points in panel.lines.items():
             style = BASELINES.get(name, "-")
             marker = "o" if len(points) < FEW_POINTS else ""

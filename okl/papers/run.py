@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from okl.data.executor import Execution
 from okl.data.manifest import processor
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
+from okl.foundation.folders import lock_folder
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.validation import check_choice
 from okl.papers.base import Archive, DataFolder, ItemWork, PaperTable, Request, Stop, WorkItem, code_digest
@@ -95,11 +95,10 @@ class ReproductionFolder:
             marker = self.folder / MARKER
             if not marker.exists():
                 marker.write_text(json.dumps({"table": self.table}), encoding="utf-8")
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise ConfigError(f"{self.folder} cannot be written to ({error.strerror}). Choose another --out.") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock_folder(self.folder)
         except BlockingIOError:
             self._created = []
             raise ConfigError(f"{self.folder} is in use by another run. Wait for it, or use another --out.") from None

@@ -69,7 +69,7 @@ def ingest(
     ----------
     source : file, directory or glob; destination : folder of the data set
     settings : how, which `options` then change; overwrite : replace a data set made from another source
-    progress : is told the rows done and the rows in all (None where only reading tells)
+    progress : called with the rows done and all rows (None if unknown)
     options : fields of `IngestSettings`, such as target="y", scale="standard", holdout=0.2
 
     Returns

@@ -43,7 +43,7 @@ from okl.solvers.settings import TrainSettings
 #
 # A file names a class by its tag (see okl.foundation.stored), and the tag is looked up here: nothing is imported
 # because a file says so. Classes of extensions have no tags but their full names; they are those of files and
-# packages that this process has been told to use.
+# packages that this process uses.
 
 PACKAGES = (
     "okl.kernels",
@@ -120,7 +120,7 @@ def _import_all() -> None:
 class Position:
     """Position of a training loop, which the loop updates.
 
-    state : of the solver, which holds the place in the data; watch : windows of a stream in its own order
+    state : of the solver, which holds its position in the data; watch : windows of a stream in its own order
     learning, converging : the curve so far, one of them empty
     seconds : of the loop so far, interruptions left out; run_seconds : of the whole run, likewise
     traffic : rounds and bytes of the whole run so far; resumed : how often the run was resumed

@@ -94,29 +94,23 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
     ------
     ConfigError : an unknown name, a task that is not a classification, or a setting that a model does not use
     """
-    names = model_names(settings)
-    schema = data.schema
+    names, schema = model_names(settings), data.schema
     if schema.task == "regression":
         raise ConfigError(
             f"{data.folder}: the target {schema.target!r} is a regression target, but okl compare takes classes only. "
             "Run okl train with --solver ridge, fogd or nogd, or ingest numeric classes with --task multiclass."
         )
-    _check_parts(settings, data)
-    _check_map(settings, names, schema)
-
-
-def _check_parts(settings: CompareSettings, data: Dataset) -> None:
-    """Raise ConfigError if there are too few rows for validation."""
     if settings.holdout == "test" and not data.rows("test"):
         raise ConfigError(
             f"holdout = test, but {data.folder} has no test rows. Set --holdout to a share such as 0.2, or use --folds."
         )
-    smallest = min(data.schema.class_counts)
+    smallest = min(schema.class_counts)
     if settings.holdout is None and smallest < settings.folds:
         raise ConfigError(
             f"folds = {settings.folds}, but the smallest class has {smallest} training rows; each "
             "fold needs one of every class. Use fewer folds, or --holdout."
         )
+    _check_map(settings, names, schema)
 
 
 def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoice | None:
@@ -145,32 +139,24 @@ def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema
         factory_of(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or "fogd" in names:
         return
-    if len(online) == len(names):
-        for name, others in (("frequencies", OF_FREQUENCIES), ("map", OF_A_MAP)):
-            if _changed(settings, name):
-                subject = f"the solver {names[0]} does" if len(names) == 1 else f"{_list(names)} do"
-                raise ConfigError(
-                    f"{_option(settings, name)}, but {subject} not use {name}: {others}. Remove it, or add "
-                    "one of these to models."
-                )
-    for name in ("map",) if online else ("bandwidth", "kernel", "map"):
-        if _changed(settings, name):
+    changed = {
+        name: f"{name} = {value!r} is set"
+        for name, value in settings.model_dump().items()
+        if value != CompareSettings.model_fields[name].default
+    }
+    for name, others in (("frequencies", OF_FREQUENCIES), ("map", OF_A_MAP)):
+        if name in changed and len(online) == len(names):
+            listed = f"{', '.join(names[:-1])} and {names[-1]} do"
+            subject = f"the solver {names[0]} does" if len(names) == 1 else listed
             raise ConfigError(
-                f"{_option(settings, name)}, but certified models are linear in the inputs without a "
-                "map. Set frequencies too, or remove it."
+                f"{changed[name]}, but {subject} not use {name}: {others}. Remove it, or add one of these to models."
             )
-
-
-def _option(settings: CompareSettings, name: str) -> str:
-    return f"{name} = {getattr(settings, name)!r} is set"
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _changed(settings: CompareSettings, name: str) -> bool:
-    return bool(getattr(settings, name) != CompareSettings.model_fields[name].default)
+    for name in ("map",) if online else ("bandwidth", "kernel", "map"):
+        if name in changed:
+            raise ConfigError(
+                f"{changed[name]}, but certified models are linear in the inputs without a map. Set frequencies too, "
+                "or remove it."
+            )
 
 
 # The rows of a search: a seeded sample in memory, mapped, in an order in which all classes are evenly spread.
@@ -895,7 +881,9 @@ class ModelSearch:
                 for candidate in candidates:
                     if candidate.trials:
                         candidate.halve()
-            report(done, total, {"best_accuracy": _best(candidates)})
+            scored = [each.best_mean(grid_point) for each in candidates for grid_point in each.trials]
+            best = max((value for value in scored if math.isfinite(value)), default=0.0)
+            report(done, total, {"best_accuracy": best})
         return candidates
 
     def total(self) -> int:
@@ -946,11 +934,6 @@ def _record(candidate: CompareCandidate, item: ComparedItem, trials: list[Trial]
             candidate.tried_rows[grid_point] = item.n_rows
         candidate.trials[grid_point].append(trial)
         candidate.seconds += trial.seconds
-
-
-def _best(candidates: Sequence[CompareCandidate]) -> float:
-    scored = [candidate.best_mean(grid_point) for candidate in candidates for grid_point in candidate.trials]
-    return max((value for value in scored if math.isfinite(value)), default=0.0)
 
 
 # The table of a comparison: a row for each candidate with its spread, its certificate and a test against the best.
@@ -1006,7 +989,7 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
         "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
         "value": mean_value(trials),
         "tried": len(candidate.grid.points),
-        "relative_gap": _largest([trial.relative_gap for trial in trials]),
+        "relative_gap": _largest_gap(trials),
         "iterations": max(trial.iterations for trial in trials),
         "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
         "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share),
@@ -1050,28 +1033,23 @@ def _path(candidate: CompareCandidate) -> list[dict[str, Any]]:
                 "value": mean_value(trials),
                 "rows": candidate.tried_rows[grid_point],
                 "mean": candidate.mean(grid_point, bias),
-                "relative_gap": _largest([trial.relative_gap for trial in trials]),
+                "relative_gap": _largest_gap(trials),
             }
         )
     return rows
 
 
-def _largest(values: Sequence[float | None]) -> float | None:
-    measured = [value for value in values if value is not None]
-    return max(measured) if measured else None
+def _largest_gap(trials: Sequence[Trial]) -> float | None:
+    return max((trial.relative_gap for trial in trials if trial.relative_gap is not None), default=None)
 
 
 def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_share: float) -> float:
     grid_point, best_bias = best.choice()
     theirs = best.trials[grid_point]
     if len(trials) == 1:
-        return exact_mcnemar(_correct_rows(theirs, best_bias), _correct_rows(trials, bias))
+        return exact_mcnemar(theirs[0].correct_rows(best_bias), trials[0].correct_rows(bias))
     pairs = zip(accuracies(theirs, best_bias), accuracies(trials, bias), strict=True)
     return corrected_resampled_t([first - second for first, second in pairs], test_share)
-
-
-def _correct_rows(trials: Sequence[Trial], bias: str) -> NDArray[np.bool_]:
-    return np.concatenate([trial.correct_rows(bias) for trial in trials])
 
 
 # Refit of the winner on all training rows, or on as many as fit the memory limit.
@@ -1122,7 +1100,10 @@ def fit_winner(
         return _train_online(settings, data, name, execution, report)
     point, bias = best.choice()
     grid_point = best.grid.points[point]
-    rows = sample_rows(data, "train", rows_that_fit(settings, data, feature_map), settings.seed, settings.precision)
+    columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
+    row_bytes = columns * np.dtype(settings.precision).itemsize + DUAL_BYTES
+    n_rows = max(2, min(data.rows("train"), int(settings.memory * 2**30 / row_bytes)))
+    rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
     signs = signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
     grid = on_rows(best.grid, features, signs)
@@ -1137,22 +1118,11 @@ def fit_winner(
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
     biases = with_biases(weights, own, has_own_bias(name), features, signs).biases[bias]
     predictor = affine_predictor(feature_map, np.array(weights), np.array(biases), settings)
-    return Winner(predictor, len(features), tuple(values), certificate_of(fits))
+    return Winner(predictor, len(features), tuple(values), _certificate(fits))
 
 
-def rows_that_fit(settings: CompareSettings, data: Dataset, feature_map: FeatureMap | None) -> int:
-    """Return the number of training rows whose mapped columns and vectors of the method fit the memory limit."""
-    columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
-    size = np.dtype(settings.precision).itemsize
-    most = int(settings.memory * 2**30 / (columns * size + DUAL_BYTES))
-    return max(2, min(data.rows("train"), most))
-
-
-def certificate_of(fits: list[Fitted]) -> dict[str, Any]:
-    """Return the certificate as JSON.
-
-    Over several classes, gaps and objectives are summed, and the relative gap is the largest.
-    """
+def _certificate(fits: list[Fitted]) -> dict[str, Any]:
+    """Return the certificate as JSON; over classes, gaps and objectives are summed, the relative gap is the largest."""
     certificates = [fit.certificate for fit in fits]
     return {
         "kind": "duality gap",

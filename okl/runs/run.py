@@ -114,7 +114,7 @@ class Run(ABC, Generic[SettingsT]):
             self.observer.finish()
 
     def perform_stage(self, stage: str) -> dict[str, Any]:
-        """Perform a stage and return its summary; observer and timeline are told that it starts."""
+        """Perform a stage and return its summary; observer and timeline record its start."""
         if not self.timeline.stages:
             self._resources.enter_context(recording(self.timeline))
             self._resources.enter_context(naming(self.name))

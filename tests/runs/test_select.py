@@ -467,7 +467,7 @@ def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
     together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
 ) -> None:
     found = NeighbourSimilarity(together, apart, rows, rates)
-    assert (found.told, found.decides) == (told, decides)
+    assert (found.differs, found.decides) == (told, decides)
 
 
 def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_path: Path) -> None:
