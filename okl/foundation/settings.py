@@ -213,15 +213,23 @@ class IngestSettings(BaseModel):
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
+def settings_from(
+    kind: type[Settings],
+    values: dict[str, Any],
+    where: str,
+    shown: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> Settings:
     """Validate values into settings.
+
+    shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
 
     Raises
     ------
     ConfigError : starts with `where` and names each invalid field with its value
     """
     try:
-        return kind.model_validate(values)
+        return kind.model_validate(values, strict=strict)
     except ValidationError as error:
         faults: dict[str, list[str]] = {}
         for fault in error.errors():
@@ -241,7 +249,7 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
                 faults[f"{path} is missing"] = []
             else:
                 name, value = _innermost(values, location)
-                faults.setdefault(f"{name} = {value!r}", []).append(_reason(fault))
+                faults.setdefault(f"{(shown or {}).get(name, name)} = {value!r}", []).append(_reason(fault))
         parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(parts)}.") from None
 

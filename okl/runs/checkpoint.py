@@ -56,7 +56,6 @@ PACKAGES = (
     "okl.compiled.kernels",
     "okl.solvers",
     "okl.runs.checkpoint",
-    "okl.certificates.hindsight",
 )
 """Packages and modules that define classes with tags; of packages all modules are imported when a file needs them."""
 

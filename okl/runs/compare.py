@@ -30,7 +30,13 @@ from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
+from okl.solvers.accelerated.models import (
+    MODEL_NAMES,
+    is_model,
+    make_model,
+    model_class,
+    parameter_of,
+)
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
@@ -628,7 +634,7 @@ class PathItem:
         for points in zip(*paths, strict=True):
             solutions = [point.solution for point in points]
             weights, own = [fit.weights for fit in solutions], [fit.bias for fit in solutions]
-            fitted = with_biases(weights, own, has_own_bias(self.model), features, signs)
+            fitted = with_biases(weights, own, model_class(self.model).HAS_OWN_BIAS, features, signs)
             trials.append(
                 Trial(
                     validate(fitted, part.test_features, part.test_targets),
@@ -1116,7 +1122,7 @@ def fit_winner(
         values.append(value)
         fits.append(fit)
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
-    biases = with_biases(weights, own, has_own_bias(name), features, signs).biases[bias]
+    biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
     predictor = affine_predictor(feature_map, np.array(weights), np.array(biases), settings)
     return Winner(predictor, len(features), tuple(values), _certificate(fits))
 
