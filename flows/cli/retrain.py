@@ -106,9 +106,9 @@ def retrain(
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     warn_of_new_name(settings)
-    from flows.run import run_retrain
+    from flows.run import run_flow
 
-    result = run_retrain(settings, terminal_observer())
+    result = run_flow("okl_retrain", settings, terminal_observer())
     print_result(result, json, summary_text(result))
 
 

@@ -32,7 +32,7 @@ KEPT_SECONDS = 7 * 86400
 
 
 class RunFolder:
-    """A new folder: `open` it, write into `beside`, then `complete` it; `close` removes an incomplete one.
+    """A new folder: `open` it, write into `staging`, then `complete` it; `close` removes an incomplete one.
 
     A folder with a checkpoint is not removed, so that another process can `reopen` it and resume.
 
@@ -45,7 +45,7 @@ class RunFolder:
     def __init__(self, folder: Path, replaces: bool = False) -> None:
         self.folder = folder.absolute()
         self._replaces = replaces
-        self.beside = _unfinished(self.folder)
+        self.staging = _unfinished(self.folder)
         self._lock: int | None = None
         self._made: list[Path] = []
 
@@ -60,7 +60,7 @@ class RunFolder:
             check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
         with self._refused():
-            self.beside, self._lock = make_unfinished(self.folder)
+            self.staging, self._lock = make_unfinished(self.folder)
         remove_leftovers(self.folder.parent)
 
     def reopen(self, temporary_path: Path) -> None:
@@ -71,24 +71,24 @@ class RunFolder:
         CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
-            self._lock = _lock(temporary_path)
+            self._lock = lock_folder(temporary_path)
         except BlockingIOError:
             raise CheckpointError(
                 f"{temporary_path} is being written by another process. Wait until it ends."
             ) from None
         except OSError as error:
             raise CheckpointError(f"{temporary_path} cannot be resumed: {error.strerror}.") from None
-        self.beside, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
+        self.staging, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
         check_run_folder(self.folder)
 
     @property
     def resumable(self) -> bool:
         """Return whether the folder has a checkpoint and is not removed."""
-        return resumable(self.beside)
+        return resumable(self.staging)
 
     def discard(self) -> None:
         """Discard the checkpoint: another process would fail, too."""
-        shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
+        shutil.rmtree(self.staging / CHECKPOINT, ignore_errors=True)
 
     def complete(self) -> None:
         """Rename the folder to its final path and remove its checkpoint."""
@@ -97,7 +97,7 @@ class RunFolder:
             if self._replaces and self.folder.exists():
                 self.folder.rename(old)
             try:
-                self.beside.rename(self.folder)
+                self.staging.rename(self.folder)
             except BaseException:
                 if old.exists():
                     old.rename(self.folder)
@@ -118,7 +118,7 @@ class RunFolder:
     def close(self) -> None:
         """Remove the folder and the parents made for it, unless it is complete or resumable; idempotent."""
         if not self.resumable:
-            shutil.rmtree(self.beside, ignore_errors=True)
+            shutil.rmtree(self.staging, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -139,7 +139,7 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
         temporary_path = _unfinished(folder)
         temporary_path.mkdir(parents=True)
         try:
-            lock = _lock(temporary_path)
+            lock = lock_folder(temporary_path)
         except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
             continue
         except OSError:  # no locks: no process removes unfinished folders
@@ -165,7 +165,7 @@ def remove_leftovers(parent: Path) -> None:
     for folder in parent.iterdir():
         if UNFINISHED_RUN.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
             try:
-                lock = _lock(folder)
+                lock = lock_folder(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
             if not any(
@@ -181,7 +181,7 @@ def resumable_in(parent: Path) -> list[Path]:
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
             try:
-                os.close(_lock(folder))
+                os.close(lock_folder(folder))
             except BlockingIOError:
                 continue
             except OSError:  # no locks to check
@@ -219,7 +219,7 @@ def _unfinished(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unfinished-{secrets.token_hex(4)}")
 
 
-def _lock(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Lock a folder for this process and return the descriptor that holds the lock, or raise OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -252,7 +252,7 @@ UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 
 
 class PublishedFolder:
-    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
+    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `staging`, then `complete` it.
 
     Parameters
     ----------
@@ -268,9 +268,9 @@ class PublishedFolder:
         self._claimed = self._complete = False
 
     @property
-    def beside(self) -> Path:
+    def staging(self) -> Path:
         """Return the local folder in which the content is written."""
-        return self._local.beside
+        return self._local.staging
 
     @property
     def resumable(self) -> bool:
@@ -306,7 +306,7 @@ class PublishedFolder:
                 (self.folder / name).unlink()
             self._claim()
         self._check_claim()
-        paths = sorted(path.relative_to(self.beside) for path in self.beside.rglob("*") if path.is_file())
+        paths = sorted(path.relative_to(self.staging) for path in self.staging.rglob("*") if path.is_file())
         counting = [path for path in paths if path.name in COUNTING]
         with ThreadPoolExecutor(UPLOADS) as pool:
             list(pool.map(self._send, [path for path in paths if path not in counting]))
@@ -333,7 +333,7 @@ class PublishedFolder:
 
     def _send(self, path: Path) -> None:
         if path.parts[0] != LEFT_OUT:
-            (self.folder / path.as_posix()).put(self.beside / path)
+            (self.folder / path.as_posix()).put(self.staging / path)
 
     def _claim(self) -> None:
         (self.folder / UNFINISHED).write_text(self._token)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -104,6 +105,14 @@ def _expected_names(name: str, fault: ErrorDetails) -> str:
 
 
 # Settings of execution, ingestion and training
+
+
+def _names(value: object) -> object:
+    """Return the names in a text with commas between them."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class ExecutionSettings(BaseModel):

@@ -565,9 +565,9 @@ class Payload:
         local = RunFolder(local_folder(folder))
         try:
             local.open()
-            files = _written(local.beside, write)
+            files = _written(local.staging, write)
             with ThreadPoolExecutor(UPLOADS) as pool:
-                list(pool.map(lambda path: (folder / path).put(local.beside / path), files))
+                list(pool.map(lambda path: (folder / path).put(local.staging / path), files))
         finally:
             local.discard()
             local.close()

@@ -10,7 +10,7 @@ from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings, settings_from
-from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def ingest(
     ----------
     source : file, directory or glob; destination : folder of the data set
     settings : how, which `options` then change; overwrite : replace a data set made from another source
-    progress : is told the rows done and the rows in all (None where only reading tells)
+    progress : called with the rows done and all rows (None if unknown)
     options : fields of `IngestSettings`, such as target="y", scale="standard", holdout=0.2
 
     Returns
@@ -115,7 +115,7 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
 def predict(
     model: Place, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return the score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
+    """Score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
 
     `okl predict`.
 
@@ -135,11 +135,11 @@ def predict(
     ------
     OklError : the run failed; no incomplete files remain
     """
-    from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
+    from okl.runs.predict import ScoreSettings, ScoringRun
 
     given = _plain({"model": model, "source": source, "out": out} | options)
     settings = settings_from(ScoreSettings, given, "okl.predict")
-    return perform(ScoringRun(settings, observer or NullObserver()), SCORE_STAGES)
+    return ScoringRun(settings, observer or NullObserver()).perform()
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

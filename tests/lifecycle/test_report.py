@@ -24,7 +24,7 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     shards(tmp_path, 5, flipped=True)
     run = RetrainingRun(settings(tmp_path, publish_if="better", margin=0.5))
     for stage in RETRAIN_STAGES:
-        getattr(run, stage)()
+        run.perform_stage(stage)
     run.close()
     result = run.result()
     assert result["outcome"] == "kept"

@@ -159,7 +159,7 @@ def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(pl
     shards(place, 3)
     slow = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(slow, stage)()
+        slow.perform_stage(stage)
     assert retrain(settings(place))["version"] == 2
     Registry(place / "registry").model("m").rollback()
     assert slow.publish() == {"outcome": "judged before"}
@@ -183,9 +183,9 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
     shards(place, 3)
     slow, fast = RetrainingRun(settings(place)), RetrainingRun(settings(place, margin=0.1))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(slow, stage)()
+        slow.perform_stage(stage)
     for stage in RETRAIN_STAGES:
-        getattr(fast, stage)()
+        fast.perform_stage(stage)
     published = slow.publish()  # the same shards from the same parent: the same version, found
     assert (published["version"], published["new"], fast.result()["version"]) == (2, False, 2)
     slow.close()
@@ -193,7 +193,7 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
     shards(place, 4)
     late = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(late, stage)()
+        late.perform_stage(stage)
     shards(place, 5)
     assert retrain(settings(place))["version"] == 3
     with pytest.raises(ConflictError, match="champion"):

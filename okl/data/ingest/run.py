@@ -80,13 +80,13 @@ def destination_folder(destination: Place) -> Iterator[Path]:
     folder = output_folder(destination, replaces=local or is_dataset(destination))
     try:
         folder.open()
-        yield folder.beside
+        yield folder.staging
         check_destination(destination)
         folder.complete()
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise unwritable(destination if local else folder.beside, error) from None
+        raise unwritable(destination if local else folder.staging, error) from None
     finally:
         folder.close()
 
