@@ -16,7 +16,7 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
-from okl.report.run import text_summary
+from okl.report.training import text_summary
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from tests.rows import curved, inputs_of, train_settings, write
 
