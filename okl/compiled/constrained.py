@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_step, compiled_sum
 from okl.compiled.oco import (
     SCALE,
     SQUARED,
@@ -87,7 +87,7 @@ def _values(values: Vector, rows: FloatArray, w_left: FloatArray, w_right: Float
         values[i] = np.float64(dot(rows[i, :width], w_left) + dot(rows[i, width:], w_right))
 
 
-@compiled_row
+@compiled_step
 def _watch(
     watched: LimitCounters,
     excess: Vector,
@@ -107,15 +107,16 @@ def _watch(
     for k in range(signs.shape[0]):
         i = owners[k]
         excess[k] = signs[k] * values[i] - bounds[k]
-        along = units[i] * max(excess[k], 0.0)
-        exceeded[i] += along
-        outside += along * along
+        if excess[k] > 0.0:
+            along = units[i] * excess[k]
+            exceeded[i] += along
+            outside += along * along
     exceeded[values.shape[0]] += math.sqrt(outside)
     lengthen_queue(watched.queues, caps, excess, gamma, price)
     return outside > 0.0
 
 
-@compiled_row
+@compiled_step
 def _within(
     products: Vector, reach: Vector, caps: Vector, owners: NDArray[np.int64], signs: Vector, bounds: Vector
 ) -> bool:
@@ -127,7 +128,7 @@ def _within(
     return inside
 
 
-@compiled_row
+@compiled_step
 def _correct(
     w_left: FloatArray, w_right: FloatArray, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
