@@ -231,7 +231,7 @@ def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows,
         excess[i] = scale * (products[i] - excess[i]) - rows.centred[i]
 
 
-@compiled_step
+@compiled_row
 def evaluate(
     work: StepBuffers, multipliers: Vector, shifted: Vector, rows: ConstraintRows, region: CompiledSet
 ) -> None:
@@ -254,13 +254,6 @@ def gap_term(excess: float, size: float, multiplier: float, limit: float) -> flo
     if (multiplier == 0.0 and excess <= 0.0) or abs(excess) <= _ROUNDING * size:
         return 0.0
     return float(max((limit - multiplier) * excess, -multiplier * excess))
-
-
-@compiled_step
-def term(work: StepBuffers, rows: ConstraintRows, limit: float, i: int) -> float:
-    """Return row i's part of the gap."""
-    size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
-    return float(gap_term(work.excess[i], size, work.multipliers[i], limit))
 
 
 @compiled_step
@@ -316,7 +309,7 @@ def violations(out: Vector, points: Matrix, matrix: Matrix, bounds: Vector) -> N
 _REGULARISER: Final = 1e-13
 
 
-@compiled_step
+@compiled_row
 def _is_free(point: Vector, region: CompiledSet, j: int) -> bool:
     if region.kind == BOX:
         return bool(region.low[j] < point[j] < region.high[j])
@@ -363,7 +356,7 @@ def _fill_packed(work: StepBuffers, rows: ConstraintRows, n_packed: int, free: b
             hessian[a, b] = product if free else rows.gram[chosen[a], chosen[b]] - product
 
 
-@compiled_step
+@compiled_row
 def _fill_hessian(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write -(second derivative) of the dual over the chosen rows into the lower half of work.hessian."""
     if region.kind != BALL:
@@ -380,7 +373,7 @@ def _fill_hessian(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, 
             work.hessian[a, b] = scale * (rows.gram[i, k] - along)
 
 
-@compiled_step
+@compiled_row
 def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
     """Replace the lower half of hessian + regulariser I by its Cholesky factor."""
     for a in range(count):
@@ -394,7 +387,7 @@ def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
                 hessian[a, b] = value / hessian[b, b]
 
 
-@compiled_step
+@compiled_row
 def solve_newton(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write the Newton direction of the chosen rows into work.direction (count,)."""
     _fill_hessian(work, rows, region, count)
@@ -575,7 +568,7 @@ def _slope(work: StepBuffers) -> float:
     return slope
 
 
-@compiled_step
+@compiled_row
 def _rise(work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet) -> bool:
     """Go to work.trial, or to the highest point on the way; False, and nowhere, if the way does not rise.
 
@@ -629,7 +622,8 @@ def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -
             work.chosen[count] = i
             count += 1
         elif way == LEAVE:
-            own = term(work, rows, limits[i], i)
+            size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
+            own = gap_term(work.excess[i], size, work.multipliers[i], limits[i])
             if own > worst:
                 best, worst = i, own
     if best >= 0:
@@ -668,7 +662,7 @@ def _newton_step(
     return _rise(work, shifted, rows, region)
 
 
-@compiled_step
+@compiled_row
 def maximise_dual(
     work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector
 ) -> float:
@@ -720,11 +714,7 @@ def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector
 @compiled_row_sum
 def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: CompiledSet) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
-    for i in range(matrix.shape[0]):
-        factor = work.multipliers[i]
-        if factor != 0.0:
-            for j in range(point.shape[0]):
-                point[j] -= factor * matrix[i, j]
+    _pull(point, point, work.multipliers, matrix)
     squared = 0.0
     for j in range(point.shape[0]):
         squared += point[j] * point[j]
@@ -735,7 +725,7 @@ def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: Compil
         point[j] = region.low[j] + scale * point[j]
 
 
-@compiled_step
+@compiled_row
 def step(point: Vector, work: StepBuffers, rows: ConstraintRows, region: CompiledSet, limits: Vector) -> float:
     """Replace c (p,) by argmin over x in X of 1/2 ||x - c||^2 + limits' [A x - b]_+, in place.
 
@@ -786,7 +776,7 @@ def lengthen_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float
         limits[i] = price * (queue[i] + clipped)
 
 
-@compiled_step
+@compiled_row
 def price_constraints(
     limits: Vector, dual: Vector, excess: Vector, rule: int, step: float, second: float, third: float
 ) -> None:
@@ -841,7 +831,7 @@ def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Ve
                 out[j] += weight * matrix[i, j]
 
 
-@compiled_step
+@compiled_row
 def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> float:
     """Add the squared length of scale slope to dual[1] in place; return reach scale over the root of the sum.
 
@@ -853,7 +843,7 @@ def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> fl
     return reach * scale / math.sqrt(dual[1]) if dual[1] > 0.0 else 0.0
 
 
-@compiled_step
+@compiled_row
 def play_round(
     point: Vector,
     dual: Vector,
