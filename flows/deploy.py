@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # Prefect brings it, and no stubs
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.events.schemas.automations import AutomationCore
@@ -22,7 +22,7 @@ from prefect.workers.process import ProcessWorker
 from pydantic import BaseModel, ValidationError
 
 from flows.run import require_server
-from flows.server import PRIVACY
+from flows.server import PRIVACY, child_imports
 from flows.service import ServiceSettings
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.locations import okl_home
@@ -35,7 +35,6 @@ from okl.solvers.settings import TrainSettings
 
 PATHS = ("data", "model", "source", "out")  # settings with paths, made absolute: a worker runs in another folder
 MODEL = "{{ $OKL_MODEL }}"  # placeholder in the file for the name of the retrained model
-ALWAYS = ("okl_compare", "okl_reproduce", "okl_notice")
 
 Parameters = dict[str, Any]
 
@@ -46,31 +45,18 @@ def packaged_plan(name: str = "prefect.yaml") -> Path:
     return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
 
 
-def _of_defaults(
-    train: TrainSettings | None, score: dict[str, Any] | None, service: ServiceSettings | None
-) -> dict[str, Parameters]:
-    values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
-    wanted = {"okl_train": _parameters(values, service), "okl_score": _parameters(score, None)}
-    return wanted | {flow: {} for flow in ALWAYS}
-
-
-def _of_model(
-    retrain: RetrainSettings, score: dict[str, Any] | None, service: ServiceSettings | None
-) -> dict[str, Parameters]:
-    # resolved here, because OKL_REGISTRY of this process is not that of the worker
-    registry = registry_location(retrain.registry)
-    values = retrain.model_dump(mode="json", exclude_defaults=True) | {"registry": registry}
-    wanted = {"okl_retrain": _parameters(values, service)}
-    if score is not None:
-        model = {"model": f"{retrain.name}@champion", "registry": registry}
-        wanted["okl_score"] = _parameters(score | model, None)
-    return wanted | {"okl_notice": {}}
-
-
-def _parameters(values: dict[str, Any] | None, service: BaseModel | None) -> Parameters:
-    parameters = {} if values is None else {"settings": _absolute(values)}
+def _parameters(values: dict[str, Any] | None, service: BaseModel | None = None) -> Parameters:
+    """Return the parameters of a deployment: settings with absolute paths, and service levels without defaults."""
     levels = {} if service is None else service.model_dump(mode="json", exclude_defaults=True)
-    return parameters | ({"service": levels} if levels else {})
+    parameters: Parameters = {"service": levels} if levels else {}
+    if values is None:
+        return parameters
+    paths = {
+        name: str(Path(value).expanduser().absolute())
+        for name, value in values.items()
+        if name in PATHS and "://" not in str(value) and not (name == "model" and is_reference(value))
+    }
+    return {"settings": values | paths} | parameters
 
 
 def flow_of(deployment: dict[str, Any]) -> str:
@@ -90,7 +76,18 @@ def plan_of(
     See `deploy` for the parameters. The deployment that `service` and a schedule belong to comes first.
     """
     model = None if retrain is None else retrain.name
-    wanted = _of_defaults(train, score, service) if retrain is None else _of_model(retrain, score, service)
+    if retrain is None:
+        values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
+        wanted = {"okl_train": _parameters(values, service), "okl_score": _parameters(score)}
+        wanted |= {flow: {} for flow in ("okl_compare", "okl_reproduce")}
+    else:
+        # resolved here, because OKL_REGISTRY of this process is not that of the worker
+        registry = {"registry": registry_location(retrain.registry)}
+        values = retrain.model_dump(mode="json", exclude_defaults=True) | registry
+        wanted = {"okl_retrain": _parameters(values, service)}
+        if score is not None:
+            wanted["okl_score"] = _parameters(score | {"model": f"{retrain.name}@champion"} | registry)
+    wanted["okl_notice"] = {}
     plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8").replace(MODEL, model or MODEL))
     of_flow: dict[str, dict[str, Any]] = {}
     for deployment in plan["deployments"]:
@@ -102,15 +99,6 @@ def plan_of(
         environment = deployment["work_pool"]["job_variables"]["env"] | {"OKL_HOME": str(okl_home())}
         deployment["work_pool"] = {"name": pool, "job_variables": {"env": environment}}
     return plan
-
-
-def _absolute(values: dict[str, Any]) -> dict[str, Any]:
-    paths = {
-        name: value
-        for name, value in values.items()
-        if name in PATHS and "://" not in str(value) and not (name == "model" and is_reference(value))
-    }
-    return values | {name: str(Path(value).expanduser().absolute()) for name, value in paths.items()}
 
 
 # Application of the deployments and automations to the configured Prefect server
@@ -177,21 +165,41 @@ def deploy(
         first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
     if service is not None and service.late != "once":  # with once, a waiting run would be skipped anyway
         first["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
-    _ensure_pool(pool)
-    _apply(plan)
-    _apply_automations()
     names = [f"{flow_of(one).replace('_', '-')}/{one['name']}" for one in plan["deployments"]]
-    if cron is None:
-        _remove_schedule(names[0])
-    if retrain is not None and score is None:
-        _remove_deployment(f"okl-score/{retrain.name}")
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_work_pool(pool)
+        except ObjectNotFound:
+            template = ProcessWorker.get_default_base_job_template()
+            with suppress(ObjectAlreadyExists):  # another `okl deploy` or a worker was faster
+                client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
+    _apply(plan)
+    with get_client(sync_client=True) as client:  # the server has closed idle connections meanwhile
+        _apply_automations(client)
+        if cron is None:  # Prefect's command never removes what is no longer in the plan
+            deployment = client.read_deployment_by_name(names[0])
+            for schedule in deployment.schedules:
+                if schedule.slug == SLUG:
+                    client.delete_deployment_schedule(deployment.id, schedule.id)
+        if retrain is not None and score is None:  # with its triggers; its runs remain
+            with suppress(ObjectNotFound):
+                client.delete_deployment(client.read_deployment_by_name(f"okl-score/{retrain.name}").id)
     return names
 
 
 def _check_schedule(cron: str, timezone: str | None) -> None:
-    if reason := _fault(cron, timezone):
-        advice = f" {_bad_fields(cron)}A schedule has five fields, such as '0 3 * * *'." if _fault(cron) else ""
-        raise ConfigError(f"{reason}.{advice}")
+    """Raise ConfigError for an invalid schedule, and name its invalid fields, which Prefect does not."""
+    reason = _fault(cron, timezone)
+    if not reason:
+        return
+    advice = ""
+    if _fault(cron):
+        fields = cron.split()
+        for at, (name, bounds) in enumerate(CRON_FIELDS.items() if len(fields) == len(CRON_FIELDS) else ()):
+            if _fault(" ".join(["*"] * at + [fields[at]] + ["*"] * (4 - at))):
+                advice += f" The {name} {fields[at]!r} is not within {bounds}."
+        advice += " A schedule has five fields, such as '0 3 * * *'."
+    raise ConfigError(f"{reason}.{advice}")
 
 
 def _fault(cron: str, timezone: str | None = None) -> str:
@@ -203,52 +211,16 @@ def _fault(cron: str, timezone: str | None = None) -> str:
     return ""
 
 
-def _bad_fields(cron: str) -> str:
-    """Return sentences on the invalid fields, which Prefect does not name: each is tried with "*" in the others."""
-    fields = cron.split()
-    if len(fields) != len(CRON_FIELDS):
-        return ""
-    alone = [" ".join([*"*" * at, field, *"*" * (4 - at)]) for at, field in enumerate(fields)]
-    tried = zip(fields, CRON_FIELDS.items(), map(_fault, alone), strict=True)
-    return "".join(f"The {name} {field!r} is not within {range_}. " for field, (name, range_), fault in tried if fault)
-
-
-def _ensure_pool(name: str) -> None:
-    with get_client(sync_client=True) as client:
-        try:
-            client.read_work_pool(name)
-        except ObjectNotFound:
-            template = ProcessWorker.get_default_base_job_template()
-            with suppress(ObjectAlreadyExists):  # another `okl deploy` or a worker was faster
-                client.create_work_pool(WorkPoolCreate(name=name, type="process", base_job_template=template))
-
-
-def _remove_schedule(deployment_name: str) -> None:
-    """Remove okl's schedule: Prefect's command never removes schedules that are no longer in the plan."""
-    with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name(deployment_name)
-        for schedule in deployment.schedules:
-            if schedule.slug == SLUG:
-                client.delete_deployment_schedule(deployment.id, schedule.id)
-
-
-def _remove_deployment(name: str) -> None:
-    """Remove a deployment that is no longer in the plan, with its triggers; its runs remain."""
-    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
-        client.delete_deployment(client.read_deployment_by_name(name).id)
-
-
-def _apply_automations() -> None:
+def _apply_automations(client: SyncPrefectClient) -> None:
     """Create or update the automations of infra/automations.yaml."""
     wanted = yaml.safe_load(packaged_plan("automations.yaml").read_text(encoding="utf-8"))["automations"]
-    with get_client(sync_client=True) as client:
-        for automation in map(AutomationCore.model_validate, wanted):
-            existing = client.read_automations_by_name(automation.name)
-            if existing:
-                enabled = existing[0].enabled  # a person may have switched it off
-                client.update_automation(existing[0].id, automation.model_copy(update={"enabled": enabled}))
-            else:
-                client.create_automation(automation)
+    for automation in map(AutomationCore.model_validate, wanted):
+        existing = client.read_automations_by_name(automation.name)
+        if existing:
+            enabled = existing[0].enabled  # a person may have switched it off
+            client.update_automation(existing[0].id, automation.model_copy(update={"enabled": enabled}))
+        else:
+            client.create_automation(automation)
 
 
 def _apply(plan: dict[str, Any]) -> None:
@@ -256,15 +228,13 @@ def _apply(plan: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="okl-deploy-") as folder:
         file = Path(folder) / "prefect.yaml"
         file.write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
-        # Prefect's command must be able to import the flows, even if okl is not installed
-        imports = [str(Path(__file__).absolute().parents[1]), os.environ.get("PYTHONPATH", "")]
         outcome = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--prefect-file", str(file), "--all"],
             cwd=folder,
             env=os.environ
             | PRIVACY
-            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": os.pathsep.join(filter(None, imports))}
-            | {"COLUMNS": "200"},
+            | child_imports(os.environ)  # Prefect's command imports the flows
+            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

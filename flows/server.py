@@ -1,4 +1,4 @@
-"""Temporary Prefect server on 127.0.0.1, for runs without a configured server.
+"""Prefect servers on 127.0.0.1: requests to them, and a temporary one for runs without a configured server.
 
 Prefect's ephemeral mode is not used: its start gives up after 20 seconds, and it loses records. This module does not
 import Prefect, so that the server starts while the 2-second import runs.
@@ -7,6 +7,7 @@ import Prefect, so that the server starts while the 2-second import runs.
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from okl.foundation.errors import ExecutionError
@@ -23,6 +25,8 @@ LOOPBACK = "127.0.0.1"
 READY_SECONDS = 180.0  # a new home folder migrates its database: 12-20 s on an idle machine, longer on a busy one
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
+ASK_SECONDS = 2.0
+ROOT = Path(__file__).absolute().parents[1]
 
 PRIVACY = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
 DEPLOYMENT_SERVICES = (
@@ -37,6 +41,44 @@ DEPLOYMENT_SERVICES = (
 )
 
 
+def get_json(url: str, body: Any = None, seconds: float = ASK_SECONDS) -> Any:
+    """Return the JSON answer of a server on this machine to a GET, or to a POST of `body`; None without an answer."""
+    parts = urlsplit(url)
+    # http.client, not urllib: it ignores proxies, which must not be used for 127.0.0.1
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
+    try:
+        if body is None:
+            connection.request("GET", parts.path)
+        else:
+            connection.request("POST", parts.path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        content = answer.read()
+        return json.loads(content) if answer.status == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def server_answers(url: str, seconds: float = ASK_SECONDS) -> bool:
+    """Return whether the Prefect server of an API answers."""
+    return get_json(f"{url}/health", seconds=seconds) is True
+
+
+def child_command(role: str, *arguments: object) -> list[str]:
+    """Return the command of a child process of this one, see `flows.child`; it needs `child_imports`.
+
+    -P: modules are not imported from the current directory.
+    """
+    return [sys.executable, "-P", "-m", "flows.child", str(os.getpid()), role, *map(str, arguments)]
+
+
+def child_imports(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which child processes import okl, even if it is not installed."""
+    paths = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}
+
+
 def prefect_home(home: Path) -> Path:
     """Return Prefect's home folder, inside okl's home folder; it contains the database prefect.db."""
     return home / "prefect"
@@ -45,7 +87,7 @@ def prefect_home(home: Path) -> Path:
 def server_environment(home: Path, inherited: Mapping[str, str], deployments: bool) -> dict[str, str]:
     """Return the environment of the server: its database in `home`, no telemetry, services as in `TemporaryServer`."""
     environment = {name: value for name, value in inherited.items() if not name.startswith("PREFECT_")}
-    environment |= PRIVACY
+    environment |= PRIVACY | child_imports(inherited)
     if not deployments:
         environment |= {f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false" for service in DEPLOYMENT_SERVICES}
     environment |= {
@@ -55,7 +97,6 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
         # in memory, a restarted server loses the leases of active runs, and Prefect then ends these runs
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        "PYTHONUNBUFFERED": "1",
     }
     return environment
 
@@ -104,12 +145,8 @@ class TemporaryServer:
         with log, socket.socket() as listener:
             listener.bind((LOOPBACK, 0))
             self.port = listener.getsockname()[1]
-            script = Path(__file__).with_name("serving.py")
-            lock = self.log.with_name("start.lock")
-            # -P: do not import from the script's folder, which holds modules with common names
-            command = [sys.executable, "-P", str(script), str(os.getpid()), str(listener.fileno()), str(lock)]
             self.process = subprocess.Popen(
-                command,
+                child_command("server", listener.fileno(), self.log.with_name("start.lock")),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -128,7 +165,7 @@ class TemporaryServer:
         """
         assert self.process is not None, "call start() first"
         deadline = time.monotonic() + timeout_seconds
-        while not self._answers():
+        while not server_answers(self.url):
             if (code := self.process.poll()) is not None:
                 raise ExecutionError(
                     f"okl's own Prefect server ended with code {code} before it was ready; its log is {self.log}. "
@@ -140,17 +177,6 @@ class TemporaryServer:
                     "Try again, or set PREFECT_API_URL to a running server."
                 )
             time.sleep(POLL_SECONDS)
-
-    def _answers(self) -> bool:
-        # http.client, not urllib: it ignores proxies, which must not be used for 127.0.0.1
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=5)
-        try:
-            connection.request("GET", "/api/health")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
     def stop(self) -> None:
         """End the child by SIGTERM, then by SIGKILL; safe to call twice."""
@@ -175,7 +201,7 @@ def temporary_server(home: Path, deployments: bool = False) -> Iterator[Temporar
 
     Yields
     ------
-    OwnServer; call its `wait_ready` before the first use of its `url`
+    the server; call its `wait_ready` before the first use of its `url`
     """
     server = TemporaryServer(home, deployments)
     server.start()

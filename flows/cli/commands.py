@@ -9,18 +9,19 @@ import typer
 from typer.core import TyperGroup
 
 from flows.cli.options import (
+    CHECKPOINTS,
+    FROM_FILES,
     INGEST,
     INGEST_ALL,
-    SECTIONS,
+    INGEST_EXECUTION,
+    OUTPUT,
     TRAIN,
-    WORKERS,
+    Command,
     OptionValues,
-    SectionedCommand,
     accepts,
     data_location,
     help_for,
     resumed_settings,
-    sectioned,
     train_settings,
 )
 from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
@@ -44,7 +45,7 @@ First steps:
 
 
 class OrderedCommands(TyperGroup):
-    """Group of commands, listed in the order of first use; commands that are not in JOURNEY come last.
+    """Group of commands, listed in the order of first use; other commands come last.
 
     `okl help`, `okl help COMMAND` and `okl version` are accepted for --help and --version.
     """
@@ -58,7 +59,7 @@ class OrderedCommands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in the order of JOURNEY."""
+        """Return the names of the commands in the order of first use."""
         return sorted(super().list_commands(ctx), key=lambda name: (*COMMAND_ORDER, name).index(name))
 
 
@@ -78,11 +79,20 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
     str | None,
-    typer.Option(metavar="FILE.toml", help="TOML file of settings; --set and options override it; none: no file."),
+    typer.Option(
+        metavar="FILE.toml",
+        help="TOML file of settings; --set and options override it; none: no file.",
+        rich_help_panel=FROM_FILES,
+    ),
 ]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set any setting, such as epsilon=0.1 (repeatable)."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any setting, such as epsilon=0.1 (repeatable).",
+        rich_help_panel=FROM_FILES,
+    ),
 ]
 MODEL_HELP = "Folder or URL of a model or run, name of a run, or registered model NAME, NAME@7, NAME@previous."
 Registered = Annotated[
@@ -129,15 +139,20 @@ def okl(
             offer(path)
 
 
-@app.command(cls=SectionedCommand, short_help="Convert a source into a sharded data set with a manifest.")
-@accepts(given=INGEST_ALL, where=WORKERS)
+@app.command(cls=Command, short_help="Convert a source into a sharded data set with a manifest.")
+@accepts(given=INGEST_ALL, where=INGEST_EXECUTION)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
     destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to create.")],
     given: OptionValues,
     where: OptionValues,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a data set made from another source or with other settings.")
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Replace a data set made from another source or with other settings.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -189,10 +204,7 @@ def describe(
     print_result(description_of(data), json, describe_text(data))
 
 
-@app.command(
-    cls=sectioned(*SECTIONS, solver_group=TRAIN),
-    short_help="Train a model, evaluate it, and save it with a report.",
-)
+@app.command(cls=Command, short_help="Train a model, evaluate it, and save it with a report.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
     options: OptionValues,
@@ -207,6 +219,7 @@ def train(
         typer.Option(
             metavar="RUN",
             help="Name or folder of an interrupted run to resume from its last checkpoint; none: start a new run.",
+            rich_help_panel=CHECKPOINTS,
         ),
     ] = None,
     json: Json = False,
@@ -221,18 +234,18 @@ def train(
     A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
     run, including its mode; only the options of workers and threads may change.
     """
-    from flows.run import run_train
+    from flows.run import run_flow
     from okl.foundation.errors import ConfigError
 
     if resume is not None:
+        from okl.distributed.opening import check_workers
         from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_head, settings_of
-        from okl.runs.train import check_settings
 
         folder = find_unfinished(resume)
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         check_same_settings(newest_head(folder).about, settings, resume)
-        check_settings(settings, folder)
-        result = run_train(settings, _observer(), folder)
+        check_workers(settings)
+        result = run_flow("okl_train", settings, _observer(), resume=str(folder))
     elif dataset is None:
         raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")
     else:
@@ -240,8 +253,8 @@ def train(
 
         settings = train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
-        result = run_train(settings, _observer())
-    from okl.report.run import text_summary
+        result = run_flow("okl_train", settings, _observer())
+    from okl.report.training import text_summary
 
     print_result(result, json, text_summary(result))
 

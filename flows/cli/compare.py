@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from flows.cli.commands import Json, app, print_result
 from flows.cli.options import (
-    DATA,
-    EXECUTION_FIELDS,
+    EXECUTION,
     INGEST,
-    SECTIONS,
+    MODEL,
+    OTHER,
+    OUTPUT,
+    VALIDATION,
+    WORKERS,
+    Command,
     Options,
     OptionValues,
-    Section,
-    SectionedCommand,
     accepts,
     data_location,
     help_for,
 )
 from flows.progress import terminal_observer
-from flows.run import run_recorded
+from flows.run import run_flow
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.papers.settings import ReproduceSettings
@@ -32,34 +33,30 @@ from okl.runs.compare_settings import CompareSettings
 
 COMPARE = Options(
     CompareSettings,
-    (*("folds", "holdout", "grid", "halving", "rows", "kernel", "bandwidth", "frequencies", "map", "tolerance"),
-     *("iterations", "memory", "seed", "precision", *EXECUTION_FIELDS, "out", "name")),
-)  # fmt: skip
-# the comparison has a --holdout of its own: training rows that models are evaluated on
-INGESTED = Options(IngestSettings, tuple(field for field in INGEST.fields if field != "holdout"))
-
-
-OF_SOURCES: Section = (DATA[0], tuple(name for name in DATA[1] if name != "holdout"))
-TRYING: Section = (
-    "Models and validation",
-    ("models", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
+    {
+        VALIDATION: ("folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
+        MODEL: ("kernel", "bandwidth", "frequencies", "map", "seed", "precision"),
+        OUTPUT: ("out", "name"),
+        WORKERS: EXECUTION.fields,
+    },
 )
+# the comparison has a --holdout of its own: training rows that models are evaluated on
+INGESTED = INGEST.without("holdout")
 
 
-class _Compare(SectionedCommand):
-    """Command whose options are grouped under headings."""
-
-    sections = (OF_SOURCES, TRYING, *SECTIONS)
-
-
-@app.command(cls=_Compare, short_help="Compare models on the same folds and save the best one, with a report.")
+@app.command(cls=Command, short_help="Compare models on the same folds and save the best one, with a report.")
 @accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
     given: OptionValues,
     ingest_options: OptionValues,
     models: Annotated[
-        str, typer.Option(metavar="all|online|NAME,...", help=help_for(CompareSettings, "models", False))
+        str,
+        typer.Option(
+            metavar="all|online|NAME,...",
+            help=help_for(CompareSettings, "models", False),
+            rich_help_panel=VALIDATION,
+        ),
     ] = "all",
     json: Json = False,
 ) -> None:
@@ -80,25 +77,19 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
-    from okl.runs.compare_report import text_summary
+    from okl.report.comparison import text_summary
     from okl.runs.compare_run import check
 
     check(settings)
-    result = run_recorded(lambda: _load(settings), settings, terminal_observer())
+    result = run_flow("okl_compare", settings, terminal_observer())
     print_result(result, json, "" if json else text_summary(result))
-
-
-def _load(settings: CompareSettings) -> Callable[[Any], Any]:
-    from flows.compare import okl_compare
-    from okl.runs.compare_run import compile_ahead
-
-    compile_ahead(settings)
-    return okl_compare
 
 
 # okl reproduce
 
-REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precision", "workers", "threads", "out"))
+REPRODUCE = Options(
+    ReproduceSettings, {OTHER: ("repeats", "orders", "choice", "precision", "workers", "threads", "out")}
+)
 
 
 @app.command(short_help="Reproduce a table of a paper and compare it with the printed numbers.")
@@ -128,11 +119,5 @@ def reproduce(
     from okl.papers.run import check
 
     check(settings)
-    result = run_recorded(_load_reproduction, settings, terminal_observer())
+    result = run_flow("okl_reproduce", settings, terminal_observer())
     print_result(result, json, "" if json else text_summary(result))
-
-
-def _load_reproduction() -> Callable[[Any], Any]:
-    from flows.reproduce import okl_reproduce
-
-    return okl_reproduce

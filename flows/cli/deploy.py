@@ -11,21 +11,18 @@ import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
-    DATA,
+    DEPLOYMENT,
     INGEST,
-    SECTIONS,
+    SERVICE_LEVELS,
     TRAIN,
+    Command,
     Options,
     OptionValues,
-    Section,
     accepts,
     help_for,
-    sectioned,
     train_settings,
 )
 from flows.cli.retrain import (
-    ARRIVING,
-    JUDGING,
     KEYS_OF_A_MODEL,
     LEARNING,
     OF_SHARDS,
@@ -44,36 +41,28 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.solvers.settings import TrainSettings
 
 SERVICE = Options(
-    RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
+    RetrainService,
+    {SERVICE_LEVELS: ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")},
 )
 # no --out: every run of a deployment creates its own folder
-DEPLOYED = Options(
-    TRAIN.kind,
-    tuple(name for name in TRAIN.fields if name != "out"),
-    {"solver": solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain")},
-    of_solvers=True,
+DEPLOYED = TRAIN.without(
+    "out",
+    solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain"),
 )
-SPLIT = Options(
-    INGEST.kind,
-    INGEST.fields,
-    {
-        "holdout": f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
-        f"{help_for(RETRAIN.kind, 'holdout')}",
-        "keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} "
-        "[default: none]",
-    },
+SPLIT = INGEST.without(
+    holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
+    f"{help_for(RETRAIN.kind, 'holdout')}",
+    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
 )
 OWN_FOLDER = "{time}-version-{version}"
 
 
-DEPLOYING: Section = ("Deployment", ("retrain", "cron", "timezone", "score", "score_out", "pool"))
-LEVELS: Section = ("Timeouts, retries and late runs", SERVICE.fields)
+def _deployment(metavar: str, text: str) -> Any:
+    """Return an option of the deployment itself."""
+    return typer.Option(metavar=metavar, help=text, rich_help_panel=DEPLOYMENT)
 
 
-@app.command(
-    cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS, solver_group=DEPLOYED),
-    short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.",
-)
+@app.command(cls=Command, short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.")
 @accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
 def deploy(
     service: OptionValues,
@@ -89,34 +78,25 @@ def deploy(
         ),
     ] = None,
     retrain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Retrain this model on new files in DATASET, as okl retrain does; none: train.",
-        ),
+        str | None, _deployment("NAME", "Retrain this model on new files in DATASET, as okl retrain does; none: train.")
+    ] = None,
+    cron: Annotated[
+        str | None, _deployment("FIELDS", "Schedule, such as '0 3 * * *'; none: runs are started by hand.")
+    ] = None,
+    timezone: Annotated[
+        str | None, _deployment("ZONE", "Time zone of --cron, such as Europe/Zurich; none: UTC.")
     ] = None,
     score: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="With --retrain: rows to score with each new champion; none: no scoring.",
-        ),
+        str | None, _deployment("SOURCE", "With --retrain: rows to score with each new champion; none: no scoring.")
     ] = None,
     score_out: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder.",
+        _deployment(
+            "DIR",
+            "Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder.",
         ),
     ] = None,
-    cron: Annotated[
-        str | None,
-        typer.Option(metavar="FIELDS", help="Schedule, such as '0 3 * * *'; none: runs are started by hand."),
-    ] = None,
-    timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of --cron, such as Europe/Zurich; none: UTC.")
-    ] = None,
-    pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; created if it is missing.")] = "okl",
+    pool: Annotated[str, _deployment("NAME", "Work pool; created if it is missing.")] = "okl",
     config: Config = None,
     pairs: Pairs = None,
     json: Json = False,
@@ -147,13 +127,15 @@ def deploy(
         typer.echo(f"Warning: {warning}", err=True)
     configured = server_is_configured()
     with stack_server_settings():
+        from prefect.settings import PREFECT_API_URL
+
         from flows.deploy import deploy as apply
 
         scoring = None if score is None or retrain is None else _scoring(score, score_out, retrain)
         names = apply(
             training, scoring, retrain=retraining, service=levels, cron=cron, timezone=timezone, pool=pool
         )  # fmt: skip
-        schedule, url = schedule_of(cron, timezone), None if configured else address()
+        schedule, url = schedule_of(cron, timezone), None if configured else str(PREFECT_API_URL.value())
     applied = {"deployments": names, "pool": pool, "schedule": schedule}
     print_result(applied, json, deployed_text(names, schedule, url, scoring))
 
@@ -213,7 +195,7 @@ def _retraining(
 
 def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
     """Return source and destination of the scores; a destination without a field gets the fields of OWN_FOLDER."""
-    from flows.score import FIELD
+    from flows.runs import FIELD
     from okl.foundation.locations import okl_home
 
     location = absolute_location(out or str(okl_home() / "scores" / name))
@@ -238,14 +220,6 @@ def schedule_of(cron: str | None, timezone: str | None) -> dict[str, Any] | None
     return {"cron": cron, "timezone": zone, "next": first.isoformat()}
 
 
-def address() -> str | None:
-    """Return the URL of the Prefect server in use."""
-    from prefect.settings import PREFECT_API_URL
-
-    value = PREFECT_API_URL.value()
-    return None if value is None else str(value)
-
-
 def deployed_text(
     names: list[str], schedule: dict[str, Any] | None, url: str | None, scoring: dict[str, str] | None = None
 ) -> str:
@@ -264,22 +238,13 @@ def deployed_text(
     when = "when started by hand (no --cron)"
     if schedule is not None:
         when = f'on schedule "{schedule["cron"]}", {schedule["timezone"]}; next: {schedule["next"].replace("T", " ")}'
-    lines = [
-        *names,
-        f"{first} runs {when}",
-        *(
-            f"{name} scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
-            for name in own
-            if scoring is not None and name != first
-        ),
-        *(
-            ["no scoring of rows with new champions (no --score); an earlier scoring deployment is removed"]
-            if scoring is None and first.startswith("okl-retrain/")
-            else []
-        ),
-        f"run now:          {prefect} deployment run {first} --watch",
-        "check status:     okl status",
-        *(["remove schedule:  okl deploy again, without --cron"] if schedule is not None else []),
-        *(f"remove:           {prefect} deployment delete {name}" for name in own),
-    ]
-    return "\n".join(lines)
+    lines = [*names, f"{first} runs {when}"]
+    if scoring is not None:
+        scored = f"scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
+        lines += [f"{name} {scored}" for name in own if name != first]
+    elif first.startswith("okl-retrain/"):
+        lines.append("no scoring of rows with new champions (no --score); an earlier scoring deployment is removed")
+    lines += [f"run now:          {prefect} deployment run {first} --watch", "check status:     okl status"]
+    if schedule is not None:
+        lines.append("remove schedule:  okl deploy again, without --cron")
+    return "\n".join([*lines, *(f"remove:           {prefect} deployment delete {name}" for name in own)])

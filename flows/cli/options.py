@@ -1,11 +1,12 @@
-"""Command-line options generated from settings: declaration, parsing, and sections in the help."""
+"""Command-line options generated from settings: declaration, parsing, and panels of the help."""
 
 from __future__ import annotations
 
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from glob import glob
 from os.path import commonprefix, isfile
@@ -45,25 +46,39 @@ class Options:
     Parameters
     ----------
     kind : class of the settings
-    fields : names of the settings that are options
+    panels : names of the settings that are options, by the heading that the help lists them under
     help_texts : whole help text, by field, if it differs from the description of the setting
     of_solvers : whether the command also takes the options of the solver, which its settings declare
-    without : options of solvers that the command does not take
+    refused : options of solvers that the command does not take
     """
 
     kind: type[BaseModel]
-    fields: tuple[str, ...]
+    panels: Mapping[str, tuple[str, ...]]
     help_texts: Mapping[str, str] = field(default_factory=dict)
     of_solvers: bool = False
-    without: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the settings that are options."""
+        return tuple(field for fields in self.panels.values() for field in fields)
+
+    def without(self, *names: str, **help_texts: str) -> Options:
+        """Return the group without some options, and with other help texts."""
+        left = {panel: tuple(one for one in fields if one not in names) for panel, fields in self.panels.items()}
+        return replace(self, panels=left, help_texts={**self.help_texts, **help_texts}, refused=self.refused | {*names})
 
     def takes(self, name: str) -> bool:
         """Return whether a setting is an option of the group."""
-        return name in self.fields or (self.of_solvers and name not in (*self.kind.model_fields, *self.without))
+        return name in self.fields or (self.of_solvers and name not in (*self.kind.model_fields, *self.refused))
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return typer's parameters, by field; values stay text, which the settings validate, and default to None."""
-        return {field: self._parameter(field) for field in self.fields}
+        return {
+            field: option_of(self.kind, field, panel, self.help_texts.get(field))
+            for panel, fields in self.panels.items()
+            for field in fields
+        }
 
     def given(self, arguments: OptionValues, of_solver: Mapping[str, Any] | None = None) -> OptionValues:
         """Return the arguments that were given; convert those whose syntax exists only on the command line.
@@ -73,27 +88,30 @@ class Options:
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         values |= (of_solver or {}) if self.of_solvers else {}
         if "holdout" in values:
-            values["holdout"] = _number_or_text(values["holdout"])
-        if "=" in str(values.get("class_weights", "")):
-            values["class_weights"] = _weights(values["class_weights"])
+            with suppress(ValueError):
+                values["holdout"] = float(values["holdout"])
+        if "=" in (text := str(values.get("class_weights", ""))):
+            pairs = [pair.rpartition("=") for pair in text.split(",")]
+            if any(not label or not weight.strip() for label, _, weight in pairs):
+                raise ConfigError(
+                    f"--class-weights {text!r} is invalid: use none, balanced or LABEL=WEIGHT,LABEL=WEIGHT."
+                )
+            values["class_weights"] = {label: weight for label, _, weight in pairs}
         return values
-
-    def _parameter(self, field: str) -> inspect.Parameter:
-        return option_of(self.kind, field, self.help_texts.get(field))
 
 
 CONTEXT = "context"  # parameter that typer fills with click's context
 SOLVER_OPTIONS = "okl.solver_options"  # key in click's context: the given values of a solver's options
 
 
-def option_of(kind: type[BaseModel], field: str, help_text: str | None = None) -> inspect.Parameter:
+def option_of(kind: type[BaseModel], field: str, panel: str, help_text: str | None = None) -> inspect.Parameter:
     """Return typer's parameter of a setting."""
     annotation = kind.model_fields[field].annotation
     flag = ONE_OF_MANY.get(field, field).replace("_", "-")
     text = help_text or help_for(kind, field)
     if annotation is bool:
         value_kind: Any = bool
-        option = typer.Option(f"--{flag}/--no-{flag}", help=text)
+        option = typer.Option(f"--{flag}/--no-{flag}", help=text, rich_help_panel=panel)
     else:
         many = get_origin(annotation) is tuple
         value_kind = list[str] if many else str
@@ -101,28 +119,77 @@ def option_of(kind: type[BaseModel], field: str, help_text: str | None = None) -
             f"--{flag}",
             metavar=metavar(annotation, field),
             help=f"{text} (repeatable)" if many else text,
+            rich_help_panel=panel,
         )
     return inspect.Parameter(
         field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_kind | None, option]
     )
 
 
-EXECUTION_FIELDS = ("workers", "scheduler", "cluster", "tls", "threads")
-INGEST = Options(
+# Headings of the help, in their order; the options of a solver follow those of the model
+DEPLOYMENT = "Deployment"
+SIZES = "Size of the data and of a worker"
+DATA = "Data"
+SHARDS = "New shards and quarantine"
+PUBLICATION = "Publication"
+SERVICE_LEVELS = "Timeouts, retries and late runs"
+VALIDATION = "Models and validation"
+MODEL = "Model"
+OUTPUT = "Output"
+FROM_FILES = "Settings from a file, and settings without an option"
+CHECKPOINTS = "Checkpoints and interrupted runs"
+WORKERS = "Workers and threads"
+FORMATS = "File formats"
+OTHER = "Options"
+PANELS = (
+    *("Arguments", DEPLOYMENT, SIZES, DATA, SHARDS, PUBLICATION, SERVICE_LEVELS, VALIDATION, MODEL, OUTPUT),
+    *(FROM_FILES, CHECKPOINTS, WORKERS, FORMATS, OTHER),
+)
+
+INGEST_ALL = Options(
     IngestSettings,
-    (*("target", "task", "split_column", "holdout", "keys", "drop", "scale", "scale_target"),
-     *("missing", "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "rows_per_shard")),
-)  # fmt: skip
+    {
+        DATA: (
+            *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
+            *("keys", "drop", "scale", "scale_target"),
+        ),
+        FORMATS: ("svmlight_index", "hash_columns", "rows_per_shard", "compression"),
+    },
+)
+INGEST = INGEST_ALL.without("compression")
+EXECUTION = Options(TrainSettings, {OTHER: ("workers", "scheduler", "cluster", "tls", "threads")})
+INGEST_EXECUTION = Options(ExecutionSettings, {WORKERS: ("workers", "scheduler", "cluster", "tls")})
+KEYS = Options(IngestSettings, {OTHER: ("keys",)})
 TRAIN = Options(
     TrainSettings,
-    (*("solver", "rescale", "seed", "precision", "mode"), *EXECUTION_FIELDS,
-     *("checkpoint_seconds", "checkpoint_rounds", "out", "name")),
+    {
+        MODEL: ("solver", "rescale", "seed", "precision"),
+        OUTPUT: ("out", "name"),
+        CHECKPOINTS: ("checkpoint_seconds", "checkpoint_rounds"),
+        WORKERS: (*EXECUTION.fields, "mode"),
+    },
     of_solvers=True,
-)  # fmt: skip
-INGEST_ALL = Options(IngestSettings, (*INGEST.fields, "compression"))
-EXECUTION = Options(TrainSettings, EXECUTION_FIELDS)
-WORKERS = Options(ExecutionSettings, EXECUTION_FIELDS[:-1])
-KEYS = Options(IngestSettings, ("keys",))
+)
+RARE = frozenset(
+    {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
+    | {
+        "keys",
+        "tls",
+        "threads",
+        "checkpoint_rounds",
+        "checkpoint_seconds",
+        "rescale",
+        "precision",
+        "mode",
+        "validation",
+    }
+)
+"""Options that `--help` shows only with --solver NAME, or, of data, in `okl ingest --help`."""
+HIDDEN = frozenset(
+    {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
+    | {"aggressiveness", "epsilon", "average", "step_rule"}
+)
+"""Settings of solvers for --set and TOML files, without an option of their own."""
 
 
 def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -135,7 +202,8 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
         own = inspect.signature(command, eval_str=True)
         added = {name: group.parameters() for name, group in groups.items()}
         options = {field: parameter for parameters in added.values() for field, parameter in parameters.items()}
-        if any(group.of_solvers for group in groups.values()):
+        solver_group = next((group for group in groups.values() if group.of_solvers), None)
+        if solver_group is not None:
             options[CONTEXT] = inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
         shown = [*(parameter for parameter in keywords if parameter.name not in groups), *options.values()]
@@ -152,6 +220,7 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
             parameters=[parameter for parameter in shown if parameter not in last] + last
         )
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        run.solver_group = solver_group  # type: ignore[attr-defined]  # for Command, which sees the function only
         return run
 
     return decorate
@@ -164,17 +233,12 @@ def help_for(kind: type[BaseModel], field: str, with_default: bool = True) -> st
     if get_origin(info.annotation) is Literal and metavar(info.annotation) == "NAME":
         text += f"; choices: {', '.join(map(str, get_args(info.annotation)))}"
     if with_default and not info.is_required():
-        text += _default_text(info.default, text)
+        default = {True: "yes", False: "no"}[info.default] if isinstance(info.default, bool) else info.default
+        if default not in (None, ()):
+            text += f" [default: {default}]"
+        elif "none:" not in text:  # which explains none
+            text += " [default: none]"
     return text
-
-
-def _default_text(default: Any, text: str) -> str:
-    """Return the default in brackets; "" for none if the description already explains none."""
-    if isinstance(default, bool):
-        return f" [default: {'yes' if default else 'no'}]"
-    if default is None or default == ():
-        return "" if "none:" in text else " [default: none]"
-    return f" [default: {default}]"
 
 
 def metavar(annotation: Any, field: str = "") -> str:
@@ -199,20 +263,6 @@ def metavar(annotation: Any, field: str = "") -> str:
     if get_origin(annotation) is tuple:
         return TEXTS.get(field, "COLUMN")
     return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")
-
-
-def _number_or_text(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _weights(text: str) -> dict[str, str]:
-    pairs = [pair.rpartition("=") for pair in text.split(",")]
-    if any(not label or not weight.strip() for label, _, weight in pairs):
-        raise ConfigError(f"--class-weights {text!r} is invalid: use none, balanced or LABEL=WEIGHT,LABEL=WEIGHT.")
-    return {label: weight for label, _, weight in pairs}
 
 
 # Settings from TOML files, KEY=VALUE pairs and options
@@ -244,23 +294,42 @@ def _train_values(
     dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
 ) -> OptionValues:
     """Return the given values by the names of settings; paths are absolute."""
-    values = read_config(config) if config else {}
-    ingest_values = values.pop("ingest", {})
-    if not isinstance(ingest_values, dict):
-        raise ConfigError(
-            f"--config {config}: ingest = {ingest_values!r}, but it must be a table: [ingest], then target = ..."
-        )
-    for name, value in split_pairs(pairs).items():
-        if name.startswith("ingest."):
-            ingest_values[name.removeprefix("ingest.")] = value
-        else:
-            values[name] = value
+    values, tables = merged_values(config, pairs, {"ingest": ingest_options})
     values |= options | {"data": data_location(dataset)}
     if values.get("out"):
         values["out"] = absolute_location(str(values["out"]))
-    if ingest_values or ingest_options:
-        values["ingest"] = settings_from(IngestSettings, ingest_values | ingest_options, "okl train")
+    if tables["ingest"]:
+        values["ingest"] = settings_from(IngestSettings, tables["ingest"], "okl train")
     return values
+
+
+def merged_values(
+    config: str | None, pairs: list[str], groups: Mapping[str, OptionValues]
+) -> tuple[OptionValues, dict[str, OptionValues]]:
+    """Return the values of a TOML file, overridden by --set pairs, and its tables, also overridden by options.
+
+    Parameters
+    ----------
+    groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
+
+    Raises
+    ------
+    ConfigError : the file cannot be read, or a table is a value
+    """
+    read = read_toml(config, "--config") if config else {}
+    values = {_underscored(name): value for name, value in read.items()}
+    tables: dict[str, OptionValues] = {}
+    for table in groups:
+        if not isinstance(content := values.pop(table, {}), dict):
+            raise ConfigError(f"--config {config}: {table} = {content!r}, but it must be a table: [{table}].")
+        tables[table] = {_underscored(name): value for name, value in content.items()}
+    for key, value in split_pairs(pairs).items():
+        table, dot, field = key.partition(".")
+        if dot and table in tables:
+            tables[table][field] = value
+        else:
+            values[key] = value
+    return values, {table: content | groups[table] for table, content in tables.items()}
 
 
 def data_location(dataset: str) -> str:
@@ -291,170 +360,75 @@ def split_pairs(pairs: list[str]) -> OptionValues:
     return values
 
 
-def read_config(path: str) -> OptionValues:
-    """Return the settings in a TOML file; dashes in names become underscores."""
-    values = read_toml(path, "--config")
-    if isinstance(values.get("ingest"), dict):
-        values["ingest"] = {_underscored(name): value for name, value in values["ingest"].items()}
-    return {_underscored(name): value for name, value in values.items()}
-
-
 def _underscored(name: str) -> str:
     return name.replace("-", "_")
 
 
-# Commands that take one source; detection of a glob pattern that the shell has expanded
+# Commands with panels of options, and options of solvers
 
 
-class SourceCommand(TyperCommand):
-    """Command with a source as argument; suggests quotes if the shell expanded a pattern into several files."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; called by typer.
-
-        Raises
-        ------
-        ConfigError : there are extra arguments, and several of all arguments are files
-        """
-        ctx.allow_extra_args, arguments = True, [*args]
-        rest = super().parse_args(ctx, args)
-        if rest and not ctx.resilient_parsing:
-            declared = self.get_params(ctx)
-            taken = [ctx.params[parameter.name] for parameter in declared if parameter.param_type_name == "argument"]
-            files = [value for value in (*taken, *rest) if isinstance(value, str) and isfile(value)]
-            if len(files) > 1:
-                raise ConfigError(_several_files_message(files, ctx.command_path, arguments))
-            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(rest)})")
-        return rest
-
-
-def _several_files_message(files: Sequence[str], command: str, arguments: Sequence[str]) -> str:
-    pattern = pattern_of(files)
-    corrected = [pattern if argument == files[0] else argument for argument in arguments if argument not in files[1:]]
-    advice = (
-        f"Quote the pattern, so that the shell does not expand it: {command} {join(corrected)}"
-        if pattern
-        else "Put the files into one folder, and give the folder."
-    )
-    return (
-        f"{command} takes one source, but got {len(files)} files "
-        f"({files[0]}, {files[1]}{', ...' if len(files) > 2 else ''}). {advice}"
-    )
-
-
-def pattern_of(files: Sequence[str]) -> str:
-    """Return a pattern with one asterisk that matches exactly these files; "" if there is none."""
-    before = commonprefix(files)  # noqa: RUF071  a pattern is matched letter by letter
-    after = commonprefix([file[len(before) :][::-1] for file in files])[::-1]  # noqa: RUF071
-    pattern = f"{before}*{after}"
-    return pattern if sorted(glob(pattern)) == sorted(files) else ""
-
-
-# Sections of the help, in the order of first use
-
-Section = tuple[str, tuple[str, ...]]
-"""Heading, and the names of the parameters below it."""
-
-WHERE_IT_RUNS: Section = (
-    "Workers and threads",
-    ("workers", "scheduler", "cluster", "tls", "threads", "mode"),
-)
-FROM_FILES: Section = ("Settings from a file, and settings without an option", ("config", "pairs"))
-DATA: Section = (
-    "Data",
-    ("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories", "keys",
-     "drop", "scale", "scale_target"),
-)  # fmt: skip
-SECTIONS: tuple[Section, ...] = (
-    DATA,
-    (
-        "Model",
-        ("solver", "rescale", "seed", "precision"),
-    ),
-    ("Output", ("out", "name", "overwrite")),
-    FROM_FILES,
-    ("Checkpoints and interrupted runs", ("resume", "checkpoint_seconds", "checkpoint_rounds")),
-    WHERE_IT_RUNS,
-    ("File formats", ("svmlight_index", "hash_columns", "rows_per_shard", "compression")),
-)  # fmt: skip
-REST = "Options"
-RARE = frozenset(
-    {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
-    | {
-        "keys",
-        "tls",
-        "threads",
-        "checkpoint_rounds",
-        "checkpoint_seconds",
-        "rescale",
-        "precision",
-        "mode",
-        "validation",
-    }
-)
-"""Options that `--help` shows only with --solver NAME, or, of data, in `okl ingest --help`."""
-HIDDEN = frozenset(
-    {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
-    | {"aggressiveness", "epsilon", "average", "step_rule"}
-)
-"""Settings of solvers for --set and TOML files, without an option of their own."""
-
-
-class SectionedCommand(SourceCommand):
-    """Command that shows its options by section; options without a section come last.
+class Command(TyperCommand):
+    """Command that lists its options by panel, and takes the options of solvers if one of its groups does.
 
     `okl train --help` shows what most runs need; with --solver NAME it shows all, and the options of that solver.
     """
 
-    sections: Sequence[Section] = SECTIONS
-    solver_group: Options | None = None
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, with the options of solvers; called by typer."""
-        ctx.meta[_SOLVER], shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
-        if self.solver_group is not None:
-            shown = ctx.meta[_SOLVER] or "auto" if shows_help else None
-            ctx.meta[_PARAMETERS] = solver_parameters(self.solver_group, shown)
+        """Parse the arguments, with the options of solvers; called by typer.
+
+        Raises
+        ------
+        ConfigError : the shell has expanded a pattern into several files, or an unknown solver
+        """
+        group = self._solver_group
+        solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
+        ctx.meta[SOLVER] = solver
+        if group is not None:
+            ctx.meta[PARAMETERS] = solver_parameters(group, solver or "auto" if shows_help else None)
+        ctx.allow_extra_args, arguments = True, [*args]
         rest = super().parse_args(ctx, args)
-        given = {parameter.name: ctx.params.pop(parameter.name, None) for parameter in ctx.meta.get(_PARAMETERS, ())}
+        if rest and not ctx.resilient_parsing:
+            taken = [ctx.params[one.name] for one in self.get_params(ctx) if one.param_type_name == "argument"]
+            files = [value for value in (*taken, *rest) if isinstance(value, str) and isfile(value)]
+            if len(files) > 1:
+                raise ConfigError(_several_files_message(files, ctx.command_path, arguments))
+            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(rest)})")
+        given = {parameter.name: ctx.params.pop(parameter.name, None) for parameter in ctx.meta.get(PARAMETERS, ())}
         ctx.meta[SOLVER_OPTIONS] = {name: value for name, value in given.items() if value not in (None, ())}
         return rest
+
+    @property
+    def _solver_group(self) -> Options | None:
+        group: Options | None = getattr(self.callback, "solver_group", None)
+        return group
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, with those of the solver; called by typer."""
         own = super().get_params(ctx)
-        return [*own[:-1], *ctx.meta.get(_PARAMETERS, ()), *own[-1:]]
+        return [*own[:-1], *ctx.meta.get(PARAMETERS, ()), *own[-1:]]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options by section; called by typer for --help."""
-        entries: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        headings = {name: heading for heading, names in reversed(self.sections) for name in names}
-        of_solver = [str(parameter.name) for parameter in ctx.meta.get(_PARAMETERS, ())]
-        solver = ctx.meta.get(_SOLVER)
-        parameters = self.get_params(ctx)
-        order = [name for _, names in self.sections for name in (*names, *(of_solver if "solver" in names else ()))]
-        ranks = {name: rank for rank, name in reversed([*enumerate(order)])}
-        for parameter in sorted(parameters, key=lambda shown: ranks.get(str(shown.name), len(order))):
+        """Write the parameters by panel; called by typer for --help."""
+        brief = self._solver_group is not None and ctx.meta.get(SOLVER) is None
+        entries: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is None or (self.solver_group is not None and solver is None and parameter.name in RARE):
-                continue
-            argument = parameter.param_type_name == "argument"
-            rest = f"Solver {solver or 'auto'}" if parameter.name in of_solver else REST
-            heading = "Arguments" if argument else headings.get(str(parameter.name), rest)
-            entries.setdefault(heading, []).append(record)
-        for heading, records in entries.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
-        if self.solver_group is not None and solver is None:
+            if record is not None and not (brief and parameter.name in RARE):
+                panel = "Arguments" if parameter.param_type_name == "argument" else OTHER
+                entries.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(record)
+        # the panel of a solver is the only one that PANELS does not name
+        for panel in sorted(entries, key=lambda panel: PANELS.index(panel if panel in PANELS else MODEL)):
+            with formatter.section(panel):
+                formatter.write_dl(entries[panel])
+        if brief:
             with formatter.section("More options"):
                 formatter.write_text(
                     f"{ctx.command_path} --solver NAME --help lists all options, with the solver's own."
                 )
 
 
-_PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters of a solver, and its name
-_SOLVER = "okl.solver"
+PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters of a solver, and its name
+SOLVER = "okl.solver"
 
 
 def _solver_in(args: Sequence[str]) -> str | None:
@@ -483,7 +457,7 @@ def solver_parameters(group: Options, solver: str | None) -> list[Any]:
         """Take the options, for typer to read them."""
 
     options = {
-        field: option_of(kind, field, group.help_texts.get(field))
+        field: option_of(kind, field, f"Solver {solver}", group.help_texts.get(field))
         for field, kind in fields.items()
         if group.takes(field) and field not in HIDDEN
     }
@@ -494,9 +468,18 @@ def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     return [parameter for parameter in typer.main.get_command(reader).params if parameter.name != "help"]
 
 
-def sectioned(*sections: Section, solver_group: Options | None = None) -> type[SectionedCommand]:
-    """Return a command class with other sections; a name in several sections belongs to the first.
-
-    solver_group : group of the command that takes the options of solvers, or None
-    """
-    return type("Sectioned", (SectionedCommand,), {"sections": sections, "solver_group": solver_group})
+def _several_files_message(files: Sequence[str], command: str, arguments: Sequence[str]) -> str:
+    """Return the message for files in place of one source; it names a pattern that matches exactly these, if any."""
+    before = commonprefix(files)  # noqa: RUF071  a pattern is matched letter by letter
+    after = commonprefix([file[len(before) :][::-1] for file in files])[::-1]  # noqa: RUF071
+    pattern = f"{before}*{after}"
+    corrected = [pattern if argument == files[0] else argument for argument in arguments if argument not in files[1:]]
+    advice = (
+        f"Quote the pattern, so that the shell does not expand it: {command} {join(corrected)}"
+        if sorted(glob(pattern)) == sorted(files)
+        else "Put the files into one folder, and give the folder."
+    )
+    return (
+        f"{command} takes one source, but got {len(files)} files "
+        f"({files[0]}, {files[1]}{', ...' if len(files) > 2 else ''}). {advice}"
+    )

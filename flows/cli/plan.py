@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
-from flows.cli.options import INGEST, SECTIONS, TRAIN, OptionValues, accepts, sectioned, train_settings
+from flows.cli.options import INGEST, SIZES, TRAIN, Command, OptionValues, accepts, train_settings
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 GIB = 2**30
 
 
-ASSUMED = ("Size of the data and of a worker", ("rows", "columns", "classes", "memory"))
-
-
-@app.command(
-    cls=sectioned(ASSUMED, *SECTIONS, solver_group=TRAIN),
-    short_help="Show the memory of a run, and whether it would be refused.",
-)
+@app.command(cls=Command, short_help="Show the memory of a run, and whether it would be refused.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def plan(
     options: OptionValues,
@@ -38,17 +32,30 @@ def plan(
         ),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(metavar="N", help="Number of training rows, such as 1e9; none: as in DATASET.")
+        str | None,
+        typer.Option(
+            metavar="N", help="Number of training rows, such as 1e9; none: as in DATASET.", rich_help_panel=SIZES
+        ),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="N", help="Number of input columns; none: as in DATASET.")
+        str | None,
+        typer.Option(metavar="N", help="Number of input columns; none: as in DATASET.", rich_help_panel=SIZES),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(metavar="K", help="Number of classes, with --rows and --task multiclass [default: 3]")
+        str | None,
+        typer.Option(
+            metavar="K",
+            help="Number of classes, with --rows and --task multiclass [default: 3]",
+            rich_help_panel=SIZES,
+        ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="GIB", help="Memory of each worker; none: an equal share of this machine's memory."),
+        typer.Option(
+            metavar="GIB",
+            help="Memory of each worker; none: an equal share of this machine's memory.",
+            rich_help_panel=SIZES,
+        ),
     ] = None,
     config: Config = None,
     pairs: Pairs = None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
-from flows.cli.options import EXECUTION, KEYS, OptionValues, SourceCommand, accepts, data_location
+from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, data_location
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
@@ -19,7 +19,7 @@ TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
 MOST_LABELS = 10
 
 
-@app.command(cls=SourceCommand, short_help="Evaluate a model on labelled rows.")
+@app.command(cls=Command, short_help="Evaluate a model on labelled rows.")
 @accepts(where=EXECUTION)
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
@@ -37,7 +37,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Evaluate a model on labelled rows."""
-    from okl.report.run import text_metrics
+    from okl.report.training import text_metrics
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)
@@ -57,7 +57,7 @@ def evaluate(
     print_result(result, json, text)
 
 
-@app.command(cls=SourceCommand, short_help="Score rows with a model.")
+@app.command(cls=Command, short_help="Score rows with a model.")
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
@@ -100,9 +100,9 @@ def predict(
     paths = {"source": data_location(source), "out": absolute_location(out)}
     settings = settings_from(ScoreSettings, _resolve_model(model, registry) | paths | given | where, "okl predict")
     check_score(settings, look=False)  # the run itself reads the source
-    from flows.run import run_score
+    from flows.run import run_flow
 
-    result = run_score(settings, terminal_observer())
+    result = run_flow("okl_score", settings, terminal_observer())
     print_result(result, json, scored_text(result))
 
 

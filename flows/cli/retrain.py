@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import (
     INGEST,
-    SECTIONS,
+    PUBLICATION,
+    SHARDS,
     TRAIN,
+    Command,
     Options,
     OptionValues,
-    Section,
     accepts,
     help_for,
-    read_config,
-    sectioned,
-    split_pairs,
+    merged_values,
 )
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
@@ -28,9 +27,11 @@ from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
 
 RETRAIN = Options(
     RetrainSettings,
-    (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
-     *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
-)  # fmt: skip
+    {
+        SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+        PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+    },
+)
 OF_SHARDS = "fogd, which continues training on each new shard"
 
 
@@ -40,38 +41,21 @@ def solver_help(auto: str, default: str) -> str:
     return f"{'; '.join(auto if part.startswith('auto:') else part for part in parts)} [default: {default}]"
 
 
-LEARNING = Options(
-    TRAIN.kind,
-    tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
-    {
-        "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
-        "learn_sensitive": f"{'also use the columns of the constraints as inputs'}; otherwise a new model gets "
-        "them as keys [default: no]",
-    },
-    of_solvers=True,
-    without=frozenset(NOT_OF_TRAIN),
+LEARNING = TRAIN.without(
+    *NOT_OF_TRAIN,
+    solver=solver_help(f"auto: {OF_SHARDS}", "fogd"),
+    learn_sensitive="also use the columns of the constraints as inputs; otherwise a new model gets them as keys "
+    "[default: no]",
 )
 KEYS_OF_A_MODEL = "a registered model keeps the key columns of its first version"
-READING = Options(
-    INGEST.kind,
-    tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")),
-    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]"},
+READING = INGEST.without(
+    *NOT_OF_INGEST,
+    "rows_per_shard",
+    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
 )
-ARRIVING: Section = (
-    "New shards and quarantine",
-    ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
-)
-JUDGING: Section = (
-    "Publication",
-    ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
-)
-TABLES = ("train", "ingest", "contract")
 
 
-@app.command(
-    cls=sectioned(ARRIVING, JUDGING, *SECTIONS, solver_group=LEARNING),
-    short_help="Train on new shards since the champion; publish the model if it is better.",
-)
+@app.command(cls=Command, short_help="Train on new shards since the champion; publish the model if it is better.")
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
     given: OptionValues,
@@ -86,11 +70,21 @@ def retrain(
     ] = None,
     window_from: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="Use only shards at or after this time; none: from the first."),
+        typer.Option(
+            "--from",
+            metavar="DATE",
+            help="Use only shards at or after this time; none: from the first.",
+            rich_help_panel=SHARDS,
+        ),
     ] = None,
     window_to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DATE", help="Use only shards before this time; none: to the last."),
+        typer.Option(
+            "--to",
+            metavar="DATE",
+            help="Use only shards before this time; none: to the last.",
+            rich_help_panel=SHARDS,
+        ),
     ] = None,
     config: Config = None,
     pairs: Pairs = None,
@@ -104,7 +98,7 @@ def retrain(
     contract.min_rows=10.
     """
     from okl.distributed.opening import check_workers
-    from okl.lifecycle.report import summary_text
+    from okl.report.retraining import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}
@@ -112,9 +106,9 @@ def retrain(
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     warn_of_new_name(settings)
-    from flows.run import run_retrain
+    from flows.run import run_flow
 
-    result = run_retrain(settings, terminal_observer())
+    result = run_flow("okl_retrain", settings, terminal_observer())
     print_result(result, json, summary_text(result))
 
 
@@ -138,20 +132,7 @@ def retrain_values(
     pairs: list[str],
 ) -> OptionValues:
     """Return values of settings from a TOML file, overridden by --set pairs, then by options; paths are absolute."""
-    values = read_config(config) if config else {}
-    tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}
-    if wrong := [table for table in TABLES if not isinstance(tables[table], dict)]:
-        raise ConfigError(
-            f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it must be a table: [{wrong[0]}]."
-        )
-    for key, value in split_pairs(pairs).items():
-        table, dot, field = key.partition(".")
-        if dot and table in TABLES:
-            tables[table] = tables[table] | {field: value}
-        else:
-            values[key] = value
-    for table, options in groups.items():
-        tables[table] = tables[table] | options
+    values, tables = merged_values(config, pairs, {"contract": {}} | groups)
     values |= given | {"name": name} | tables
     location = source or values.get("source")
     if not location:

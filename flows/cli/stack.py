@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json as jsons
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from flows.cli.commands import Json, app, print_result
+from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 
 WIDTH = 100
@@ -43,33 +43,47 @@ def up(
     All processes listen on 127.0.0.1 only. Commands of okl connect to the stack automatically; for other programs,
     evaluate the line printed on standard output: eval "$(okl up)".
     """
+    from flows.child import restore_signals
     from flows.stack.control import prepare
     from flows.stack.control import up as bring_up
-    from flows.stack.supervisor import StackOptions
+    from flows.stack.state import stack_folder
+    from flows.stack.status import describe, export_line
+    from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, supervise
 
     options = StackOptions(okl_home(), port, workers, None if tls is None else tls.absolute())
-    if foreground:
-        return _stay(options)
-    start = time.monotonic()
     prepare(options)
-    line = _StatusLine()
+    if foreground:
+        restore_signals()
+        code = supervise(options)
+        if code == ANOTHER_IS_UP:
+            raise ExecutionError(
+                "A stack with this home folder is already running. Stop it with okl down, or set another OKL_HOME."
+            )
+        if code == PORT_IS_TAKEN:
+            raise ExecutionError(f"Port {port} is in use by another program. Give another --port, or none.")
+        return
+    start, terminal = time.monotonic(), sys.stderr.isatty()
+
+    def show(health: dict[str, str]) -> None:
+        waiting = ", ".join(f"{name} {status}" for name, status in health.items() if status != "ok")
+        _replace_line(f"{time.monotonic() - start:3.0f} s  {waiting}"[:WIDTH], terminal)
+
     try:
-        state, started = bring_up(options, line.show)
+        state, started = bring_up(options, show)
     finally:
-        line.clear()
-    if json:
-        from flows.stack.state import stack_folder
-        from flows.stack.status import describe
-
-        print(jsons.dumps(describe(state, stack_folder(options.home)) | {"started": started}))
-        return None
-    from flows.stack.status import export_line
-
+        _replace_line("", terminal)
     since = f"started in {time.monotonic() - start:.1f} s" if started else f"running since {time.ctime(state.since)}"
-    pages = state.url.removesuffix("/api")
-    print(f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {pages}", file=sys.stderr)
-    print(export_line(state.url))
-    return None
+    if not json:
+        pages = state.url.removesuffix("/api")
+        print(f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {pages}", file=sys.stderr)
+    stack = describe(state, stack_folder(options.home)) | {"started": started} if json else {}
+    print_result(stack, json, export_line(state.url))
+
+
+def _replace_line(text: str, terminal: bool) -> None:
+    """Replace the last line of standard error if that is a terminal."""
+    if terminal:
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 @app.command(short_help="Show the processes of the local stack, their health, and active runs.")
@@ -109,44 +123,3 @@ def down(json: Json = False) -> None:
     seconds = time.monotonic() - start
     outcome = f"okl stopped ({seconds:.1f} s)." if ended else "okl was not running."
     print_result({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([outcome, *notes]))
-
-
-def _stay(options: Any) -> None:
-    from flows.stack.control import prepare
-    from flows.stack.processes import heed_signals
-    from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, supervise
-    from okl.foundation.errors import ExecutionError
-
-    prepare(options)
-    heed_signals()
-    code = supervise(options)
-    if code == ANOTHER_IS_UP:
-        raise ExecutionError(
-            "A stack with this home folder is already running. Stop it with okl down, or set another OKL_HOME."
-        )
-    if code == PORT_IS_TAKEN:
-        raise ExecutionError(f"Port {options.port} is in use by another program. Give another --port, or none.")
-
-
-class _StatusLine:
-    """Line on standard error with the processes that are not ready yet; empty if that is not a terminal."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.shown = sys.stderr.isatty()
-
-    def show(self, health: dict[str, str]) -> None:
-        """Replace the line by the processes whose health is not ok."""
-        if self.shown:
-            waiting = ", ".join(f"{name} {status}" for name, status in health.items() if status != "ok")
-            print(
-                f"\r\033[K{time.monotonic() - self.start:3.0f} s  {waiting}"[:WIDTH],
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self.shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Bringing a stack up, and down, from a command that ends while the stack stays."""
+"""Commands that bring a stack up, which stays when they end, and down."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]  # no stubs
-
-from flows.stack.processes import ROOT, end, marked, wait_for
-from flows.stack.state import StackState, live_state, read_state, role_folder, stack_folder, supervisor_of
+from flows.server import child_imports
+from flows.stack.state import (
+    POLL_SECONDS,
+    StackState,
+    live_state,
+    read_state,
+    role_folder,
+    stack_folder,
+    supervisor_of,
+)
 from flows.stack.status import health
-from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions
+from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, end_marked
 from okl.foundation.errors import ConfigError, ExecutionError
 
 READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on a busy machine
-POLL_SECONDS = 0.1
+HEALTH_SECONDS = 0.1
 STOP_SECONDS = 4.2
 SWEEP_SECONDS = 0.5
 HOPELESS_RESTARTS = 3
-CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
-Told = Callable[[dict[str, str]], None]
 
 
 def prepare(options: StackOptions) -> Path:
@@ -40,11 +44,10 @@ def prepare(options: StackOptions) -> Path:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
     if options.workers < 0:
         raise ConfigError(f"--workers {options.workers} is invalid: expected 0 or more.")
-    if options.tls is not None:
-        for role in ("client", "scheduler", "worker"):
-            for name in CERTIFICATES:
-                if not (path := role_folder(options.tls, role) / name).is_file():
-                    raise ConfigError(f"{path} is missing. --tls requires a folder written by infra/tls/make.py.")
+    for role in ("client", "scheduler", "worker") if options.tls is not None else ():
+        for name in ("ca.pem", "cert.pem", "key.pem"):
+            if not (path := role_folder(Path(options.tls or ""), role) / name).is_file():
+                raise ConfigError(f"{path} is missing. --tls requires a folder written by infra/tls/make.py.")
     folder = stack_folder(options.home)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -57,12 +60,12 @@ def prepare(options: StackOptions) -> Path:
     return folder
 
 
-def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
+def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[StackState, bool]:
     """Start a stack in the background and wait until all of it answers; or find that it is up.
 
     Parameters
     ----------
-    told : called repeatedly with the result of `flows.stack.status.health`
+    show : called repeatedly with the result of `flows.stack.status.health`
 
     Returns
     -------
@@ -74,10 +77,17 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
     """
     folder = prepare(options)
     if supervisor_of(folder) is not None:
-        return wait_ready(folder, told, None), False
-    process = _launch(options, folder)
+        return _wait_ready(folder, show, None), False
+    values = {"home": str(options.home), "port": options.port, "workers": options.workers}
+    words = json.dumps(values | {"tls": None if options.tls is None else str(options.tls)})
+    with (folder / "supervisor.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "flows.stack.supervisor", words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=os.environ | child_imports(os.environ),
+            start_new_session=True,
+        )  # fmt: skip
     try:
-        state = wait_ready(folder, told, process)
+        state = _wait_ready(folder, show, process)
     except BaseException:
         if process.poll() != ANOTHER_IS_UP:
             down(options.home)
@@ -85,20 +95,9 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
     return state, state.pid == process.pid
 
 
-def _launch(options: StackOptions, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the supervisor with its own session, streams, directory and signals, independent of the caller."""
-    values = {"home": str(options.home), "port": options.port, "workers": options.workers}
-    words = json.dumps(values | {"tls": None if options.tls is None else str(options.tls)})
-    imports = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    with (folder / "supervisor.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "flows.stack.supervisor", words],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=os.environ | {"PYTHONPATH": imports},
-            start_new_session=True,
-        )  # fmt: skip
-
-
-def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None) -> StackState:
+def _wait_ready(
+    folder: Path, show: Callable[[dict[str, str]], None], process: subprocess.Popen[bytes] | None
+) -> StackState:
     """Wait until all processes of a stack answer; `process` is its supervisor if it was started here."""
     deadline = time.monotonic() + READY_SECONDS
     found: dict[str, str] = {}
@@ -113,27 +112,24 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
         if state is None and process is None and supervisor_of(folder) is None:
             raise ExecutionError("The stack stopped while it was starting. Run okl up again.")
         if state is not None and state.phase == "up":
-            _refuse_hopeless(state)
-            found = health(state, folder)
-            told(found)
-            if all(one == "ok" for one in found.values()):
+            for child in state.children:
+                if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
+                    raise ExecutionError(
+                        f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}."
+                    )
+            found = health(state)
+            show(found)
+            if set(found.values()) == {"ok"}:
                 return state
-        time.sleep(POLL_SECONDS)
+        time.sleep(HEALTH_SECONDS)
     missing = ", ".join(f"{name} ({why})" for name, why in found.items() if why != "ok") or "the supervisor"
     raise ExecutionError(f"Not ready within {READY_SECONDS:.0f} s: {missing}. The logs are in {folder}.")
-
-
-def _refuse_hopeless(state: StackState) -> None:
-    """Raise ExecutionError if a process ends repeatedly: waiting would not help."""
-    for child in state.children:
-        if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
-            raise ExecutionError(f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}.")
 
 
 def down(home: Path) -> bool:
     """Stop a stack and all that it has started, within five seconds; return whether there was one.
 
-    What a supervisor left behind that was killed is ended, too.
+    Also end what a supervisor left behind that was killed.
     """
     folder = stack_folder(home)
     pid, state = supervisor_of(folder), read_state(folder)
@@ -141,14 +137,11 @@ def down(home: Path) -> bool:
     if pid is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-        while supervisor_of(folder) == pid and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if supervisor_of(folder) == pid:  # it hangs
-            with suppress(psutil.Error):
-                psutil.Process(pid).kill()
-    left = marked(state.instance) if state is not None else []
-    end(left, SWEEP_SECONDS if pid is None else 0.0)
-    wait_for(left, SWEEP_SECONDS)
+            while supervisor_of(folder) == pid:
+                if time.monotonic() > deadline:  # it hangs
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(POLL_SECONDS)
+    left = state is not None and end_marked(state.instance, SWEEP_SECONDS if pid is None else 0.0)
     if supervisor_of(folder) is None:
         (folder / "stack.json").unlink(missing_ok=True)
-    return pid is not None or bool(left)
+    return pid is not None or left

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
-from flows.stack.processes import code_on_disk, get_json, server_answers
+from flows.server import ROOT, server_answers
 from okl.distributed.processes import VARIABLE, RunningWorkers
 from okl.foundation.errors import ExecutionError
-from okl.foundation.locations import okl_home
 
 Phase = Literal["starting", "up", "stopping"]
-LOCK_PATIENCE_SECONDS = 1.0
+LOCK_SECONDS = 1.0  # a reader holds the lock for a moment
+POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class StackState:
 
     Attributes
     ----------
-    instance : what all of its processes have in their environment, as OKL_STACK
+    instance : value of OKL_STACK in the environment of all its processes
     url : of Prefect's API; scheduler : of Dask's; health_port : of the scheduler's health check
     workers : Dask workers; tls : folder of certificates, or None; code : digest of okl's code at its start
     """
@@ -60,13 +61,9 @@ class StackState:
 
     def write(self, folder: Path) -> None:
         """Write to a temporary file and rename it, so that a reader sees the old or the new state."""
-        beside = folder / f".stack.json.{os.getpid()}"
-        beside.write_text(json.dumps(asdict(self), indent=1))
-        beside.replace(folder / "stack.json")
-
-    def changed(self, **values: Any) -> StackState:
-        """Return the same stack with other values."""
-        return replace(self, **values)
+        temporary = folder / f".stack.json.{os.getpid()}"
+        temporary.write_text(json.dumps(asdict(self), indent=1))
+        temporary.replace(folder / "stack.json")
 
 
 def stack_folder(home: Path) -> Path:
@@ -77,6 +74,16 @@ def stack_folder(home: Path) -> Path:
 def role_folder(folder: Path, role: str) -> Path:
     """Return the certificates of a role: from the subfolder of its name (infra/tls/make.py), or from the folder."""
     return folder / role if (folder / role).is_dir() else folder
+
+
+def code_on_disk() -> str:
+    """Return a digest of the names, sizes and times of okl's files; running processes may have imported older ones."""
+    digest = hashlib.sha256()
+    for path in sorted(path for package in ("okl", "flows") for path in (ROOT / package).rglob("*.py")):
+        with suppress(FileNotFoundError):  # removed since it was listed, as while an editor saves
+            status = path.stat()
+            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def read_state(folder: Path) -> StackState | None:
@@ -90,12 +97,12 @@ def read_state(folder: Path) -> StackState | None:
 
 
 def take_lock(folder: Path) -> IO[str] | None:
-    """Become the one supervisor: an open file to keep as long as that lasts, or None if there is another.
+    """Return the locked file of the supervisor, to keep open while it runs; None if there is another supervisor.
 
-    The system lets go of it when this process ends, however it does, so that there is never a stale one.
+    The system releases the lock when the process ends, however it ends.
     """
     file = (folder / "lock").open("a+")
-    deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+    deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +111,7 @@ def take_lock(folder: Path) -> IO[str] | None:
             if time.monotonic() > deadline:
                 file.close()
                 return None
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
@@ -112,16 +119,12 @@ def take_lock(folder: Path) -> IO[str] | None:
 
 
 def supervisor_of(folder: Path) -> int | None:
-    """Return the process id of the supervisor, which lives; None if there is none.
+    """Return the process id of the running supervisor; None if there is none.
 
-    The lock decides, not the process id, which may belong to another process by now.
+    The lock decides, not the process id, which another process may have by now.
     """
-    try:
-        file = (folder / "lock").open("r+")
-    except OSError:
-        return None
-    with file:
-        deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+    with suppress(OSError), (folder / "lock").open("r+") as file:
+        deadline = time.monotonic() + LOCK_SECONDS
         while time.monotonic() < deadline:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -129,25 +132,23 @@ def supervisor_of(folder: Path) -> int | None:
                 file.seek(0)
                 with suppress(ValueError):  # it has the lock, but has not written its number yet
                     return int(file.read())
-                time.sleep(0.02)
+                time.sleep(POLL_SECONDS)
             else:
-                return None
+                break
     return None
 
 
 def live_state(folder: Path) -> StackState | None:
-    """Return the state of a stack whose supervisor lives; None if there is none, or it has not written anything yet."""
+    """Return the state of a stack whose supervisor runs; None if there is none, or it has not written anything yet."""
     pid = supervisor_of(folder)
     state = read_state(folder) if pid is not None else None
     return state if state is not None and state.pid == pid else None
 
 
-# Discovery of a running stack by commands and runs
-
-# How commands and runs find the local stack of their home folder: a stack that is dead, or busy dying, is none.
+# Discovery by commands and runs: a stack that is dead, starting or stopping is none.
 
 PATIENCE_SECONDS = 30.0  # overdue runs on a busy machine keep a server from answering for several seconds
-POLL_SECONDS = 0.2
+RETRY_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def live_stack(home: Path) -> StackState | None:
 def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> StackServer | None:
     """Return the Prefect server of the stack, as soon as it answers; None if there is no stack.
 
-    A stack whose supervisor lives exists, however busy: if silence counted as absence, a caller would start a second
+    A stack whose supervisor runs exists, however busy: if silence counted as absence, a caller would start a second
     server, or report that there is none.
 
     Raises
@@ -176,14 +177,14 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
     deadline = time.monotonic() + patience_seconds
     while (state := live_stack(home)) is not None:
         # all remaining time for one request: a repeated one would join the end of a busy server's queue
-        if server_answers(state.url, max(POLL_SECONDS, deadline - time.monotonic())):
+        if server_answers(state.url, max(RETRY_SECONDS, deadline - time.monotonic())):
             return StackServer(state.url)
         if time.monotonic() > deadline:
             raise ExecutionError(
                 f"The stack of `okl up` at {state.url} is running, but did not answer within {patience_seconds:.0f} s. "
                 "Check `okl status` and try again, or restart it: `okl down`, then `okl up`."
             )
-        time.sleep(POLL_SECONDS)
+        time.sleep(RETRY_SECONDS)
     return None
 
 
@@ -207,39 +208,3 @@ def workers_offered(home: Path) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
-
-
-# Scoring with each new champion, shown where a champion is changed by hand; nothing heavy is imported.
-#
-# The event that triggers such scoring is sent at the end of a retraining, however the champion changed before
-# it.
-
-
-def rescoring(model: str, registry: str | None) -> str:
-    """Return when rows are scored with the new champion, and how to score them now; "" without such a deployment.
-
-    Parameters
-    ----------
-    model : its name; registry : as given to the command, None for the usual one
-    """
-    from okl.models.registry import registry_location
-
-    place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
-    if configured:
-        return rescoring_at(configured, model, place)
-    stack = live_stack(okl_home())  # do not wait for a server: the request is done, and this is only a hint
-    return rescoring_at(stack.url, model, place, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
-
-
-def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:
-    """Return the same of one server; registry : where the model lies; prefect : how to call Prefect's command."""
-    found = get_json(f"{url}/deployments/name/okl-score/{model}")
-    if not isinstance(found, dict):
-        return ""
-    settings = (found.get("parameters") or {}).get("settings") or {}
-    if settings.get("model") != f"{model}@champion" or settings.get("registry") != registry:
-        return ""
-    return (
-        f"{settings.get('source')} is scored with it at the next run of okl-retrain/{model}; to score now: "
-        f"{prefect} deployment run okl-score/{model}"
-    )

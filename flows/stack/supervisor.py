@@ -1,4 +1,7 @@
-"""The supervisor: it starts the processes of a stack, restarts those that die, and ends them all."""
+"""The supervisor of a stack: it starts its processes, restarts those that end, and ends them all.
+
+`python -P -m flows.stack.supervisor OPTIONS` imports neither Prefect nor Dask: a few megabytes that wait.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,87 @@ import sys
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from select import select
-from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
-from flows.server import LOOPBACK, PRIVACY, prefect_home, server_environment
-from flows.stack.processes import MARK, ROOT, code_on_disk, end, heed_signals, marked, memory_of, wait_for
-from flows.stack.state import ChildState, Phase, StackState, read_state, role_folder, stack_folder, take_lock
+from flows.child import restore_signals
+from flows.server import LOOPBACK, PRIVACY, child_command, child_imports, prefect_home, server_environment
+from flows.stack.state import (
+    POLL_SECONDS,
+    ChildState,
+    Phase,
+    StackState,
+    code_on_disk,
+    read_state,
+    role_folder,
+    stack_folder,
+    take_lock,
+)
+from okl.distributed.processes import CONFIG
 
-# Which processes a stack is made of: their commands, environments and addresses.
+# Processes of a stack have its identity in their environment: unlike process ids, it is never used again.
+
+MARK = "OKL_STACK"
+
+
+def marked(instance: str) -> list[psutil.Process]:
+    """Return the living processes of this user, other than this one, that belong to a stack."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # ended, or another user's
+            if process.pid != os.getpid() and process.environ().get(MARK) == instance and _lives(process):
+                found.append(process)
+    return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def end_marked(instance: str, seconds: float, spared: frozenset[int] = frozenset()) -> bool:
+    """Terminate the processes of a stack, and kill those that do not end in time; return whether there were any.
+
+    spared : process ids of those that stay
+    """
+    found = left = [process for process in marked(instance) if process.pid not in spared]
+    for process in found:
+        with suppress(psutil.Error):
+            process.terminate()
+    deadline = time.monotonic() + seconds
+    while (left := [process for process in left if _lives(process)]) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    for process in left:
+        with suppress(psutil.Error):
+            process.kill()
+    return bool(found)
+
+
+def memory_of(pid: int | None) -> int | None:
+    """Return the resident memory of a process in bytes; None if it has ended."""
+    with suppress(psutil.Error):
+        return None if pid is None else int(psutil.Process(pid).memory_info().rss)
+    return None
+
+
+# Processes of a stack: commands, environments and addresses
 
 POOL = "okl"
+PREFECT_WORKER = "okl-stack"
 QUERY_SECONDS = "1"  # polling interval of the Prefect worker: a run waits half of it on average
 HEARTBEAT_SECONDS = "30"  # as in infra/prefect.yaml
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 WELL_KNOWN_PORT = 4200  # of Prefect's
+PRELOADED = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+DASK = {f"DASK_{key.upper().replace('.', '__').replace('-', '_')}": str(value) for key, value in CONFIG.items()}
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0
+STEADY_SECONDS = 20.0  # a process that has lived for that long is restarted at once
+MOST_LOG_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -42,166 +108,24 @@ class StackOptions:
     tls: Path | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Child:
-    """One process: how it is started, and the bytes beyond which it is ended and started anew."""
+    """One process of a stack, and how it last ended.
+
+    memory_limit : bytes beyond which it is killed; inherited : file descriptors
+    killed_for : why it is being killed by the supervisor; due : time of the next start
+    """
 
     name: str
-    command: tuple[str, ...]
+    command: list[str]
     environment: dict[str, str]
+    log: Path
     address: str | None = None
     memory_limit: int | None = None
     inherited: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Ports:
-    """The ports of a stack on 127.0.0.1; the API's socket is bound here, so that no other process takes it."""
-
-    api: socket.socket
-    scheduler: int
-    health: int
-
-    @property
-    def url(self) -> str:
-        """Return the URL of Prefect's API."""
-        return f"http://{LOOPBACK}:{self.api.getsockname()[1]}/api"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All processes of a stack, in the order in which they are started."""
-
-    options: StackOptions
-    ports: Ports
-    instance: str
-    parent: int = field(default_factory=os.getpid)
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of state and logs, in which the processes run."""
-        return stack_folder(self.options.home)
-
-    @property
-    def scheduler(self) -> str:
-        """Return Dask's address."""
-        return f"{'tcp' if self.options.tls is None else 'tls'}://{LOOPBACK}:{self.ports.scheduler}"
-
-    def children(self) -> list[Child]:
-        """Return the processes, the Prefect server first, because the others wait for it."""
-        return [
-            self._server(),
-            self._node("scheduler", "scheduler", self.scheduler, port=self.ports.scheduler,
-                       health_port=self.ports.health),
-            Child("prefect-worker", self._python("prefect-worker", pool=POOL), self._client()),
-            *(self._worker(number) for number in range(1, self.options.workers + 1)),
-        ]  # fmt: skip
-
-    def _server(self) -> Child:
-        home, listener = self.options.home, self.ports.api.fileno()
-        script, lock = Path(__file__).parents[1] / "serving.py", prefect_home(home) / "start.lock"
-        environment = server_environment(home, self._environment(), deployments=True) | {
-            "PREFECT_SERVER_UI_ENABLED": "true",
-            "PREFECT_UI_API_URL": self.ports.url,
-            "PREFECT_UI_STATIC_DIRECTORY": str(prefect_home(home) / "pages"),
-        }
-        command = (sys.executable, "-P", str(script), str(self.parent), str(listener), str(lock))
-        return Child("server", command, environment, self.ports.url, inherited=(listener,))
-
-    def _worker(self, number: int) -> Child:
-        limit = psutil.virtual_memory().total // max(1, self.options.workers)
-        return self._node(
-            f"worker-{number}", "worker", None, limit, scheduler=self.scheduler, memory_limit=limit,
-            folder=f"scratch-{number}",
-        )  # fmt: skip
-
-    def _node(self, name: str, role: str, address: str | None, limit: int | None = None, **options: Any) -> Child:
-        options["tls"] = None if self.options.tls is None else str(role_folder(self.options.tls, role))
-        return Child(name, self._python(role, **options), self._environment() | ONE_THREAD, address, limit)
-
-    def _python(self, role: str, **options: Any) -> tuple[str, ...]:
-        return (sys.executable, "-P", "-m", "flows.stack.child", role, str(self.parent), json.dumps(options))
-
-    def _environment(self) -> dict[str, str]:
-        """Return the environment of all processes, without Prefect variables that are set here."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-        imports = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
-        bypass = {name: f"{inherited.get(name, '')},{LOOPBACK}".lstrip(",") for name in ("NO_PROXY", "no_proxy")}
-        own = {
-            "OKL_HOME": str(self.options.home),
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(imports)),
-            "PYTHONUNBUFFERED": "1",
-            MARK: self.instance,
-        }
-        return inherited | PRIVACY | bypass | own
-
-    def _client(self) -> dict[str, str]:
-        """Return the environment of clients of the Prefect server."""
-        return self._environment() | {
-            "PREFECT_API_URL": self.ports.url,
-            "PREFECT_HOME": str(prefect_home(self.options.home)),
-            "PREFECT_WORKER_QUERY_SECONDS": QUERY_SECONDS,
-            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": HEARTBEAT_SECONDS,
-        }
-
-
-def choose_ports(wanted: int, last: int | None = None) -> Ports:
-    """Free ports of 127.0.0.1.
-
-    Parameters
-    ----------
-    wanted : of the API and its pages; 0: the one of last time if it is free, or Prefect's own 4200, or any
-    last : port of last time, if known
-
-    Raises
-    ------
-    OSError : the one that is wanted is taken
-    """
-    candidates = [wanted] if wanted else [*([last] if last else []), WELL_KNOWN_PORT, 0]
-    scheduler, health = (_bound(0) for _ in range(2))
-    try:
-        for number, port in enumerate(candidates, start=1):
-            try:
-                return Ports(_bound(port), scheduler.getsockname()[1], health.getsockname()[1])
-            except OSError:
-                if number == len(candidates):
-                    raise
-        raise AssertionError("there is always a candidate")
-    finally:
-        scheduler.close()
-        health.close()
-
-
-def _bound(port: int) -> socket.socket:
-    opened = socket.socket()
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((LOOPBACK, port))
-    except OSError:
-        opened.close()
-        raise
-    return opened
-
-
-# One process of a stack: started, watched, and started anew when it dies, later the more often it does.
-
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0
-STEADY_SECONDS = 20.0  # a process that has lived for that long is restarted at once
-MOST_LOG_BYTES = 5_000_000
-
-
-@dataclass
-class Running:
-    """A child, and what became of it.
-
-    killed_for : why it is being ended by us, until it has; ended : how it last ended
-    """
-
-    child: Child
-    log: Path
     process: subprocess.Popen[bytes] | None = None
     since: float | None = None
-    begun: float = 0.0
+    started: float = 0.0
     restarts: int = -1
     failures: int = 0
     due: float = 0.0
@@ -211,87 +135,153 @@ class Running:
     def state(self) -> ChildState:
         """Return the state for the file."""
         pid = self.process.pid if self.process is not None else None
-        return ChildState(
-            self.child.name, pid, self.child.address, self.since, max(0, self.restarts), self.ended, str(self.log)
-        )
+        return ChildState(self.name, pid, self.address, self.since, max(0, self.restarts), self.ended, str(self.log))
 
-    def start(self, folder: Path, now: float) -> None:
-        """Start it in a folder; where the system refuses, it is due again later."""
-        child = self.child
+    def start(self, now: float) -> None:
+        """Start the process in the folder of its log; where the system refuses, it is due again later."""
         try:
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    child.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child.environment,
-                    cwd=folder, pass_fds=child.inherited, start_new_session=True,
+                    self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
+                    cwd=self.log.parent, pass_fds=self.inherited, start_new_session=True,
                 )  # fmt: skip
-        except OSError as error:  # no memory, no process numbers, a full disk: tried again
-            self.ended, self.failures = f"could not be started: {error.strerror}", self.failures + 1
-            self.due = now + _delay(self.failures)
-            return
-        self.since, self.begun = time.time(), now
-        self.restarts += 1
+        except OSError as error:  # no memory, no process numbers, a full disk
+            self._fail(f"could not be started: {error.strerror}", self.failures + 1, now)
+        else:
+            self.since, self.started, self.restarts = time.time(), now, self.restarts + 1
 
     def note_end(self, code: int, now: float) -> None:
         """Record the exit code, and set the time of the next start."""
-        lived = now - self.begun
+        lived = now - self.started
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        self.ended, self.killed_for = self.killed_for or f"ended {how} after {lived:.0f} s", None
-        self.failures = 1 if lived >= STEADY_SECONDS or code == 0 else self.failures + 1
-        self.process, self.since = None, None
-        self.due = now + _delay(self.failures)
+        failures = 1 if lived >= STEADY_SECONDS or code == 0 else self.failures + 1
+        self._fail(self.killed_for or f"ended {how} after {lived:.0f} s", failures, now)
+
+    def _fail(self, why: str, failures: int, now: float) -> None:
+        self.process = self.since = self.killed_for = None
+        self.ended, self.failures = why, failures
+        self.due = now + min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1))
 
     def bound(self) -> None:
-        """Keep its log and one before it, and end it if it has taken more memory than it may."""
+        """Keep its log and one before it, and kill it if it has taken more memory than it may."""
         with suppress(OSError):
             if self.log.stat().st_size > MOST_LOG_BYTES:
                 shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
                 os.truncate(self.log, 0)  # a writer continues at the new start of the file
-        limit, process = self.child.memory_limit, self.process
-        if limit is None or process is None:
+        if self.memory_limit is None or self.process is None:
             return
-        used = memory_of(process.pid) or 0
-        if used > limit:
-            self.killed_for = f"used {used / 2**20:.0f} of {limit / 2**20:.0f} MiB and was stopped"
-            process.kill()
+        used = memory_of(self.process.pid) or 0
+        if used > self.memory_limit:
+            self.killed_for = f"used {used / 2**20:.0f} of {self.memory_limit / 2**20:.0f} MiB and was stopped"
+            self.process.kill()
 
 
-def _delay(failures: int) -> float:
-    """Return seconds to wait before the next start, after so many ends in a row."""
-    return float(min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1)))
+def children_of(options: StackOptions, state: StackState, listener: int) -> list[Child]:
+    """Return the processes of a stack in the order of their start, with commands of Prefect and Dask.
+
+    listener : file descriptor of the bound socket of Prefect's API
+    """
+    folder, home = stack_folder(options.home), prefect_home(options.home)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment |= PRIVACY | child_imports(os.environ) | {"OKL_HOME": str(options.home), MARK: state.instance}
+    for name in ("NO_PROXY", "no_proxy"):
+        environment[name] = f"{environment.get(name, '')},{LOOPBACK}".lstrip(",")
+    pages = {
+        "PREFECT_SERVER_UI_ENABLED": "true",
+        "PREFECT_UI_API_URL": state.url,
+        "PREFECT_UI_STATIC_DIRECTORY": str(home / "pages"),
+    }
+    client = {
+        "PREFECT_API_URL": state.url,
+        "PREFECT_HOME": str(home),
+        "PREFECT_WORKER_QUERY_SECONDS": QUERY_SECONDS,
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": HEARTBEAT_SECONDS,
+    }
+    dask = environment | ONE_THREAD | DASK
+
+    def certificates(role: str) -> list[str]:
+        if options.tls is None:
+            return []
+        ca, certificate, key = (
+            str(role_folder(options.tls, role) / name) for name in ("ca.pem", "cert.pem", "key.pem")
+        )
+        return ["--protocol", "tls", "--tls-ca-file", ca, "--tls-cert", certificate, "--tls-key", key]
+
+    if options.tls is not None:
+        dask["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    limit = psutil.virtual_memory().total // max(1, options.workers)
+    scheduler = child_command(
+        "scheduler", "--host", LOOPBACK, "--port", state.scheduler.rpartition(":")[2], "--no-dashboard",
+        "--dashboard-address", f"{LOOPBACK}:{state.health_port}", *certificates("scheduler"),
+    )  # fmt: skip
+    worker = child_command(
+        "worker", state.scheduler, "--host", LOOPBACK, "--no-nanny", "--nthreads", 1, "--memory-limit", limit,
+        "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0", *certificates("worker"),
+        *(word for module in PRELOADED for word in ("--preload", module)),
+    )  # fmt: skip
+    return [
+        Child(
+            "server", child_command("server", listener, home / "start.lock"),
+            server_environment(options.home, environment, deployments=True) | pages,
+            folder / "server.log", state.url, inherited=(listener,),
+        ),
+        Child("scheduler", scheduler, dask, folder / "scheduler.log", state.scheduler),
+        Child(
+            "prefect-worker",
+            child_command("prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", PREFECT_WORKER),
+            environment | client, folder / "prefect-worker.log",
+        ),
+        *(
+            Child(
+                f"worker-{number}", [*worker, "--local-directory", f"scratch-{number}"], dask,
+                folder / f"worker-{number}.log", memory_limit=limit,
+            )
+            for number in range(1, options.workers + 1)
+        ),
+    ]  # fmt: skip
 
 
-# The one process that starts the others of a stack, starts those anew that die, and ends them all.
-#
-#     python -m flows.stack.supervisor OPTIONS
-#
-# It imports neither Prefect nor Dask: a few megabytes that wait.
+def bound_socket(*ports: int) -> socket.socket:
+    """Return a socket bound to the first free one of some ports of 127.0.0.1; 0: any.
+
+    Raises
+    ------
+    OSError : none of them is free
+    """
+    for port in ports:
+        opened = socket.socket()
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind((LOOPBACK, port))
+        except OSError as error:
+            opened.close()
+            refused = error
+        else:
+            return opened
+    raise refused
+
 
 TICK_SECONDS = 0.25
-LOOK_SECONDS = 2.0  # between checks of memory and the size of logs
-RUNS_SECONDS, OTHERS_SECONDS = 1.5, 1.5  # of the five in which all is to be over
+BOUND_SECONDS = 2.0  # between checks of memory and the size of logs
+RUNS_SECONDS, OTHERS_SECONDS = 1.5, 1.5  # of the five seconds within which the stack must stop
 ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
 
 
 class Supervisor:
-    """Supervisor that keeps the processes of a plan running until it is stopped.
+    """Supervisor that keeps processes running until it is stopped.
 
     Parameters
     ----------
-    folder : for state, logs and sockets; also where the processes run
+    folder : for state and logs; also where the processes run
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, state: StackState, children: list[Child]) -> None:
         self.folder = folder
-        self.plan = plan
-        self.children = [Running(child, folder / f"{child.name}.log") for child in plan.children()]
+        self.state = state
+        self.children = children
         self.wakes, self.wake = socket.socketpair()
         self.stopping = False
-        self.looked = 0.0
-        options = plan.options
-        self.state = StackState(
-            plan.instance, os.getpid(), time.time(), "starting", plan.ports.url, plan.scheduler, plan.ports.health,
-            POOL, options.workers, None if options.tls is None else str(options.tls), code_on_disk(), (),
-        )  # fmt: skip
+        self.bounded = 0.0
 
     def run(self) -> None:
         """Start all, watch them, and end all; returns when nothing is left."""
@@ -299,7 +289,7 @@ class Supervisor:
         try:
             self._write("starting")
             while not self.stopping:
-                if self._restart_dead():
+                if self._restart_ended():
                     self._write("up")
                 with suppress(BlockingIOError):
                     if select([self.wakes], [], [], TICK_SECONDS)[0]:
@@ -320,42 +310,38 @@ class Supervisor:
             signal.signal(number, stop)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # only wakes
 
-    def _restart_dead(self) -> bool:
+    def _restart_ended(self) -> bool:
         """Start due processes; record those that ended or grew too large; return whether anything has changed."""
         now, changed = time.monotonic(), False
-        looking = now - self.looked >= LOOK_SECONDS
-        self.looked = now if looking else self.looked
-        for running in self.children:
-            if looking:
-                running.bound()
-            if running.process is not None and (code := running.process.poll()) is not None:
-                running.note_end(code, now)
+        if now - self.bounded >= BOUND_SECONDS:
+            self.bounded = now
+            for child in self.children:
+                child.bound()
+        for child in self.children:
+            if child.process is not None and (code := child.process.poll()) is not None:
+                child.note_end(code, now)
                 changed = True
-            if running.process is None and now >= running.due:
-                running.start(self.folder, now)
+                if child.name == "prefect-worker":  # its runs must not go on without it
+                    family = psutil.Process().children(recursive=True)
+                    end_marked(self.state.instance, RUNS_SECONDS, frozenset(process.pid for process in family))
+            if child.process is None and now >= child.due:
+                child.start(now)
                 changed = True
         return changed
 
     def _end_all(self) -> None:
         """Stop the runs first, while a server can record their end; then stop the other processes."""
-        direct = {running.process.pid for running in self.children if running.process is not None}
-        everybody = marked(self.plan.instance)
-        runs = [process for process in everybody if process.pid not in direct]
-        for process in runs:
-            with suppress(psutil.Error):  # it has ended
-                process.terminate()
-        wait_for(runs, RUNS_SECONDS)
-        end(marked(self.plan.instance), OTHERS_SECONDS)
-        for running in self.children:
-            if running.process is not None:
-                with suppress(subprocess.TimeoutExpired):
-                    running.process.wait(0.5)
-        end(marked(self.plan.instance), 0.0)
-        for left in self.folder.glob("scratch-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        own = [child.process for child in self.children if child.process is not None]
+        end_marked(self.state.instance, RUNS_SECONDS, frozenset(process.pid for process in own))
+        end_marked(self.state.instance, OTHERS_SECONDS)
+        for process in own:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        for scratch in self.folder.glob("scratch-*"):
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _write(self, phase: Phase) -> None:
-        self.state = self.state.changed(phase=phase, children=tuple(running.state() for running in self.children))
+        self.state = replace(self.state, phase=phase, children=tuple(child.state() for child in self.children))
         with suppress(OSError):  # a full disk must not end what runs
             self.state.write(self.folder)
 
@@ -372,31 +358,37 @@ def supervise(options: StackOptions) -> int:
     with lock:
         last = read_state(folder)
         if last is not None:  # it was killed, and could not clean up
-            end(marked(last.instance), OTHERS_SECONDS)
+            end_marked(last.instance, OTHERS_SECONDS)
             (folder / "stack.json").unlink(missing_ok=True)
+        remembered = folder / "port"
+        known = remembered.read_text() if remembered.is_file() else ""
+        wanted = [options.port] if options.port else [*([int(known)] if known.isdigit() else []), WELL_KNOWN_PORT, 0]
         try:
-            ports = choose_ports(options.port, _last_port(folder))
+            api = bound_socket(*wanted)
         except OSError:
             return PORT_IS_TAKEN
-        (folder / "port").write_text(str(ports.api.getsockname()[1]))
-        with ports.api:
-            Supervisor(folder, Plan(options, ports, uuid.uuid4().hex)).run()
+        with api:
+            with bound_socket(0) as scheduler, bound_socket(0) as health:
+                port, scheduler_port, health_port = (one.getsockname()[1] for one in (api, scheduler, health))
+            remembered.write_text(str(port))
+            protocol = "tcp" if options.tls is None else "tls"
+            state = StackState(
+                uuid.uuid4().hex, os.getpid(), time.time(), "starting", f"http://{LOOPBACK}:{port}/api",
+                f"{protocol}://{LOOPBACK}:{scheduler_port}", health_port, POOL, options.workers,
+                None if options.tls is None else str(options.tls), code_on_disk(), (),
+            )  # fmt: skip
+            Supervisor(folder, state, children_of(options, state, api.fileno())).run()
     return 0
-
-
-def _last_port(folder: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int((folder / "port").read_text())
-    return None
 
 
 def main(words: str) -> int:
     """Supervise with options as JSON."""
-    heed_signals()
+    restore_signals()
     values = json.loads(words)
     tls = values["tls"]
-    options = StackOptions(Path(values["home"]), values["port"], values["workers"], None if tls is None else Path(tls))
-    return supervise(options)
+    return supervise(
+        StackOptions(Path(values["home"]), values["port"], values["workers"], None if tls is None else Path(tls))
+    )
 
 
 if __name__ == "__main__":

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import platform
 import sys
 import tempfile
-import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dask
-from distributed import Client, LocalCluster, Scheduler, Security, Worker, WorkerPlugin
+from distributed import Client, LocalCluster, Security, WorkerPlugin
 from distributed.core import connect
 from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
@@ -79,13 +74,6 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
             )
     elif security.get_connection_args("client")["ssl_context"] is None:
         raise ConfigError(f"The scheduler at {address} requires a certificate: give --tls FOLDER, {_FOLDER}.")
-
-
-def refusal(address: str, folder: str | Path | None) -> str:
-    """Return advice for a scheduler that closed the connection, for the end of a sentence."""
-    if address.startswith("tls://"):
-        return f"Check that the certificate in {folder} is of the scheduler's own authority and has not expired."
-    return "Check the address, and that the scheduler runs."
 
 
 def _check_readable(path: str) -> None:
@@ -184,42 +172,11 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         process_cache().limit(worker.okl_held_before)
 
 
-def memory_limit(client: Any, workers: list[str]) -> int | None:
-    """Return the smallest memory limit of workers, in bytes; None if none has a limit."""
-    limits = [limit for limit in client.run(_limit_of, workers=workers).values() if limit]
-    return min(limits, default=None)
-
-
-def _limit_of(dask_worker: Any) -> int | None:
-    limit: int | None = dask_worker.memory_manager.memory_limit
-    return limit
-
-
-def limit_rows(client: Any, limit_bytes: int) -> None:
-    """Bound the rows that each worker holds between rounds."""
-    client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
-
-
-def unlimit_rows(client: Any) -> None:
-    """Restore the limits of all workers, for the next client."""
-    client.unregister_worker_plugin(ROW_LIMIT)
-
-
 # Local clusters and connections.
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
 
-# a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
-CONFIG = {
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.admin.large-graph-warning-threshold": "1 GiB",
-    "distributed.scheduler.allowed-failures": 0,
-    # a worker that dies while the one before it has not been gone for so long would not be replaced
-    "distributed.deploy.lost-worker-timeout": "1 day",
-}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -287,7 +244,11 @@ def open_client(address: str, security: Any, tls: str | None = None) -> Any:
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
             f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "
-            f"{refusal(address, tls)}"
+            + (
+                f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
+                if address.startswith("tls://")
+                else "Check the address, and that the scheduler runs."
+            )
         ) from None
     # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0
@@ -387,95 +348,3 @@ def connect_to_cluster(
         return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers)
     check_encrypted(str(address), security, tls)
     return ClusterConnection(str(address), security, 1)
-
-
-# Long-lived scheduler and worker processes.
-
-WARM = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
-
-
-def serve_scheduler(port: int, health_port: int, tls: str | None = None) -> None:
-    """Serve a scheduler on a port of 127.0.0.1 until the process ends, and its health check on another port."""
-
-    async def serve() -> None:
-        options = _options(tls)
-        async with Scheduler(
-            host=LOOPBACK, port=port, dashboard=False, dashboard_address=f"{LOOPBACK}:{health_port}", **options
-        ) as scheduler:
-            await scheduler.finished()
-
-    _run(serve)
-
-
-def serve_worker(scheduler: str, memory_limit: int, folder: str, tls: str | None = None) -> None:
-    """Serve a worker of the scheduler at an address until the process or the scheduler ends.
-
-    Import the modules that runs need before the first run.
-
-    Parameters
-    ----------
-    memory_limit : in bytes; folder : for files of the worker
-    """
-    for module in WARM:
-        import_module(module)
-
-    async def serve() -> None:
-        async with Worker(
-            scheduler, host=LOOPBACK, nthreads=1, memory_limit=memory_limit, local_directory=folder, dashboard=False,
-            dashboard_address=f"{LOOPBACK}:0", **_options(tls),
-        ) as worker:  # fmt: skip
-            await worker.finished()
-
-    _run(serve)
-
-
-def _options(tls: str | None) -> dict[str, Any]:
-    return {} if tls is None else {"security": security_from(tls), "protocol": "tls://"}
-
-
-def _run(serve: Any) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    warnings.simplefilter("ignore")
-    disable_gc_diagnosis(force=True)
-    with dask.config.set(CONFIG):
-        asyncio.run(serve())
-
-
-# Dask's performance report.
-#
-# It needs bokeh, an extra of Dask. Batches sent to handlers are no tasks and appear in the profiles only.
-
-logger = logging.getLogger("okl.distributed")
-
-
-class PerformanceReport:
-    """Dask's performance report from the creation of this object on; empty without bokeh.
-
-    client : of distributed
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._begin = time.time()
-        self._last: int | None = None
-        if find_spec("bokeh") is not None:
-            # a lambda is pickled by value: a scheduler need not have okl
-            self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
-            client.get_task_stream(start=0, stop=0)  # the scheduler records tasks from the first request on
-
-    def page(self) -> str | None:
-        """Return the report as a self-contained HTML page; None without bokeh here or at the scheduler."""
-        if self._last is None:
-            return None
-        try:
-            page: str = self._client.sync(
-                self._client.scheduler.performance_report,
-                start=self._begin,
-                last_count=self._last,
-                code="",  # Dask would show the source of the caller
-                mode="inline",
-            )
-        except Exception as error:  # of any kind: a missing report is no reason to lose a model
-            logger.warning("Dask made no performance report (%s); the run itself is complete.", error)
-            return None
-        return page

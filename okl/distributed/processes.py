@@ -94,6 +94,20 @@ def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> 
         raise errors[0]
 
 
+# Dask's configuration in all processes; this module does not import Dask.
+
+# a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
+CONFIG = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.admin.large-graph-warning-threshold": "1 GiB",
+    "distributed.scheduler.allowed-failures": 0,
+    # a worker that dies while the one before it has not been gone for so long would not be replaced
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
+
+
 # Running workers of this machine: OKL_STANDING_WORKERS.
 
 VARIABLE = "OKL_STANDING_WORKERS"

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from okl.foundation.settings import Count
+from okl.foundation.settings import Count, Names
 from okl.foundation.types import Precision
-
-
-def _split(value: object) -> object:
-    """Split a comma-separated text into a tuple of names."""
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 class ReproduceSettings(BaseModel):
@@ -24,29 +16,33 @@ class ReproduceSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: str = Field(
-        description="such as lu2016-table5: lu2016-table3, -table5, -table7, -table9, -figure3 or -figure4, "
+        description="table or figure of a paper: lu2016-table3, -table5, -table7, -table9, -figure3 or -figure4, "
         "ito2017-table2 to -table11, ito2017-figure11 or -figure12, zhang2024-table1, -figure1 or -figure2, "
         "yi2021-olp or -oqp"
     )
     data: str = Field(
         "", description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021"
     )
-    datasets: Names = Field((), description="data sets, comma-separated; default: all of the table")
-    algorithms: Names = Field((), description="algorithms, comma-separated; default: all of the table")
+    datasets: Names = Field((), description="comma-separated data sets; none: all of the table")
+    algorithms: Names = Field((), description="comma-separated algorithms; none: all of the table")
     repeats: int | None = Field(
-        None, ge=1, description="orders of the rows, or seeds of the folds; default: as in the paper, or 5"
+        None, ge=1, description="number of orders of the rows, or of seeds of the folds; none: as in the paper, or 5"
     )
     orders: Literal["authors", "seeded"] = Field(
-        "authors", description="authors: the authors' orders of a data set that has them in perms/; seeded: our own"
+        "authors",
+        description="orders of the rows; authors: those of the authors, if perms/ has them; seeded: drawn from seeds",
     )
     choice: Literal["stated", "searched"] = Field(
         "stated",
-        description="stated: one setting per algorithm where there is one; searched: the paper's candidates for all",
+        description="parameters of the algorithms; stated: those that the paper states, if any; searched: chosen among "
+        "the candidates of the paper",
     )
-    precision: Precision = Field("float32", description="of inputs, maps and weights")
+    precision: Precision = Field("float32", description="precision of inputs, maps and weights")
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")
-    threads: Count | Literal["auto"] = Field("auto", description="items at once; auto: this process's cores, at most 4")
+    threads: Count | Literal["auto"] = Field(
+        "auto", description="items computed at the same time; auto: one per core, at most 4"
+    )
     out: str | None = Field(
         None,
-        description="folder of the run; an interrupted run continues there; default: a new one in okl's home folder",
+        description="folder of the run; an interrupted run continues there; none: a new folder in okl's home folder",
     )

@@ -6,13 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Positive
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Names, Positive
 from okl.foundation.types import Precision
-
-
-def _words(value: object) -> object:
-    """Return a list of words from one text, commas between them."""
-    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
 def _number_or_test(value: object) -> object:
@@ -25,7 +20,6 @@ def _number_or_test(value: object) -> object:
         return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_test)]
 
@@ -35,10 +29,10 @@ class CompareSettings(ExecutionSettings):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    models: Words = Field(
+    models: Names = Field(
         ("all",),
         description=(
-            "names with commas; all: the nine certified models; online: fogd to tvm; ridge, scs, "
+            "comma-separated names; all: the nine certified models; online: fogd to tvm; ridge, scs, "
             "wolfe and pegasos cannot be compared"
         ),
     )
@@ -56,7 +50,9 @@ class CompareSettings(ExecutionSettings):
         ),
     )
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto", description="in units of scaled inputs; auto: median distance, or the choice of an online solver"
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: the median distance, or the choice of an "
+        "online solver",
     )
     frequencies: Count | None = Field(
         None,
@@ -67,7 +63,9 @@ class CompareSettings(ExecutionSettings):
     map: MapName = Field("independent", description="how frequencies are drawn; auto: by the number of inputs")
     tolerance: Positive = Field(1e-3, description="relative duality gap of the search; a tenth of it for the winner")
     iterations: int = Field(
-        300, ge=1, description="maximum for each value in the search; four times as many for the winner"
+        300,
+        ge=1,
+        description="maximum number of iterations for each value in the search; four times as many for the winner",
     )
     memory: Positive = Field(
         1.0, description="GiB for the rows that the winner is trained on; a sample if all rows need more"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from flows.stack.processes import get_json
+from flows.server import get_json
 from okl.lifecycle.settings import RetrainSettings
 from tests.benchmarks.browser import Browser, browser
 from tests.lifecycle.shards import content, land

@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import temporary_settings
 
-from flows.retrain import okl_retrain
+from flows.runs import okl_retrain
 from flows.stack.control import down
 from flows.stack.state import StackState, live_state, stack_folder
 from okl.lifecycle.settings import RetrainSettings
@@ -75,12 +75,12 @@ class Deployed:
         return self._process, lambda: self._ended(run)
 
     def _process(self) -> int | None:
-        """The process of the run: as it has noted, or the copy that the fork server has made."""
+        """Return the process of the run: as it has noted, or the one that the Prefect worker has started."""
         if found := notes(self.note):
             return found[0].pid
-        server = next(child.pid for child in self.state.children if child.name == "fork-server")
-        copies = psutil.Process(server).children()
-        return copies[-1].pid if copies else None
+        worker = next(child.pid for child in self.state.children if child.name == "prefect-worker")
+        started = psutil.Process(worker).children()
+        return started[-1].pid if started else None
 
     def _ended(self, run: UUID) -> dict[str, Any]:
         deadline = time.monotonic() + MOST_SECONDS

@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from flows.cli import main
-from flows.server import prefect_home
 from okl.foundation.locations import Place
 from tests.distributed.processes import heed_interrupts
 from tests.flows.environment import child_environment
@@ -122,18 +120,3 @@ def tree(folder: Path) -> list[str]:
     """Everything in a folder, but for Prefect's database."""
     paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
     return sorted(path for path in paths if "prefect/" not in f"{path}/")
-
-
-def copy_database(source: Path, home: Path) -> None:
-    """Give another home folder the database of one, so that its server need not make one."""
-    import sqlite3
-
-    prefect_home(home).mkdir(parents=True)
-    with (
-        closing(sqlite3.connect(prefect_home(source) / "prefect.db")) as old,
-        closing(sqlite3.connect(prefect_home(home) / "prefect.db")) as new,
-    ):
-        old.backup(new)
-        for name in ("artifact", "task_run", "flow_run"):
-            new.execute(f"delete from {name}")
-        new.commit()

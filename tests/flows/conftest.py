@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +31,37 @@ os.environ["DO_NOT_TRACK"] = "1"
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
-    """A server that stays for all tests, with schedules.
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database of Prefect without runs, which takes longer to make than all else of a server's start.
 
-    To make a database takes longer than all else of the start: the first process of xdist that needs one makes it, and
-    leaves a copy to the others.
+    The first process of xdist that needs it makes it for all.
     """
-    home, base = tmp_path_factory.mktemp("server"), tmp_path_factory.getbasetemp()
+    base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    fresh = shared / "prefect.db"
-    with ExitStack() as stack:
-        with (shared / "prefect.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if fresh.exists():
-                prefect_home(home).mkdir()
-                shutil.copy(fresh, prefect_home(home))
-            running = stack.enter_context(temporary_server(home, deployments=True))
-            if not fresh.exists():
-                running.wait_ready()
-                query(home, f"vacuum into '{fresh}'")
+    migrated = shared / "migrated.db"
+    with (shared / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not migrated.exists():
+            making = shared / "making.db"
+            environment = child_environment(PREFECT_SERVER_DATABASE_CONNECTION_URL=f"sqlite+aiosqlite:///{making}")
+            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+            subprocess.run(command, env=environment, capture_output=True, check=True)
+            making.rename(migrated)
+    return migrated
+
+
+def give_database(home: Path, database: Path) -> Path:
+    """Put a copy of a migrated database into okl's home folder, so that its server starts soon; return the folder."""
+    prefect_home(home).mkdir(parents=True)
+    shutil.copy(database, prefect_home(home) / "prefect.db")
+    return home
+
+
+@pytest.fixture(scope="session")
+def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
+    """A server that stays for all tests, with schedules."""
+    home = give_database(tmp_path_factory.mktemp("server"), database)
+    with temporary_server(home, deployments=True) as running:
         running.wait_ready()
         yield running
 

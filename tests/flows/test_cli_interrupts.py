@@ -15,10 +15,11 @@ import pytest
 from flows.run import FIRST, SECOND
 from flows.server import TemporaryServer, prefect_home
 from infra.tls.make import main as make_certificates
+from okl.foundation.locations import okl_home
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon
 from tests.distributed.test_lifecycle import LOOPBACK
-from tests.flows.commandline import Terminal, copy_database, end_started, processes_of, start, tree, wait
-from tests.flows.conftest import query
+from tests.flows.commandline import Terminal, end_started, processes_of, start, tree, wait
+from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 from tests.rows import curved, write
 
@@ -26,11 +27,10 @@ ENDLESS = ["--passes", "100000", "--frequencies", "400"]
 
 
 @pytest.fixture
-def home(server: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a database, so that a server in it starts soon; no server is configured."""
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    copy_database(server.home, tmp_path / "home")
-    return tmp_path / "home"
+    return give_database(tmp_path / "home", database)
 
 
 @pytest.fixture(autouse=True)
@@ -96,16 +96,20 @@ def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Pa
 
 
 def test_a_step_that_diverges_ends_with_exit_code_one(
-    home: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    configured: TemporaryServer,
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OKL_HOME", str(home))
     monkeypatch.chdir(tmp_path)
     outcome = Terminal(capsys, monkeypatch).okl("train", source, "--step-size", "50", "--set", "epsilon=0")
     assert outcome.code == 1
     assert "weights are no longer finite with step_size = 50. Use a smaller value" in outcome.sentence
-    assert tree(tmp_path) == ["home", "rows.parquet"]
-    assert query(home, "select state_type from flow_run") == [("FAILED",)]
-    assert processes_of(home) == []
+    assert tree(tmp_path) == ["rows.parquet"]
+    assert list(okl_home().iterdir()) == []
+    newest = "select state_type from flow_run where deployment_id is null order by created desc limit 1"
+    assert query(configured.home, newest) == [("FAILED",)]
 
 
 SIGNALS = """

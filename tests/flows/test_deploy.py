@@ -33,8 +33,7 @@ from flows.deploy import deploy, packaged_plan
 from flows.records import wait_for_records
 from flows.server import TemporaryServer
 from flows.service import RetrainService
-from flows.stack.state import rescoring_at
-from flows.stack.status import deployments_of, schedules_at
+from flows.stack.status import deployments_of, rescoring_at, schedules_at
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import IngestSettings
@@ -97,7 +96,7 @@ def worker(server: TemporaryServer, deployed: list[str], tmp_path_factory: pytes
     """A worker of Prefect's, started as in infra/README.md, but in a folder of its own and looking for work often."""
     folder = tmp_path_factory.mktemp("worker")
     environment = child_environment(
-        PREFECT_API_URL=server.url, PREFECT_HOME=str(folder / "prefect"), PREFECT_WORKER_QUERY_SECONDS="2"
+        PREFECT_API_URL=server.url, PREFECT_HOME=str(folder / "prefect"), PREFECT_WORKER_QUERY_SECONDS="1"
     )
     environment.pop("OKL_HOME")  # it comes with the deployment
     with (folder / "worker.log").open("w") as log:
@@ -163,17 +162,31 @@ def wait_for_stages(server: TemporaryServer, run: FlowRun, stages: tuple[str, ..
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_deployment_runs_one_at_a_time_in_another_directory(
+def test_a_schedule_fires_in_another_directory_and_a_run_beside_its_run_is_cancelled(
     server: TemporaryServer, client: SyncPrefectClient, place: Path
 ) -> None:
+    # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires. A minute is long enough
+    # for a run to end, as one that finds another still running is cancelled.
     deployment = client.read_deployment_by_name("okl-train/default")
-    runs = [client.create_flow_run_from_deployment(deployment.id) for _ in range(2)]
-    wait_until(lambda: len(final_states(client, runs)) == 2)
-    assert final_states(client, runs) == ["Cancelled", "Completed"]
-    (done,) = [run for run in runs if final_states(client, [run]) == ["Completed"]]
-    wait_for_stages(server, done, TRAIN_STAGES, "okl-train")
+    soon = datetime.now(UTC) + timedelta(seconds=8)
+    every = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(minutes=1), anchor_date=soon))
+    (schedule,) = client.create_deployment_schedules(deployment.id, [every])
+    # the server looks every five seconds at deployments that were changed, and at all others every minute
+    client.update_deployment(deployment.id, DeploymentUpdate(description=deployment.description))
+
+    def fired(*states: str) -> list[FlowRun]:
+        return [run for run in runs_of(client, deployment) if run.auto_scheduled and run.state_name in states]
+
+    try:
+        wait_until(lambda: fired("Pending", "Running"))
+        by_hand = client.create_flow_run_from_deployment(deployment.id)
+        run, *_ = wait_until(lambda: fired("Completed"))
+    finally:
+        client.delete_deployment_schedule(deployment.id, schedule.id)
+    assert final_states(client, [by_hand]) == ["Cancelled"]
+    wait_for_stages(server, run, TRAIN_STAGES, "okl-train")
     assert [entry.name for entry in (place / "home").iterdir()] == ["runs"], "a worker's run brings no server"
-    assert len(list((place / "home" / "runs").glob("*/model"))) == 1
+    assert len(list((place / "home" / "runs").glob("*/model"))) == len(fired("Completed"))
 
 
 @pytest.mark.usefixtures("worker", "retraining")
@@ -220,27 +233,6 @@ def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: Sync
     (line,) = map(json.loads, notices.read_text().splitlines())
     assert (line["event"], line["about"]) == ("okl.data.missing", "hours (okl.model.hours)")
     assert line["said"] == {"model": "hours", "source": "inbox", "windows": 2}
-
-
-@pytest.mark.usefixtures("worker")
-def test_a_schedule_fires_and_its_run_completes(server: TemporaryServer, client: SyncPrefectClient) -> None:
-    # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires. A minute is long enough
-    # for a run to end, as one that finds another still running is cancelled.
-    deployment = client.read_deployment_by_name("okl-train/default")
-    soon = datetime.now(UTC) + timedelta(seconds=12)
-    every = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(minutes=1), anchor_date=soon))
-    (schedule,) = client.create_deployment_schedules(deployment.id, [every])
-    # the server looks every five seconds at deployments that were changed, and at all others every minute
-    client.update_deployment(deployment.id, DeploymentUpdate(description=deployment.description))
-
-    def fired() -> list[FlowRun]:
-        return [run for run in runs_of(client, deployment) if run.auto_scheduled and run.state_name == "Completed"]
-
-    try:
-        run, *_ = wait_until(fired)
-    finally:
-        client.delete_deployment_schedule(deployment.id, schedule.id)
-    wait_for_stages(server, run, TRAIN_STAGES, "okl-train")
 
 
 def test_deploying_again_changes_nothing_but_what_is_ours(

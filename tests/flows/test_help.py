@@ -13,9 +13,9 @@ import typer
 
 import flows.cli  # noqa: F401  the command's own module
 from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
-from flows.cli.options import SECTIONS, SectionedCommand
+from flows.cli.options import OTHER, PANELS, Command
 from okl.lifecycle.settings import RetrainSettings
-from okl.solvers.settings import SOLVERS, TrainSettings, solver_settings
+from okl.solvers.settings import TrainSettings
 from tests.flows.commandline import Terminal
 
 
@@ -52,14 +52,14 @@ def test_options_stand_under_headings_in_the_order_of_need(
     from flows.cli.commands import app
 
     monkeypatch.setenv("COLUMNS", "100")
-    known: set[str] = set()
-    of_solvers = {option for name in SOLVERS for option in solver_settings(name).model_fields}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        if isinstance(command, SectionedCommand):
-            options = {str(one.name) for one in command.params if one.param_type_name == "option"}
-            assert options - {one for _, names in command.sections for one in names} <= {"json", *of_solvers}, name
-            known |= options
-    assert {one for _, names in SECTIONS for one in names} <= known
+    panels = {
+        getattr(parameter, "rich_help_panel", None)
+        for command in typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+        if isinstance(command, Command)
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+    }
+    assert panels - {None} < {*PANELS}
     out = Terminal(capsys, monkeypatch).okl("train", "--help").out
     needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--budget-seconds", "--out", "--workers")]
     assert needed == sorted(needed)
@@ -67,7 +67,10 @@ def test_options_stand_under_headings_in_the_order_of_need(
     assert 15 <= len(re.findall(r"^  (?:-h, )?--", out, re.MULTILINE)) <= 25
     out = Terminal(capsys, monkeypatch).okl("train", "--solver", "scs", "--help").out
     heads = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert [head for head in heads if not head.startswith("Solver ")] == ["Arguments", *dict(SECTIONS), "Options"]
+    assert [head for head in heads if not head.startswith("Solver ")] == [
+        *("Arguments", "Data", "Model", "Output", "Settings from a file, and settings without an option"),
+        *("Checkpoints and interrupted runs", "Workers and threads", "File formats", OTHER),
+    ]
     assert heads[heads.index("Model") + 1] == "Solver scs"
     assert "  --first-sample" not in out  # a setting without an option
     assert {"--lam", "--gap", "--mode", "--rows-per-shard"} < set(out.split())

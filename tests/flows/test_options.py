@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.options import TRAIN, Options, metavar, split_pairs, train_settings
+from flows.cli.options import OTHER, TRAIN, Options, metavar, split_pairs, train_settings
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings, solver_settings
@@ -36,7 +36,7 @@ def test_class_weights_and_holdout_are_parsed() -> None:
     assert TRAIN.given(dict.fromkeys(TRAIN.fields), {"class_weights": "a=1,b=c=2.5"}) == {
         "class_weights": {"a": "1", "b=c": "2.5"}
     }
-    holdout = Options(IngestSettings, ("holdout",))
+    holdout = Options(IngestSettings, {OTHER: ("holdout",)})
     assert holdout.given({"holdout": "0.25"}) == {"holdout": 0.25}
     assert holdout.given({"holdout": "is_test"}) == {"holdout": "is_test"}
     assert holdout.given({"holdout": None}) == {}

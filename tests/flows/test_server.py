@@ -18,17 +18,14 @@ import pytest
 
 from flows.server import LOOPBACK, TemporaryServer, prefect_home, temporary_server
 from okl.foundation.errors import ExecutionError
-from tests.flows.conftest import query
+from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 
 
 @pytest.fixture
-def used_home(server: TemporaryServer, tmp_path: Path) -> Path:
+def used_home(database: Path, tmp_path: Path) -> Path:
     """A home folder whose database is migrated already, as on every start but the first."""
-    prefect_home(tmp_path).mkdir()
-    with_schema = prefect_home(tmp_path) / "prefect.db"
-    query(server.home, f"vacuum into '{with_schema}'")
-    return tmp_path
+    return give_database(tmp_path, database)
 
 
 def alive(pid: int) -> bool:

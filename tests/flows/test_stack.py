@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from flows.stack.control import down, prepare
-from flows.stack.processes import marked
 from flows.stack.state import (
     StackState,
     live_state,
@@ -27,13 +26,13 @@ from flows.stack.state import (
     workers_offered,
 )
 from flows.stack.status import deployed_lines, health, notices_in
-from flows.stack.supervisor import StackOptions
+from flows.stack.supervisor import StackOptions, marked
 from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import Outcome, end_started, start, wait
-from tests.flows.conftest import query
+from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 
 LOOPBACK = "0100007F"
@@ -41,10 +40,10 @@ WORKERS = 1
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A fresh home folder, and a source beside it."""
+def home(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home folder with a migrated database, and a source beside it."""
     folder = tmp_path_factory.mktemp("stack")
-    (folder / "home").mkdir()
+    give_database(folder / "home", database)
     write_blobs(folder / "rows.parquet")
     try:
         yield folder / "home"
@@ -80,7 +79,7 @@ def status(home: Path) -> dict[str, Any]:
 
 def all_well(home: Path) -> bool:
     state = live_state(stack_folder(home))
-    return state is not None and set(health(state, stack_folder(home)).values()) == {"ok"}
+    return state is not None and set(health(state).values()) == {"ok"}
 
 
 def pid_of(home: Path, name: str) -> int | None:

@@ -15,15 +15,15 @@ import pytest
 from flows.stack.control import prepare
 from flows.stack.state import StackServer, StackState, stack_server, take_lock
 from flows.stack.status import leaving, schedules_at
-from flows.stack.supervisor import Child, Running, StackOptions
+from flows.stack.supervisor import Child, StackOptions
 from okl.foundation.errors import ExecutionError
 
 
 def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
-    waiting = Child("waiting", (sys.executable, "-c", "import time; time.sleep(60)"), {}, memory_limit=1)
-    running = Running(waiting, tmp_path / "waiting.log")
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    running = Child("waiting", command, {}, tmp_path / "waiting.log", memory_limit=1)
     for life, reason in enumerate(("used ", "ended by SIGTERM")):
-        running.start(tmp_path, now=0.0)
+        running.start(now=0.0)
         process = running.process
         assert process is not None
         if life == 0:

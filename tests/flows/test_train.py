@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.run import run_train
+from flows.run import run_flow
 from flows.server import TemporaryServer
 from okl.foundation.errors import DataError
 from okl.foundation.locations import okl_home
@@ -16,24 +16,22 @@ from okl.foundation.telemetry import NullObserver
 from okl.runs.train import TRAIN_STAGES
 from okl.solvers.settings import TrainSettings
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import copy_database
-from tests.flows.conftest import query
+from tests.flows.conftest import give_database, query
 
 
 @pytest.fixture
-def home(server: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a database; test_server begins with none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    copy_database(server.home, tmp_path / "home")
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    return give_database(tmp_path / "home", database)
 
 
 def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Path) -> None:
     write_blobs(tmp_path / "rows.parquet")
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y"), frequencies=20)
-    result = run_train(settings, NullObserver())
+    result = run_flow("okl_train", settings, NullObserver())
     assert Path(result["model"]).is_dir()
     assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.1
 
@@ -54,7 +52,7 @@ def test_a_failed_run_is_recorded_and_leaves_nothing(configured: TemporaryServer
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y", task="regression"))
     (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])
     with pytest.raises(DataError, match=r"rows\.parquet"):
-        run_train(settings, NullObserver())
+        run_flow("okl_train", settings, NullObserver())
     newest = query(
         configured.home, "select state_type from flow_run where deployment_id is null order by created desc limit 1"
     )

@@ -1,0 +1,108 @@
+"""Child processes of okl: a Prefect server, or a command of Prefect or Dask, each of which ends with its parent.
+
+`python -P -m flows.child PARENT ROLE ARGUMENTS`; this module imports Prefect or Dask only for the role that needs it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pkgutil
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+POLL_SECONDS = 0.3
+GRACE_SECONDS = 3.0
+COMMANDS = {
+    "prefect": "prefect.cli:app",
+    "scheduler": "distributed.cli.dask_scheduler:main",
+    "worker": "distributed.cli.dask_worker:main",
+}
+
+
+def restore_signals() -> None:
+    """Give signals their default actions and block none: a script, nohup or CI may have had them ignored or blocked."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+
+def end_with(parent: int) -> None:
+    """End this process when `parent` is no longer its parent: first by SIGTERM, then by SIGKILL with its children.
+
+    A parent-death signal would depend on the thread that started this process, which may end before its process; a
+    pipe would be kept open by any other child process of the parent.
+    """
+    while os.getppid() == parent:
+        time.sleep(POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    import psutil  # type: ignore[import-untyped]  # no stubs
+
+    own = psutil.Process()
+    for process in [*own.children(recursive=True), own]:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def serve(listener: int, lock: Path) -> None:
+    """Serve Prefect's API on an inherited socket until SIGTERM.
+
+    Parameters
+    ----------
+    listener : file descriptor of a socket that is bound but not listening, so that no client connects too early
+    lock : file to lock during the start: two servers that migrate a new database at the same time corrupt it
+    """
+    import uvicorn
+
+    class LockedStartup(uvicorn.Server):
+        """Uvicorn server that starts under the lock; the system releases it if this process dies."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            with lock.open("a") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                await super().startup(sockets)
+
+    config = uvicorn.Config(
+        "prefect.server.api.server:create_app",
+        factory=True,
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=2,
+    )
+    LockedStartup(config).run(sockets=[socket.socket(fileno=listener)])
+
+
+def run_command(role: str, arguments: list[str]) -> None:
+    """Run a command of Prefect or Dask; commands of Prefect wait until the server answers."""
+    command = pkgutil.resolve_name(COMMANDS[role])
+    if role == "prefect":
+        import prefect.workers.process  # noqa: F401  imported while the server starts
+
+        from flows.server import server_answers
+
+        while not server_answers(os.environ["PREFECT_API_URL"]):
+            time.sleep(POLL_SECONDS)
+    sys.argv = [role, *arguments]
+    sys.exit(command())
+
+
+def main(parent: str, role: str, *arguments: str) -> None:
+    """Run a role until it ends, this process is ended, or its parent is gone."""
+    restore_signals()
+    threading.Thread(target=end_with, args=(int(parent),), name="okl-end-with-parent", daemon=True).start()
+    if role == "server":
+        serve(int(arguments[0]), Path(arguments[1]))
+    else:
+        run_command(role, list(arguments))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
