@@ -44,6 +44,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Examples
     --------
     >>> import numpy as np
+    >>> from okl.kernels import Gaussian
     >>> inputs = np.random.default_rng(0).standard_normal((100, 3)).astype("float32")
     >>> features = FourierMap(n_frequencies=2000, bandwidth=2.0, random_state=0).fit_transform(inputs)
     >>> features.shape, features.dtype.name
