@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pydantic import BaseModel
 
@@ -25,11 +26,6 @@ from flows.stack.state import StackServer, stack_server
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import Observer
-
-if TYPE_CHECKING:
-    from okl.lifecycle.settings import RetrainSettings
-    from okl.runs.predict import ScoreSettings
-    from okl.solvers.settings import TrainSettings
 
 EXIT_CODE = 130
 FIRST = "Interrupted: stopping and removing incomplete files."
@@ -101,21 +97,23 @@ def _print_message(message: str) -> None:
 
 RECORD_SECONDS = 60.0
 HEARTBEAT_SECONDS = 30  # to a permanent server, as for runs of deployments
+PRECOMPILED = {"okl_train": "okl.runs.precompile", "okl_compare": "okl.runs.compare_run"}  # while the server starts
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text to search for
 
 
-def run_train(settings: TrainSettings, observer: Observer, resume: Path | None = None) -> dict[str, Any]:
-    """Train by the flow `okl-train`, recorded by the configured Prefect server, that of `okl up`, or a temporary one.
+def run_flow(name: str, settings: BaseModel, observer: Observer, **parameters: Any) -> dict[str, Any]:
+    """Run a flow of `flows.runs`, recorded by the configured Prefect server, that of `okl up`, or a temporary one.
 
     Parameters
     ----------
-    settings : settings that okl.runs.plan.check has accepted, so that no server starts for invalid ones
+    name : such as "okl_train"
+    settings : checked settings, so that no server starts for invalid ones
     observer : observer of the run's progress
-    resume : unfinished folder of a run with the same settings, to resume
+    parameters : further parameters of the flow
 
     Returns
     -------
-    result of the run, as printed by `okl train --json`
+    result of the run, as printed by the command with --json
 
     Raises
     ------
@@ -125,44 +123,21 @@ def run_train(settings: TrainSettings, observer: Observer, resume: Path | None =
     """
 
     def load() -> Callable[[Any], Any]:
-        from flows.train import okl_train
-        from okl.runs.precompile import compile_ahead
-
-        compile_ahead(settings)
-        return okl_train if resume is None else partial(okl_train, resume=str(resume))
-
-    return run_recorded(load, settings, observer)
-
-
-def run_score(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
-    """Score by the flow `okl-score`; see `run_train`."""
-
-    def load() -> Callable[[Any], Any]:
-        from flows.score import okl_score
-
-        return okl_score
-
-    return run_recorded(load, settings, observer)
-
-
-def run_retrain(settings: RetrainSettings, observer: Observer) -> dict[str, Any]:
-    """Retrain by the flow `okl-retrain`; see `run_train`."""
-
-    def load() -> Callable[[Any], Any]:
-        from flows.retrain import okl_retrain
-
-        return okl_retrain
+        loaded: Callable[[Any], Any] = getattr(import_module("flows.runs"), name)
+        if (module := PRECOMPILED.get(name)) is not None:
+            import_module(module).compile_ahead(settings)
+        return partial(loaded, **parameters)
 
     return run_recorded(load, settings, observer)
 
 
 def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, observer: Observer) -> dict[str, Any]:
-    """Run any flow as `run_train` does.
+    """Run any flow as `run_flow` does.
 
     Parameters
     ----------
     load : imports and returns the flow, and precompiles if needed; called while the server starts
-    settings, observer : see `run_train`
+    settings, observer : see `run_flow`
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     home = okl_home()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from prefect import runtime, task
@@ -35,7 +35,7 @@ from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_pass, okl_home
-from okl.foundation.telemetry import Observer
+from okl.runs.run import Run
 
 # Log of the flow run
 
@@ -179,18 +179,6 @@ def end_hanging_stage(stage: str, service: ServiceSettings) -> Iterator[None]:
 # Stages of a run as Prefect tasks
 
 
-class StagedRun(Protocol):
-    """Protocol of a run: each stage is a method without arguments that returns a summary to log.
-
-    `close` frees resources and removes incomplete files; it is always called.
-    """
-
-    def close(self) -> None: ...
-    def result(self) -> dict[str, Any]: ...
-    def metrics_table(self) -> list[dict[str, Any]]: ...
-    def report_markdown(self) -> str: ...
-
-
 @dataclass
 class Started:
     """Ids of the Prefect runs that were started, whose records must be stored before a server may stop."""
@@ -203,16 +191,13 @@ started: ContextVar[Started | None] = ContextVar("started", default=None)
 """Ids of runs started in this process, if it waits for their records; None in a worker, whose server is permanent."""
 
 
-def follow_stages(
-    name: str, open_run: Callable[[Observer], StagedRun], stages: Sequence[str], service: ServiceSettings
-) -> dict[str, Any] | State[Any]:
+def follow_stages(name: str, open_run: Callable[[], Run[Any]], service: ServiceSettings) -> dict[str, Any] | State[Any]:
     """Open a run, perform its stages as tasks of the current flow run, and store its metrics and report as artifacts.
 
     Parameters
     ----------
     name : prefix of the artifacts' keys: NAME-progress, NAME-metrics, NAME-report
-    open_run : opens the run with an observer of its progress
-    stages : names of the run's methods, in order
+    open_run : returns the run; its observer is set here
     service : timeout of each stage, and retries of the run
 
     Returns
@@ -230,11 +215,12 @@ def follow_stages(
         return Cancelled(message=reason)
     observer = TeeObserver(run_observer.get(), ArtifactObserver(f"{name}-progress"))
     try:
-        with in_flow_log(), workers_offered(okl_home()), closing(open_run(observer)) as run:
-            for stage in stages:
-                observer.stage(stage)
+        with in_flow_log(), workers_offered(okl_home()), closing(open_run()) as run:
+            run.observer = observer
+            run.check_settings()
+            for stage in run.stages:
                 with end_hanging_stage(stage, service):
-                    _perform(getattr(run, stage), stage, service.stage_seconds)
+                    _perform(run, stage, service.stage_seconds)
             record_table(f"{name}-metrics", run.metrics_table(), "All metrics of the run, one per row")
             record_markdown(f"{name}-report", run.report_markdown(), "Report of the run, as in its folder")
             return run.result()
@@ -247,7 +233,7 @@ def follow_stages(
         observer.finish()
 
 
-def _perform(body: Callable[[], dict[str, Any]], stage: str, seconds: float | None) -> None:
+def _perform(run: Run[Any], stage: str, seconds: float | None) -> None:
     """Perform one stage as a Prefect task of its name; exceptions are passed on unchanged."""
 
     # The run is not passed as an argument, because Prefect would hash it with all its data. The outcome is logged, not
@@ -258,7 +244,7 @@ def _perform(body: Callable[[], dict[str, Any]], stage: str, seconds: float | No
     def perform() -> None:
         if (records := started.get()) is not None:
             records.task_runs.append(str(runtime.task_run.id))
-        get_run_logger().info("%s: %s", stage, clean(body()))
+        get_run_logger().info("%s: %s", stage, clean(run.perform_stage(stage)))
 
     try:
         perform()

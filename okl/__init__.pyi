@@ -38,6 +38,7 @@ from .foundation.settings import IngestSettings as IngestSettings
 from .models.export import export as export
 from .models.reference import load as load
 from .models.registry import Registry as Registry
+from .report.results import RunResult as RunResult
 from .runs.api import evaluate as evaluate
 from .runs.api import ingest as ingest
 from .runs.api import predict as predict

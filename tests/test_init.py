@@ -31,6 +31,7 @@ HEAVY = (
     "dask",
     "distributed",
     "matplotlib",
+    "jinja2",
     "prefect",
 )
 

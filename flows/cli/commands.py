@@ -234,18 +234,18 @@ def train(
     A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
     run, including its mode; only the options of workers and threads may change.
     """
-    from flows.run import run_train
+    from flows.run import run_flow
     from okl.foundation.errors import ConfigError
 
     if resume is not None:
+        from okl.distributed.opening import check_workers
         from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_head, settings_of
-        from okl.runs.train import check_settings
 
         folder = find_unfinished(resume)
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         check_same_settings(newest_head(folder).about, settings, resume)
-        check_settings(settings, folder)
-        result = run_train(settings, _observer(), folder)
+        check_workers(settings)
+        result = run_flow("okl_train", settings, _observer(), resume=str(folder))
     elif dataset is None:
         raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")
     else:
@@ -253,8 +253,8 @@ def train(
 
         settings = train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
-        result = run_train(settings, _observer())
-    from okl.report.run import text_summary
+        result = run_flow("okl_train", settings, _observer())
+    from okl.report.training import text_summary
 
     print_result(result, json, text_summary(result))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,7 +23,7 @@ from flows.cli.options import (
     help_for,
 )
 from flows.progress import terminal_observer
-from flows.run import run_recorded
+from flows.run import run_flow
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.papers.settings import ReproduceSettings
@@ -78,20 +77,12 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
-    from okl.runs.compare_report import text_summary
+    from okl.report.comparison import text_summary
     from okl.runs.compare_run import check
 
     check(settings)
-    result = run_recorded(lambda: _load(settings), settings, terminal_observer())
+    result = run_flow("okl_compare", settings, terminal_observer())
     print_result(result, json, "" if json else text_summary(result))
-
-
-def _load(settings: CompareSettings) -> Callable[[Any], Any]:
-    from flows.compare import okl_compare
-    from okl.runs.compare_run import compile_ahead
-
-    compile_ahead(settings)
-    return okl_compare
 
 
 # okl reproduce
@@ -128,11 +119,5 @@ def reproduce(
     from okl.papers.run import check
 
     check(settings)
-    result = run_recorded(_load_reproduction, settings, terminal_observer())
+    result = run_flow("okl_reproduce", settings, terminal_observer())
     print_result(result, json, "" if json else text_summary(result))
-
-
-def _load_reproduction() -> Callable[[Any], Any]:
-    from flows.reproduce import okl_reproduce
-
-    return okl_reproduce

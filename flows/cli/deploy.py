@@ -195,7 +195,7 @@ def _retraining(
 
 def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
     """Return source and destination of the scores; a destination without a field gets the fields of OWN_FOLDER."""
-    from flows.score import FIELD
+    from flows.runs import FIELD
     from okl.foundation.locations import okl_home
 
     location = absolute_location(out or str(okl_home() / "scores" / name))

@@ -38,8 +38,8 @@ Expected = Annotated[
 @models.command("list", short_help="List models and their aliases.")
 def list_models(registry: Registered = None, json: Json = False) -> None:
     """List models and their aliases."""
-    from okl.lifecycle.describe import registry_text
     from okl.models.registry import Registry, describe_registry
+    from okl.report.registry import registry_text
 
     described = describe_registry(Registry(registry))
     print_result(described, json, registry_text(described))
@@ -59,8 +59,8 @@ def show_model(
     json: Json = False,
 ) -> None:
     """Show the versions and log of a model; or the metrics, training shards and settings of one version."""
-    from okl.lifecycle.describe import model_text, version_text
     from okl.models.registry import Registry, describe_model, describe_one
+    from okl.report.registry import attempts_text, model_text, quarantined_text, version_text
 
     name, which = _parse_version(model, which, "show")
     registered = Registry(registry).model(name)
@@ -69,7 +69,7 @@ def show_model(
             for version in registered.versions():
                 if not version.pruned:
                     version.verify()
-        from okl.lifecycle.report import attempts_text, latest_attempts, quarantined, quarantined_text
+        from okl.lifecycle.report import latest_attempts, quarantined
 
         attempts, quarantine = latest_attempts(registered), quarantined(registered)
         described = describe_model(registered)
@@ -97,8 +97,8 @@ def diff(
 
     By default, the previous champion and the champion are compared.
     """
-    from okl.lifecycle.describe import difference_text
     from okl.models.registry import Registry, describe_difference
+    from okl.report.registry import difference_text
 
     name, first, second = _parse_two_versions(name, first, second)
     model = Registry(registry).model(name)
@@ -117,7 +117,7 @@ def publish(
 ) -> None:
     """Add a trained model as a new version; publishing the same model again adds nothing."""
     from okl.foundation.locations import place_of
-    from okl.lifecycle.describe import publish_trained
+    from okl.lifecycle.versions import publish_trained
     from okl.models.reference import run_named
     from okl.models.registry import Registry
 
@@ -181,8 +181,8 @@ def prune(
     json: Json = False,
 ) -> None:
     """Remove the files of old versions that have no alias; their lineage remains."""
-    from okl.lifecycle.describe import pruned_text
     from okl.models.registry import Registry
+    from okl.report.registry import pruned_text
 
     pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
     print_result({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
@@ -220,8 +220,8 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
     may have changed it in between.
     """
     from flows.stack.status import rescoring
-    from okl.lifecycle.describe import moved_text
     from okl.models.registry import describe_entry
+    from okl.report.registry import moved_text
 
     described = {"model": name, "champion_before": before} | describe_entry(entry)
     scored = rescoring(name, registry) if entry.state.champion != before else ""
@@ -294,7 +294,8 @@ def explain(
 
     The importance of a column is the increase of the error when its values are permuted among the rows.
     """
-    from okl.runs.explain import ExplainSettings, explanation_text
+    from okl.report.explanation import explanation_text
+    from okl.runs.explain import ExplainSettings
     from okl.runs.explain import explain as explain_model
 
     observer = terminal_observer()

@@ -37,7 +37,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Evaluate a model on labelled rows."""
-    from okl.report.run import text_metrics
+    from okl.report.training import text_metrics
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)
@@ -100,9 +100,9 @@ def predict(
     paths = {"source": data_location(source), "out": absolute_location(out)}
     settings = settings_from(ScoreSettings, _resolve_model(model, registry) | paths | given | where, "okl predict")
     check_score(settings, look=False)  # the run itself reads the source
-    from flows.run import run_score
+    from flows.run import run_flow
 
-    result = run_score(settings, terminal_observer())
+    result = run_flow("okl_score", settings, terminal_observer())
     print_result(result, json, scored_text(result))
 
 

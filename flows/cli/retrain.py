@@ -98,7 +98,7 @@ def retrain(
     contract.min_rows=10.
     """
     from okl.distributed.opening import check_workers
-    from okl.lifecycle.report import summary_text
+    from okl.report.retraining import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}
@@ -106,9 +106,9 @@ def retrain(
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     warn_of_new_name(settings)
-    from flows.run import run_retrain
+    from flows.run import run_flow
 
-    result = run_retrain(settings, terminal_observer())
+    result = run_flow("okl_retrain", settings, terminal_observer())
     print_result(result, json, summary_text(result))
 
 

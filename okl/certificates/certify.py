@@ -61,7 +61,7 @@ def excess_proof(
 ) -> Certification:
     """Return the largest possible gap of a Pegasos model over all rows, exactly or at a confidence level.
 
-    Source: as in okl.solvers.subgradient.certificate.
+    Source: as in okl.solvers.subgradient.sampling.
     """
     factory, predictor = solver.factory, solver.predictor(state)
     assert isinstance(factory, PegasosFactory)

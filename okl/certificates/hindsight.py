@@ -14,7 +14,6 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.base import transform_rows
-from okl.foundation.stored import stored
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
@@ -48,58 +47,6 @@ _KINK = (
 )
 
 
-@stored("norm-plus-ball")
-@dataclass(frozen=True)
-class BallNorm:
-    """radius ||v||, from ||w|| <= radius in the primal problem, smoothed where ||v|| <= width.
-
-    Parameters
-    ----------
-    radius : > 0, in units of w; width : > 0, in units of v
-
-    Source: Ito et al., 2017, (8) and (10) with p = 2 and lambda = radius; see EuclideanNorm.
-    """
-
-    radius: float
-    width: float
-
-    @property
-    def _unit(self) -> EuclideanNorm:
-        return EuclideanNorm(self.width)
-
-    def value(self, squared_norm: float) -> float:
-        """Return radius times the value of the unit ball."""
-        return self.radius * self._unit.value(squared_norm)
-
-    def slope(self, squared_norm: float) -> float:
-        """Return radius / max(||v||, width): the gradient is no longer than the radius."""
-        return self.radius * self._unit.slope(squared_norm)
-
-    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """Return radius times the excess of the unit ball."""
-        return self.radius * self._unit.excess(squared_norm, at_squared_norm, squared_gap)
-
-    def regulariser(self, squared_norm: float) -> float:
-        """Return 0: w lies in the ball."""
-        return 0.0
-
-    def exact(self, squared_norm: float) -> float:
-        """Return radius ||v||."""
-        return self.radius * self._unit.exact(squared_norm)
-
-    def floor(self, squared_norm: float) -> float:
-        """Return what smoothing adds to the gap."""
-        return self.radius * self._unit.floor(squared_norm)
-
-    def of_length(self, first: float, longest: float) -> BallNorm:
-        """Return the norm smoothed up to a tenth of the lengths that occur first; see EuclideanNorm."""
-        return BallNorm(self.radius, self._unit.of_length(first, longest).width)
-
-    def at_level(self, level: int) -> BallNorm:
-        """Return the norm smoothed ten times less a level."""
-        return BallNorm(self.radius, self.width * 0.1**level)
-
-
 @dataclass(frozen=True, eq=False)
 class Hindsight:
     """The best weights of a ball that were found, and how good they are at worst.
@@ -131,7 +78,7 @@ def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProbl
     longest = float(np.sqrt(problem.rows.squared_lengths().max())) * float(first.max())
     length = math.sqrt(problem.rows.squared_norm(first, image))
     # never below what one row adds: where the sum happens to vanish, the norm would have no slope
-    return replace(problem, outer=BallNorm(radius, 1.0).of_length(length, longest), first=first)
+    return replace(problem, outer=EuclideanNorm(1.0, radius).of_length(length, longest), first=first)
 
 
 @one_blas_thread()  # bits depend on the number of threads

@@ -116,34 +116,19 @@ def weighted(coefficients: FloatArray, row: FloatArray) -> float:
     return np.float64(total)
 
 
-@compiled_row
-def score_row(
-    scores: FloatArray,
-    row: FloatArray,
-    supports: FloatArray,
-    coefficients: FloatArray,
-    x: FloatArray,
-    kernel: KernelRule,
-    count: int,
-    scale: float,
-) -> None:
-    """Overwrite scores (n_outputs,) by f(x), and row (capacity,) by the kernel values of the first `count` supports."""
-    width = used_width(count)
-    kernel_row(row[:width], supports, x, kernel)
-    for k in range(scores.shape[0]):
-        scores[k] = scale * weighted(coefficients[k, :width], row[:width])
+@compiled_step
+def score_row(kept: SupportArrays, row: FloatArray, x: FloatArray, kernel: KernelRule, scale: float) -> None:
+    """Overwrite kept.scores by f(x), and row (capacity,) by the kernel values of the supports."""
+    width = used_width(kept.integers[COUNT])
+    kernel_row(row[:width], kept.supports, x, kernel)
+    for k in range(kept.scores.shape[0]):
+        kept.scores[k] = scale * weighted(kept.coefficients[k, :width], row[:width])
 
 
-@compiled_row
-def count_row(
-    scores: FloatArray,
-    counts: Integers,
-    sums: Doubles,
-    class_counts: Integers,
-    y: float,
-    code: int,
-) -> RowResult:
-    """Count a row with these scores (n_outputs,); counts, sums and class_counts change in place."""
+@compiled_step
+def count_row(kept: SupportArrays | GrowingArrays, y: float, code: int) -> RowResult:
+    """Count a row with kept.scores; counts, sums and class_counts change in place."""
+    scores, counts, class_counts = kept.scores, kept.counts, kept.class_counts
     counts[ROWS] += 1
     if code == MULTICLASS_HINGE:
         true = int(y)
@@ -154,7 +139,7 @@ def count_row(
     f = np.float64(scores[0])
     if code == HINGE:
         return RowResult(0, -1, count_binary(counts, class_counts, f, y), y, f, y * f)
-    return RowResult(0, -1, count_squares(sums, class_counts, f, y), y, f, y - f)
+    return RowResult(0, -1, count_squares(kept.sums, class_counts, f, y), y, f, y - f)
 
 
 @compiled_row
@@ -228,9 +213,9 @@ def _choose_step(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
 def learn_rows(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, settings: Any) -> None:
     """Score, count and learn rows in order; kept changes in place."""
     for index in range(inputs.shape[0]):
-        x, count, scale = inputs[index], kept.integers[COUNT], kept.floats[SCALE]
-        score_row(kept.scores, kept.row, kept.supports, kept.coefficients, x, rule.kernel, count, scale)
-        seen = count_row(kept.scores, kept.counts, kept.sums, kept.class_counts, targets[index], rule.code)
+        x = inputs[index]
+        score_row(kept, kept.row, x, rule.kernel, kept.floats[SCALE])
+        seen = count_row(kept, targets[index], rule.code)
         learn_row(kept, rule, settings, x, seen)  # type: ignore[no-untyped-call]
 
 
@@ -239,41 +224,23 @@ def learn_rows(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: 
 LEAST_SCALE = 1e-6  # below it, or above its inverse, coefficients take the scale in: single precision ends at 1e-38
 
 
-@compiled_row
+@compiled_step
 def put_support(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    integers: Integers,
-    x: FloatArray,
-    slot: int,
-    seen: RowResult,
-    value: float,
+    kept: SupportArrays, x: FloatArray, slot: int, seen: RowResult, value: float, share: float = 0.0
 ) -> None:
-    """Make a row the support at a slot: value, before the scale, for its output, -value for the best wrong class.
+    """Make a row the support at a slot, the one at COUNT being new; kept changes in place.
 
-    The slot at COUNT is a new one; any other is overwritten. supports, coefficients, marks, integers change in place.
+    Its coefficients are a share of those that were there, plus value, before the scale, for its output and -value for
+    the best wrong class.
     """
+    coefficients, marks, integers = kept.coefficients, kept.marks, kept.integers
     for j in range(x.shape[0]):
-        supports[j, slot] = x[j]
-    put_coefficient(coefficients, marks, integers, slot, seen, value)
-
-
-@compiled_row
-def put_coefficient(
-    coefficients: FloatArray,
-    marks: Integers,
-    integers: Integers,
-    slot: int,
-    seen: RowResult,
-    value: float,
-) -> None:
-    """Store the coefficient of a support as `put_support` does, without the row itself."""
+        kept.supports[j, slot] = x[j]
     for k in range(coefficients.shape[0]):
-        coefficients[k, slot] = 0
-    coefficients[seen.output, slot] = value
+        coefficients[k, slot] *= share
+    coefficients[seen.output, slot] += value
     if seen.wrong >= 0:
-        coefficients[seen.wrong, slot] = -value
+        coefficients[seen.wrong, slot] -= value
     marks[LABEL, slot] = seen.label
     marks[NUMBER, slot] = integers[ADDED]
     integers[ADDED] += 1
@@ -281,16 +248,10 @@ def put_coefficient(
         integers[COUNT] += 1
 
 
-@compiled_row
-def drop_support(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    integers: Integers,
-    slot: int,
-) -> None:
-    """Take a support out: the last one moves to its slot, and the last column becomes 0. All four change in place."""
-    last = integers[COUNT] - 1
+@compiled_step
+def drop_support(kept: SupportArrays, slot: int) -> None:
+    """Take a support out: the last one moves to its slot, and the last column becomes 0; kept changes in place."""
+    supports, coefficients, marks, last = kept.supports, kept.coefficients, kept.marks, kept.integers[COUNT] - 1
     for j in range(supports.shape[0]):
         supports[j, slot] = supports[j, last]
         supports[j, last] = 0
@@ -300,32 +261,27 @@ def drop_support(
     for k in range(marks.shape[0]):
         marks[k, slot] = marks[k, last]
         marks[k, last] = 0
-    integers[COUNT] = last
+    kept.integers[COUNT] = last
 
 
-@compiled_row
-def rescale(coefficients: FloatArray, floats: Doubles, factor: float) -> None:
+@compiled_step
+def rescale(kept: SupportArrays, factor: float) -> None:
     """Multiply f by a factor > 0: the scale and, once in a while, the coefficients change in place."""
+    coefficients, floats = kept.coefficients, kept.floats
     floats[SCALE] *= factor
     if floats[SCALE] < LEAST_SCALE or floats[SCALE] > 1.0 / LEAST_SCALE:
-        take_scale_in(coefficients, floats)
+        scale = coefficients.dtype.type(floats[SCALE])
+        for k in range(coefficients.shape[0]):
+            for i in range(coefficients.shape[1]):
+                coefficients[k, i] *= scale
+        floats[SCALE] = 1.0
 
 
-@compiled_row
-def take_scale_in(coefficients: FloatArray, floats: Doubles) -> None:
-    """Make the scale 1 by multiplying the coefficients by it."""
-    scale = coefficients.dtype.type(floats[SCALE])
-    for k in range(coefficients.shape[0]):
-        for i in range(coefficients.shape[1]):
-            coefficients[k, i] *= scale
-    floats[SCALE] = 1.0
-
-
-@compiled_row
-def copy_support(column: FloatArray, supports: FloatArray, slot: int) -> None:
-    """Overwrite column (n_inputs,) by a support: kernel rows take contiguous inputs."""
-    for j in range(column.shape[0]):
-        column[j] = supports[j, slot]
+@compiled_step
+def copy_support(kept: SupportArrays, slot: int) -> None:
+    """Overwrite kept.column (n_inputs,) by a support: kernel rows take contiguous inputs."""
+    for j in range(kept.column.shape[0]):
+        kept.column[j] = kept.supports[j, slot]
 
 
 @compiled_row
@@ -460,37 +416,27 @@ def shrinking_factor(a: float, mu: float, cost: float, mistakes: float) -> float
     return -2.0 * rest / (twice + math.sqrt(max(0.0, twice * twice - 4.0 * square * rest)))
 
 
-@compiled_row
+@compiled_step
 def shrink_for_oldest(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    floats: Doubles,
-    spare: FloatArray,
-    column: FloatArray,
-    kernel: KernelRule,
-    slot: int,
-    count: int,
-    is_multiclass: bool,
-    step_there: float,
+    kept: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float
 ) -> float:
-    """Shrink f so that the support at slot may go, and add to the cost; coefficients and floats change in place.
+    """Shrink f so that the support at slot may go, and add to the cost; kept changes in place.
 
-    step_there : what the step that is not in the coefficients yet adds to the support's own output at the support;
-    spare, column : buffers. Returns phi, by which that step must shrink as well.
+    step_there : what the step that is not in the coefficients yet adds to the support's own output at the support.
+    Returns phi, by which that step must shrink as well.
     """
-    output = marks[LABEL, slot] if is_multiclass else 0
-    copy_support(column, supports, slot)
-    width = used_width(count)
-    kernel_row(spare[:width], supports, column, kernel)
-    f = floats[SCALE] * weighted(coefficients[output, :width], spare[:width]) + step_there
-    a = floats[SCALE] * coefficients[output, slot]
+    floats, output = kept.floats, kept.marks[LABEL, slot] if is_multiclass else 0
+    width = used_width(kept.integers[COUNT])
+    copy_support(kept, slot)
+    kernel_row(kept.spare[:width], kept.supports, kept.column, kernel)
+    f = floats[SCALE] * weighted(kept.coefficients[output, :width], kept.spare[:width]) + step_there
+    a = floats[SCALE] * kept.coefficients[output, slot]
     mu, size = (f, a) if a > 0.0 else (-f, -a)
     if size == 0.0:
         return 1.0
     phi = shrinking_factor(size, mu, floats[COST], floats[MISTAKES])
     floats[COST] += (size * phi) ** 2 + 2.0 * size * phi * (1.0 - phi * mu)
-    rescale(coefficients, floats, phi)
+    rescale(kept, phi)
     return phi
 
 
@@ -517,7 +463,7 @@ def learn_forgetron(
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
     """
-    supports, coefficients, marks, _, integers, floats, counts, _, _, row, spare, column, _ = kept
+    marks, floats = kept.marks, kept.floats
     kernel, code, epsilon, budget = rule
     step = mistake_step(code, epsilon, settings.step_size, seen)
     if code == HINGE and seen.f == 0.0:  # y f <= 0 is a mistake here, whatever the sign of 0
@@ -525,29 +471,24 @@ def learn_forgetron(
     if step == 0.0:
         return
     floats[MISTAKES] += 1.0
-    slot = integers[COUNT]
+    slot = kept.integers[COUNT]
     if slot == budget:
         slot, many = oldest_support(marks, budget), code == MULTICLASS_HINGE
         if settings.shrinks > 0.0:
-            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
-            step *= shrink_for_oldest(
-                supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
-            )
-    put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
-    counts[UPDATES] += 1
+            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, kept.row[slot])
+            step *= shrink_for_oldest(kept, kernel, slot, many, there)
+    put_support(kept, x, slot, seen, step / floats[SCALE])
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
 def forget_oldest(kept: SupportArrays, rule: BudgetRule, settings: Forgetting) -> None:
     """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
-    supports, coefficients, marks, _, integers, floats, _, _, _, _, spare, column, _ = kept
-    many = rule.code == MULTICLASS_HINGE
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
-        slot = oldest_support(marks, count)
+    while kept.integers[COUNT] > rule.budget:
+        slot = oldest_support(kept.marks, kept.integers[COUNT])
         if settings.shrinks > 0.0:
-            shrink_for_oldest(supports, coefficients, marks, floats, spare, column, rule.kernel, slot, count, many, 0.0)
-        drop_support(supports, coefficients, marks, integers, slot)
+            shrink_for_oldest(kept, rule.kernel, slot, rule.code == MULTICLASS_HINGE, 0.0)
+        drop_support(kept, slot)
 
 
 # Budget Perceptron: removes the support vector that the others classify best without it.
@@ -583,11 +524,11 @@ def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, c
     return slot
 
 
-@compiled_row
+@compiled_step
 def subtract_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Take the share of the support at slot out of F; kept.memory changes, column and spare are buffers."""
-    copy_support(kept.column, kept.supports, slot)
     width = used_width(kept.integers[COUNT])
+    copy_support(kept, slot)
     kernel_row(kept.spare[:width], kept.supports, kept.column, kernel)
     for k in range(kept.coefficients.shape[0]):
         a = np.float64(kept.coefficients[k, slot])
@@ -622,18 +563,18 @@ def learn_budget_perceptron(
 
     Source: Crammer, Kandola & Singer, NIPS 2003, Figure 1, with the budget of Figure 2.
     """
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, scores = kept
+    memory, row, scores = kept.memory, kept.row, kept.scores
     if seen.margin > settings.margin:
         return
     step = settings.step_size * seen.y if rule.code == HINGE else settings.step_size
-    slot = integers[COUNT]
+    slot = kept.integers[COUNT]
     if slot == rule.budget:
-        slot = most_redundant(memory, coefficients, marks, rule.budget)
+        slot = most_redundant(memory, kept.coefficients, kept.marks, rule.budget)
         subtract_support(kept, rule.kernel, slot)
         for k in range(scores.shape[0]):
-            scores[k] -= coefficients[k, slot] * row[slot]
-    add_step(memory, row, used_width(integers[COUNT]), seen, step)
-    put_support(supports, coefficients, marks, integers, x, slot, seen, step)
+            scores[k] -= kept.coefficients[k, slot] * row[slot]
+    add_step(memory, row, used_width(kept.integers[COUNT]), seen, step)
+    put_support(kept, x, slot, seen, step)
     own = kernel_self(x, rule.kernel)
     for k in range(scores.shape[0]):
         memory[k, slot] = np.float64(scores[k])
@@ -641,16 +582,15 @@ def learn_budget_perceptron(
     if seen.wrong >= 0:
         memory[seen.wrong, slot] -= step * own
     memory[scores.shape[0], slot] = own
-    counts[UPDATES] += 1
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
 def remember_scores(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
     """Compute F of all supports; kept.memory changes, the buffers as well."""
     for i in range(kept.integers[COUNT]):
-        copy_support(kept.column, kept.supports, i)
-        count = kept.integers[COUNT]
-        score_row(kept.scores, kept.spare, kept.supports, kept.coefficients, kept.column, rule.kernel, count, 1.0)
+        copy_support(kept, i)
+        score_row(kept, kept.spare, kept.column, rule.kernel, 1.0)
         for k in range(kept.scores.shape[0]):
             kept.memory[k, i] = np.float64(kept.scores[k])
         kept.memory[kept.scores.shape[0], i] = kernel_self(kept.column, rule.kernel)
@@ -665,7 +605,7 @@ def drop_redundant(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) 
         subtract_support(kept, rule.kernel, slot)
         for k in range(kept.memory.shape[0]):
             kept.memory[k, slot] = kept.memory[k, last]
-        drop_support(kept.supports, kept.coefficients, kept.marks, kept.integers, slot)
+        drop_support(kept, slot)
 
 
 # Randomized Budget Perceptron, BOGD, BOGD++ and NORMA: a support is removed at random, by its weight or by its age.
@@ -781,7 +721,7 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
     return slot
 
 
-@compiled_row
+@compiled_step
 def leaving_support(kept: SupportArrays, settings: Replacement) -> int:
     """Choose the support to remove; what the choice changes of the others' coefficients is changed."""
     count = kept.integers[COUNT]
@@ -802,46 +742,46 @@ def learn_replacing(
     ICML 2012 (BOGD by uniform and BOGD++ by non-uniform sampling); Kivinen, Smola & Williamson, IEEE Trans. Signal
     Processing 52(8), 2004, Figure 1, with truncation (NORMA).
     """
-    supports, coefficients, marks, memory, integers, floats, counts, _, _, _, _, _, _ = kept
+    floats = kept.floats
     step = row_step(settings.kind, rule.code, rule.epsilon, settings.step_size, settings.share, floats, seen)
-    rescale(coefficients, floats, settings.decay)
+    rescale(kept, settings.decay)
     if step == 0.0:
         return
-    slot = integers[COUNT]
+    slot = kept.integers[COUNT]
     if slot == rule.budget:
         slot = leaving_support(kept, settings)
         if settings.grows > 0.0 and rule.budget > 1:
-            rescale(coefficients, floats, rule.budget / (rule.budget - 1.0))
-    put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+            rescale(kept, rule.budget / (rule.budget - 1.0))
+    put_support(kept, x, slot, seen, step / floats[SCALE])
     if settings.removal == BY_WEIGHT:
-        memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
+        kept.memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
     if settings.largest < 1e300:
-        clip(coefficients, settings.largest / floats[SCALE])
-    counts[UPDATES] += 1
+        clip(kept.coefficients, settings.largest / floats[SCALE])
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
 def remember_norms(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
     """Compute memory[NORM] of all supports; kept changes in place."""
     for i in range(kept.integers[COUNT]):
-        copy_support(kept.column, kept.supports, i)
+        copy_support(kept, i)
         kept.memory[NORM, i] = math.sqrt(kernel_self(kept.column, rule.kernel))
 
 
 @compiled_row
 def drop_replaced(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
     """Take supports out as `learn_replacing` does until the budget is met; kept changes in place."""
-    supports, coefficients, marks, memory, integers, floats = kept[:6]
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
+    memory = kept.memory
+    while kept.integers[COUNT] > rule.budget:
+        count = kept.integers[COUNT]
         slot = leaving_support(kept, settings)
         if settings.removal == BY_WEIGHT:
             memory[NORM, slot] = memory[NORM, count - 1]
-        drop_support(supports, coefficients, marks, integers, slot)
+        drop_support(kept, slot)
         if settings.grows > 0.0 and count > 1:
-            rescale(coefficients, floats, count / (count - 1.0))
+            rescale(kept, count / (count - 1.0))
     if settings.largest < 1e300:
-        clip(coefficients, settings.largest / floats[SCALE])
+        clip(kept.coefficients, settings.largest / kept.floats[SCALE])
 
 
 # Kernel learners without a budget: kernel values are computed ahead, in tiles.
@@ -865,20 +805,6 @@ class GrowingArrays(NamedTuple):
     scores: Doubles
 
 
-class GrowthRule(NamedTuple):
-    """Update rule of a row: kind, one of the three; loss code and epsilon; and the numbers of the kind.
-
-    decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
-    """
-
-    kind: int
-    code: int
-    epsilon: float
-    step_size: float
-    decay: float
-    share: float
-
-
 @compiled_row_sum
 def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
     """Return the sum over the block's rows before `last`."""
@@ -890,22 +816,28 @@ def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
 
 @compiled_row
 def learn_growing(
-    grown: GrowingArrays, known: Doubles, among: FloatArray, targets: Doubles, growth: GrowthRule
+    grown: GrowingArrays,
+    known: Doubles,
+    among: FloatArray,
+    targets: Doubles,
+    code: int,
+    epsilon: float,
+    settings: Replacement,
 ) -> None:
     """Learn the rows of a block one after the other; grown changes in place.
 
     known : (rows, n_outputs), scores by the supports before the block; among : (rows, rows), kernel values of its rows
+    settings : kind, step_size, decay and share of these; no support is removed
 
     Source: Lu et al., JMLR 17(47), 2016, sections 7.2.1 and 7.4.1; Kivinen, Smola & Williamson, 2004, Figure 1.
     """
-    coefficients, floats, counts, sums, class_counts, scores = grown
-    kind, code, epsilon, step_size, decay, share = growth
+    coefficients, floats, counts, _, _, scores = grown
     for row in range(targets.shape[0]):
         for k in range(scores.shape[0]):
             scores[k] = floats[0] * (known[row, k] + _among_block(coefficients[k], among[row], row))
-        seen = count_row(scores, counts, sums, class_counts, targets[row], code)
-        step = row_step(kind, code, epsilon, step_size, share, floats, seen)
-        floats[0] *= decay
+        seen = count_row(grown, targets[row], code)
+        step = row_step(settings.kind, code, epsilon, settings.step_size, settings.share, floats, seen)
+        floats[0] *= settings.decay
         if step != 0.0:
             coefficients[seen.output, row] = step / floats[0]
             if code == MULTICLASS_HINGE:

@@ -29,7 +29,7 @@ from okl.compiled.budget import (
     shrink_inverse,
     used_width,
 )
-from okl.compiled.jit import compiled_row
+from okl.compiled.jit import compiled_row, compiled_step
 from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
 from okl.compiled.math import exp_negative
 from okl.compiled.sgd import ROWS, THRESHOLDED_HALF_SQUARED, UPDATES
@@ -244,31 +244,6 @@ def cheapest(costs: Doubles, marks: Integers, count: int) -> int:
 
 
 @compiled_row
-def take_place(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    integers: Integers,
-    x: FloatArray,
-    slot: int,
-    seen: RowResult,
-    share: float,
-    step: float,
-) -> None:
-    """Make the row the support at a used slot, with the step and share of the coefficients that were there."""
-    for j in range(x.shape[0]):
-        supports[j, slot] = x[j]
-    for c in range(coefficients.shape[0]):
-        coefficients[c, slot] *= share
-    coefficients[seen.output, slot] += step
-    if seen.wrong >= 0:
-        coefficients[seen.wrong, slot] -= step
-    marks[LABEL, slot] = seen.label
-    marks[NUMBER, slot] = integers[ADDED]
-    integers[ADDED] += 1
-
-
-@compiled_row
 def costs_of_removal(costs: Doubles, selves: Doubles, coefficients: FloatArray, row: FloatArray, own: float) -> None:
     """Overwrite costs (width,) by |a|^2 (k(s, s) - k(s, x)^2 / own), what replacing a support s by the row costs."""
     square_norms(costs, coefficients)
@@ -285,44 +260,42 @@ def learn_bpa_simple(
 
     Source: Wang & Vucetic, AISTATS 2010, sections 3.1 and 3.2 (BPA-S).
     """
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
+    memory, row = kept.memory, kept.row
     if seen.margin >= 1.0:
         return
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
-    count = integers[COUNT]
-    slot = count
-    if count < rule.budget:
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
-    else:
+    count = kept.integers[COUNT]
+    slot, share = count, 0.0
+    if count == rule.budget:
         width = used_width(count)
-        costs_of_removal(memory[1, :width], memory[0, :width], coefficients[:, :width], row[:width], own)
-        slot = cheapest(memory[1], marks, count)
-        take_place(supports, coefficients, marks, integers, x, slot, seen, float(row[slot]) / own, step)
+        costs_of_removal(memory[1, :width], memory[0, :width], kept.coefficients[:, :width], row[:width], own)
+        slot = cheapest(memory[1], kept.marks, count)
+        share = float(row[slot]) / own
+    put_support(kept, x, slot, seen, step, share)
     memory[0, slot] = own
-    counts[UPDATES] += 1
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
 def remember_selves(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Write k(s, s) of all supports to the first row of memory; kept changes in place."""
-    supports, memory, column, kernel = kept.supports, kept.memory, kept.column, rule.kernel
     for slot in range(kept.integers[COUNT]):
-        copy_support(column, supports, slot)
-        memory[0, slot] = kernel_self(column, kernel)
+        copy_support(kept, slot)
+        kept.memory[0, slot] = kernel_self(kept.column, rule.kernel)
 
 
 @compiled_row
 def drop_lightest(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Drop the supports of least |a|^2 k(s, s) until the budget is met, oldest first; kept changes in place."""
-    supports, coefficients, marks, memory, integers = kept[:5]
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
-        slot = least_norm(memory[1], memory[0], coefficients, marks, count, False)
+    memory = kept.memory
+    while kept.integers[COUNT] > rule.budget:
+        count = kept.integers[COUNT]
+        slot = least_norm(memory[1], memory[0], kept.coefficients, kept.marks, count, False)
         memory[0, slot] = memory[0, count - 1]
-        drop_support(supports, coefficients, marks, integers, slot)
+        drop_support(kept, slot)
 
 
 @compiled_row
@@ -362,27 +335,25 @@ def learn_bpa_nearest(
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN).
     """
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, spare, column, _ = kept
+    coefficients, memory, row = kept.coefficients, kept.memory, kept.row
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
-    count = integers[COUNT]
-    slot = count
-    if count < rule.budget:
-        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
-    else:
-        slot = cheapest_with_helpers(memory, coefficients, marks, row, own, count)
+    count = kept.integers[COUNT]
+    slot, of_row = count, 0.0
+    if count == rule.budget:
+        slot = cheapest_with_helpers(memory, coefficients, kept.marks, row, own, count)
         of_row, of_nearest, _ = shares_of_helpers(memory, row, slot, own)
         nearest = int(memory[NEAREST, slot])
         if nearest >= 0:
             for c in range(coefficients.shape[0]):
                 coefficients[c, nearest] += of_nearest * coefficients[c, slot]
-        take_place(supports, coefficients, marks, integers, x, slot, seen, of_row, step)
+    put_support(kept, x, slot, seen, step, of_row)
     memory[NEIGHBOUR_SELVES, slot] = own
-    meet_row(memory, row, slot, integers[COUNT])
-    find_lost_neighbours(memory, supports, marks, spare, column, rule.kernel, integers[COUNT])
-    counts[UPDATES] += 1
+    meet_row(memory, row, slot, kept.integers[COUNT])
+    find_lost_neighbours(kept, rule.kernel)
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -430,23 +401,16 @@ def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
             memory[DISTANCES, i], memory[NEAREST, i], memory[VALUES, i] = distance, slot, value
 
 
-@compiled_row
-def find_lost_neighbours(
-    memory: Doubles,
-    supports: FloatArray,
-    marks: Integers,
-    spare: FloatArray,
-    column: FloatArray,
-    kernel: KernelRule,
-    count: int,
-) -> None:
+@compiled_step
+def find_lost_neighbours(kept: SupportArrays, kernel: KernelRule) -> None:
     """Find the nearest neighbour of every support that has none; memory, spare and column change in place."""
-    values = spare[: used_width(count)]
+    memory, marks, count = kept.memory, kept.marks, kept.integers[COUNT]
+    values = kept.spare[: used_width(count)]
     for slot in range(count):
         if memory[NEAREST, slot] != NOBODY or count == 1:
             continue
-        copy_support(column, supports, slot)
-        kernel_row(values, supports, column, kernel)
+        copy_support(kept, slot)
+        kernel_row(values, kept.supports, kept.column, kernel)
         nearest, least = -1, math.inf
         for i in range(count):
             distance = memory[NEIGHBOUR_SELVES, i] + memory[NEIGHBOUR_SELVES, slot] - 2.0 * float(values[i])
@@ -462,31 +426,29 @@ def remember_neighbours(kept: SupportArrays, rule: BudgetRule, settings: Any) ->
     """Compute memory from the supports; kept changes in place."""
     remember_selves(kept, rule, settings)
     kept.memory[NEAREST, :] = NOBODY
-    find_lost_neighbours(
-        kept.memory, kept.supports, kept.marks, kept.spare, kept.column, rule.kernel, kept.integers[COUNT]
-    )
+    find_lost_neighbours(kept, rule.kernel)
 
 
 @compiled_row
 def remove_to_neighbours(kept: SupportArrays, rule: BudgetRule, settings: NearestPassive) -> None:
     """Project the cheapest support onto its nearest neighbour until the budget is met; kept changes in place."""
-    supports, coefficients, marks, memory, integers, _, _, _, _, _, spare, column, _ = kept
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
+    coefficients, memory = kept.coefficients, kept.memory
+    while kept.integers[COUNT] > rule.budget:
+        count = kept.integers[COUNT]
         width = used_width(count)
         square_norms(memory[NEIGHBOUR_COSTS, :width], coefficients[:, :width])
         for i in range(count):
             other = memory[NEIGHBOUR_SELVES, int(memory[NEAREST, i])]
             share = memory[VALUES, i] / other if other > 0.0 else 0.0
             memory[NEIGHBOUR_COSTS, i] *= max(0.0, memory[NEIGHBOUR_SELVES, i] - share * memory[VALUES, i])
-        slot = cheapest(memory[NEIGHBOUR_COSTS], marks, count)
+        slot = cheapest(memory[NEIGHBOUR_COSTS], kept.marks, count)
         nearest = int(memory[NEAREST, slot])
         other = memory[NEIGHBOUR_SELVES, nearest]
         for c in range(coefficients.shape[0]):
             coefficients[c, nearest] += memory[VALUES, slot] / other * coefficients[c, slot] if other > 0.0 else 0.0
         forget_neighbour(memory, slot, count)
-        drop_support(supports, coefficients, marks, integers, slot)
-        find_lost_neighbours(memory, supports, marks, spare, column, rule.kernel, count - 1)
+        drop_support(kept, slot)
+        find_lost_neighbours(kept, rule.kernel)
 
 
 @compiled_row
@@ -544,28 +506,28 @@ def learn_projectron(
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, sections 3 (Projectron) and 4 (Projectron++).
     """
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
+    coefficients, memory = kept.coefficients, kept.memory
     kernel, code, epsilon, budget = rule
-    count, inverse = integers[COUNT], memory[1:]
+    count, inverse = kept.integers[COUNT], memory[1:]
     step = mistake_step(code, epsilon, settings.step_size, seen)
     if step == 0.0:
         widens = settings.widens > 0.0 and code != THRESHOLDED_HALF_SQUARED
         if not (widens and seen.margin < 1.0 and count > 0):
             return
     place = memory[0, : used_width(count)]
-    length, own = project_row(place, inverse, row, count), kernel_self(x, kernel)
+    length, own = project_row(place, inverse, kept.row, count), kernel_self(x, kernel)
     left = max(0.0, own - length)
     if step == 0.0:
         step = margin_step(seen, length, left, norm_within_reach(budget))
         if step == 0.0:
             return
         add_projection(coefficients, place, seen, step)
-    elif count == budget or left <= dependence_of(supports) * own:
+    elif count == budget or left <= dependence_of(kept.supports) * own:
         add_projection(coefficients, place, seen, step)
     else:
         grow_inverse(inverse, place, left, count)
-        put_support(supports, coefficients, marks, integers, x, count, seen, step)
-    counts[UPDATES] += 1
+        put_support(kept, x, count, seen, step)
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -596,14 +558,21 @@ def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None
 
     memory is made anew; memory as in `learn_projectron`.
     """
-    supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
+    supports, coefficients, marks, memory, integers, row = (
+        kept.supports,
+        kept.coefficients,
+        kept.marks,
+        kept.memory,
+        kept.integers,
+        kept.row,
+    )
     kernel, _, _, budget = rule
     buffer, inverse, dependence = memory[0], memory[1:], dependence_of(supports)
     inverse[:, :] = 0.0
     kept_so_far = 0
     for slot in range(integers[COUNT]):
-        copy_support(column, supports, slot)
-        width = used_width(kept_so_far)
+        copy_support(kept, slot)
+        column, width = kept.column, used_width(kept_so_far)
         kernel_row(row[:width], supports, column, kernel)
         length, own = project_row(buffer[:width], inverse, row, kept_so_far), kernel_self(column, kernel)
         left = max(0.0, own - length)
@@ -611,7 +580,12 @@ def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None
             spread(coefficients, buffer, slot, kept_so_far)
         else:
             grow_inverse(inverse, buffer, left, kept_so_far)
-            move_support(supports, coefficients, marks, column, slot, kept_so_far)
+            for j in range(column.shape[0]):
+                supports[j, kept_so_far] = column[j]
+            for c in range(coefficients.shape[0]):
+                coefficients[c, kept_so_far] = coefficients[c, slot]
+            for k in range(marks.shape[0]):
+                marks[k, kept_so_far] = marks[k, slot]
             kept_so_far += 1
     for slot in range(kept_so_far, integers[COUNT]):
         supports[:, slot] = 0
@@ -628,19 +602,6 @@ def spread(coefficients: FloatArray, place: Doubles, slot: int, count: int) -> N
         for i in range(count):
             coefficients[c, i] += value * place[i]
         coefficients[c, slot] = 0
-
-
-@compiled_row
-def move_support(
-    supports: FloatArray, coefficients: FloatArray, marks: Integers, column: FloatArray, slot: int, to: int
-) -> None:
-    """Write the support at a slot, whose inputs stand in column, to another one."""
-    for j in range(column.shape[0]):
-        supports[j, to] = column[j]
-    for c in range(coefficients.shape[0]):
-        coefficients[c, to] = coefficients[c, slot]
-    for k in range(marks.shape[0]):
-        marks[k, to] = marks[k, slot]
 
 
 # BPA-P: the removed support vector is projected onto all others and the row.
@@ -660,31 +621,26 @@ def learn_bpa_projection(
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P).
     """
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, _, _ = kept
-    count, inverse, costs, shares = (
-        integers[COUNT],
-        memory[1:],
-        memory[memory.shape[0] - 2],
-        memory[memory.shape[0] - 1],
-    )
+    coefficients, memory, count = kept.coefficients, kept.memory, kept.integers[COUNT]
+    inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
     place = memory[0, : used_width(count)]
-    left = own - project_row(place, inverse, row, count)
-    if left <= dependence_of(supports) * own:
+    left = own - project_row(place, inverse, kept.row, count)
+    if left <= dependence_of(kept.supports) * own:
         add_projection(coefficients, place, seen, step)
     elif count < rule.budget:
         grow_inverse(inverse, place, left, count)
-        put_support(supports, coefficients, marks, integers, x, count, seen, step)
+        put_support(kept, x, count, seen, step)
     else:
         costs_in_span(costs[: place.shape[0]], coefficients, inverse, place, left, count)
-        slot = cheapest(costs, marks, count)
+        slot = cheapest(costs, kept.marks, count)
         replace_in_inverse(inverse, shares, place, left, slot, count)
         hand_over(coefficients, shares, slot, count)
-        take_place(supports, coefficients, marks, integers, x, slot, seen, shares[slot], step)
-    counts[UPDATES] += 1
+        put_support(kept, x, slot, seen, step, shares[slot])
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -710,18 +666,18 @@ def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) 
 @compiled_row
 def remove_from_span(kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive) -> None:
     """Compute the inverse; project the cheapest support onto the others until the budget is met; kept changes."""
-    supports, coefficients, marks, memory, integers = kept[:5]
-    project_excess(kept, BudgetRule(rule.kernel, rule.code, rule.epsilon, integers[COUNT]), settings)
+    coefficients, memory = kept.coefficients, kept.memory
+    project_excess(kept, BudgetRule(rule.kernel, rule.code, rule.epsilon, kept.integers[COUNT]), settings)
     inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
-    while integers[COUNT] > rule.budget:
-        count = integers[COUNT]
+    while kept.integers[COUNT] > rule.budget:
+        count = kept.integers[COUNT]
         square_norms(costs[: used_width(count)], coefficients[:, : used_width(count)])
         for i in range(count):
             costs[i] /= inverse[i, i]
-        slot = cheapest(costs, marks, count)
+        slot = cheapest(costs, kept.marks, count)
         shrink_inverse(inverse, shares, slot, count)
         hand_over(coefficients, shares, slot, count)
-        drop_support(supports, coefficients, marks, integers, slot)
+        drop_support(kept, slot)
 
 
 # Budgeted stochastic gradient descent (BSGD): Pegasos in a kernel expansion, with removal or merging of supports.
@@ -749,14 +705,14 @@ class Merging(NamedTuple):
     regularisation: float
 
 
-@compiled_row
+@compiled_step
 def add_subgradient(kept: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
     """Take the step of a row; kept changes in place. Whether the row became a support."""
     kept.floats[SCALE] = 1.0 / (regularisation * kept.counts[ROWS])
     if seen.margin >= 1.0:
         return False
     count, step = kept.integers[COUNT], 1.0 if seen.wrong >= 0 else seen.y
-    put_support(kept.supports, kept.coefficients, kept.marks, kept.integers, x, count, seen, step)
+    put_support(kept, x, count, seen, step)
     kept.counts[UPDATES] += 1
     return True
 
@@ -788,19 +744,16 @@ def learn_bsgd_merging(
         merge_excess(kept, rule, settings)
 
 
-@compiled_row
-def merge_support(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    integers: Integers,
-    memory: Doubles,
-    row: FloatArray,
-    kernel: KernelRule,
-    slot: int,
-) -> None:
+@compiled_step
+def merge_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Merge the support at a slot, whose |a| is the least, with the one where it costs least; norms stand in memory."""
-    count = integers[COUNT]
+    supports, coefficients, memory, row, count = (
+        kept.supports,
+        kept.coefficients,
+        kept.memory,
+        kept.row,
+        kept.integers[COUNT],
+    )
     width = used_width(count)
     distances_of_support(row[:width], supports, slot)
     logs, both = memory[LOGS, :width], memory[BOTH, :width]
@@ -817,7 +770,7 @@ def merge_support(
     partner = best_partner(memory[LOST], square, slot, count)
     place = best_place(logs[partner], square, both[partner], norms[partner])
     join_supports(supports, coefficients, slot, partner, place, logs[partner])
-    drop_support(supports, coefficients, marks, integers, slot)
+    drop_support(kept, slot)
 
 
 @compiled_row
@@ -855,11 +808,11 @@ def join_supports(
 @compiled_row
 def merge_excess(kept: SupportArrays, rule: BudgetRule, settings: Merging) -> None:
     """Merge the least support with its best partner until the budget is met; kept changes in place."""
-    supports, coefficients, marks, memory, integers, _, _, _, _, row, _, _, _ = kept
+    memory, integers = kept.memory, kept.integers
     memory[SELVES, :] = 1.0
     while integers[COUNT] > rule.budget:
-        slot = least_norm(memory[NORMS], memory[SELVES], coefficients, marks, integers[COUNT], True)
-        merge_support(supports, coefficients, marks, integers, memory, row, rule.kernel, slot)
+        slot = least_norm(memory[NORMS], memory[SELVES], kept.coefficients, kept.marks, integers[COUNT], True)
+        merge_support(kept, rule.kernel, slot)
 
 
 # Removal and merging of twin vectors.
@@ -889,48 +842,26 @@ class Twins(NamedTuple):
     unlike: float
 
 
-@compiled_row
-def make_room(
-    supports: FloatArray,
-    coefficients: FloatArray,
-    marks: Integers,
-    memory: Doubles,
-    integers: Integers,
-    row: FloatArray,
-    column: FloatArray,
-    kernel: KernelRule,
-    settings: Twins,
-) -> None:
-    """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes.
-
-    supports, coefficients, marks, integers, row, column : as in SupportArrays
-    """
-    count = integers[COUNT]
-    slot = farthest_idle(memory, settings, count)
-    if slot >= 0:
-        drop_twin(memory, slot, count)
-        drop_support(supports, coefficients, marks, integers, slot)
-        return
-    first, second = nearest_pair(memory, settings.unlike, count)
-    merge_twins(supports, marks, memory, integers, first, second)
-    drop_twin(memory, second, count)
-    drop_support(supports, coefficients, marks, integers, second)
-    copy_support(column, supports, first)
-    write_kernel_values(memory, supports, row, column, kernel, first, count - 1)
+@compiled_step
+def drop_excess_twin(kept: SupportArrays, kernel: KernelRule, settings: Twins) -> None:
+    """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes."""
+    memory, count = kept.memory, kept.integers[COUNT]
+    slot, first = farthest_idle(memory, settings, count), -1
+    if slot < 0:
+        first, slot = nearest_pair(memory, settings.unlike, count)
+        merge_twins(kept.supports, kept.marks, memory, kept.integers, first, slot)
+    drop_twin(memory, slot, count)
+    drop_support(kept, slot)
+    if first >= 0:
+        copy_support(kept, first)
+        write_kernel_values(kept, kept.column, kernel, first, count - 1)
 
 
-@compiled_row
-def write_kernel_values(
-    memory: Doubles,
-    supports: FloatArray,
-    row: FloatArray,
-    x: FloatArray,
-    kernel: KernelRule,
-    slot: int,
-    count: int,
-) -> None:
+@compiled_step
+def write_kernel_values(kept: SupportArrays, x: FloatArray, kernel: KernelRule, slot: int, count: int) -> None:
     """Write the kernel values of the support at a slot, x, with the first `count`; row and memory change."""
-    kernel_row(row[: used_width(count)], supports, x, kernel)
+    memory, row = kept.memory, kept.row
+    kernel_row(row[: used_width(count)], kept.supports, x, kernel)
     for i in range(count):
         value = np.float64(row[i])
         memory[KERNEL + slot, i] = value
@@ -1038,22 +969,21 @@ def drop_twin(memory: Doubles, slot: int, count: int) -> None:
 @learns_by(Twins)
 def learn_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins, x: FloatArray, seen: RowResult) -> None:
     """Learn a row of two classes; kept changes in place. capacity > budget."""
-    supports, coefficients, marks, memory, integers, _, counts, _, _, row, _, column, _ = kept
-    kernel, count = rule.kernel, integers[COUNT]
+    memory, kernel, count = kept.memory, rule.kernel, kept.integers[COUNT]
     if seen.margin >= 1.0 - settings.tolerance or kernel_self(x, kernel) <= 0.0:
         return
-    put_support(supports, coefficients, marks, integers, x, count, seen, 0.0)
+    put_support(kept, x, count, seen, 0.0)
     memory[POSITIVE, count] = 1.0 if seen.y > 0.0 else 0.0
     memory[NEGATIVE, count] = 1.0 - memory[POSITIVE, count]
     memory[SOLUTION, count] = 0.0
-    write_kernel_values(memory, supports, row, x, kernel, count, count + 1)
+    write_kernel_values(kept, x, kernel, count, count + 1)
     write_scores(memory, count + 1)
     if count == rule.budget:
-        make_room(supports, coefficients, marks, memory, integers, row, column, kernel, settings)
+        drop_excess_twin(kept, kernel, settings)
         write_scores(memory, count)
-    solve_twins(memory, settings, integers[COUNT])
-    write_coefficients(coefficients, memory, integers[COUNT])
-    counts[UPDATES] += 1
+    solve_twins(memory, settings, kept.integers[COUNT])
+    write_coefficients(kept.coefficients, memory, kept.integers[COUNT])
+    kept.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -1109,23 +1039,22 @@ def best_coefficient(others: float, own: float, low: float, high: float) -> floa
 @compiled_row
 def remember_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
     """Compute memory but for its counts from supports, and coefficients within what counts allow; kept changes."""
-    supports, coefficients, _, memory, integers, _, _, _, _, row, _, column, _ = kept
-    penalty, count = settings.aggressiveness, integers[COUNT]
-    for slot in range(count):
-        copy_support(column, supports, slot)
-        write_kernel_values(memory, supports, row, column, rule.kernel, slot, slot + 1)
+    memory, penalty = kept.memory, settings.aggressiveness
+    for slot in range(kept.integers[COUNT]):
+        copy_support(kept, slot)
+        write_kernel_values(kept, kept.column, rule.kernel, slot, slot + 1)
         high, low = penalty * memory[POSITIVE, slot], -penalty * memory[NEGATIVE, slot]
-        memory[SOLUTION, slot] = min(high, max(low, np.float64(coefficients[0, slot])))
+        memory[SOLUTION, slot] = min(high, max(low, np.float64(kept.coefficients[0, slot])))
 
 
 @compiled_row
 def reduce_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
     """Solve, then reduce to the budget and solve again until the budget is met; kept changes in place."""
-    supports, coefficients, marks, memory, integers, _, _, _, _, row, _, column, _ = kept
+    memory, integers = kept.memory, kept.integers
     write_scores(memory, integers[COUNT])
     solve_twins(memory, settings, integers[COUNT])
     while integers[COUNT] > rule.budget:
-        make_room(supports, coefficients, marks, memory, integers, row, column, rule.kernel, settings)
+        drop_excess_twin(kept, rule.kernel, settings)
         write_scores(memory, integers[COUNT])
         solve_twins(memory, settings, integers[COUNT])
-    write_coefficients(coefficients, memory, integers[COUNT])
+    write_coefficients(kept.coefficients, memory, integers[COUNT])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_step, compiled_sum
 from okl.compiled.oco import (
     SCALE,
     SQUARED,
@@ -21,7 +22,6 @@ from okl.compiled.oco import (
 )
 from okl.compiled.sgd import (
     ROWS,
-    SAMPLED,
     SQUARED_GRADIENTS,
     STEPPED_GRADIENTS,
     SURROGATE,
@@ -29,6 +29,7 @@ from okl.compiled.sgd import (
     LearnerArrays,
     SummedGradients,
     UpdateRule,
+    add_sample,
     add_scaled,
     count_binary,
     learn_block,
@@ -87,7 +88,7 @@ def _values(values: Vector, rows: FloatArray, w_left: FloatArray, w_right: Float
         values[i] = np.float64(dot(rows[i, :width], w_left) + dot(rows[i, width:], w_right))
 
 
-@compiled_row
+@compiled_step
 def _watch(
     watched: LimitCounters,
     excess: Vector,
@@ -107,15 +108,16 @@ def _watch(
     for k in range(signs.shape[0]):
         i = owners[k]
         excess[k] = signs[k] * values[i] - bounds[k]
-        along = units[i] * max(excess[k], 0.0)
-        exceeded[i] += along
-        outside += along * along
+        if excess[k] > 0.0:
+            along = units[i] * excess[k]
+            exceeded[i] += along
+            outside += along * along
     exceeded[values.shape[0]] += math.sqrt(outside)
     lengthen_queue(watched.queues, caps, excess, gamma, price)
     return outside > 0.0
 
 
-@compiled_row
+@compiled_step
 def _within(
     products: Vector, reach: Vector, caps: Vector, owners: NDArray[np.int64], signs: Vector, bounds: Vector
 ) -> bool:
@@ -127,7 +129,7 @@ def _within(
     return inside
 
 
-@compiled_row
+@compiled_step
 def _correct(
     w_left: FloatArray, w_right: FloatArray, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
@@ -175,14 +177,6 @@ def _reach(reach: Vector, values: Vector, rows: FloatArray, left: FloatArray, ri
     for i in range(reach.shape[0]):
         along = np.float64(dot(rows[i, :width], left) + dot(rows[i, width:], right))
         reach[i] = values[i] + factor * along
-
-
-@compiled
-def _sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
-    times = np.float64(number)
-    for j in range(total.shape[1]):
-        total[0, j] += times * weights[0, j]
-    counts[SAMPLED] += number
 
 
 @compiled_sum
@@ -250,91 +244,121 @@ def learn_constrained_block(
             else:
                 squared = _correct(w_left, w_right, watched, limits, work, squared)
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _sample(total, counts, weights, counts[ROWS] // sample_every)
+            add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 # Loop of each thread over a window of rows: features in a private buffer, shared state in ordered sections.
 #
 # Thread t of n takes the blocks t, t + n, t + 2n, ... It maps a block while others work, waits until all earlier
 # blocks are done, works on the shared state, and passes the turn on: exact, and the same bits for any number of
-# threads.
+# threads. The loop is one for all tasks; what is done with a block is chosen by the type of the task.
+
+
+class RowSteps(NamedTuple):
+    """Task: learn rows one after the other; learnt changes in place."""
+
+    learnt: LearnerArrays
+    rule: UpdateRule
+
+
+class LimitedSteps(NamedTuple):
+    """Task: learn rows one after the other under limits; learnt and watched change in place, work is scratch."""
+
+    learnt: LearnerArrays
+    watched: LimitCounters
+    work: StepBuffers
+    rule: UpdateRule
+    limits: Limits
+
+
+class GradientSums(NamedTuple):
+    """Task: add rows up at fixed weights (n_outputs, n_columns); summed changes in place."""
+
+    summed: SummedGradients
+    weights: FloatArray
+    rule: UpdateRule
+
+
+BlockTask = RowSteps | LimitedSteps | GradientSums
 
 
 @compiled
-def learn_fourier(
-    learnt: LearnerArrays,
+def _score_at_fixed(task: GradientSums, block: Block) -> FloatArray:
+    scores = np.empty((block.left.shape[0], task.weights.shape[0]), task.weights.dtype)
+    score_block(scores, block, task.weights)
+    return scores
+
+
+@compiled
+def _no_scores(task: RowSteps | LimitedSteps, block: Block) -> None:
+    return None
+
+
+@compiled
+def _learn_steps(task: RowSteps, block: Block, scores: None, targets: Vector) -> None:
+    learn_block(task.learnt, block, targets, task.rule)
+
+
+@compiled
+def _learn_limited(task: LimitedSteps, block: Block, scores: None, targets: Vector) -> None:
+    learn_constrained_block(task.learnt, task.watched, task.work, block, targets, task.rule, task.limits)
+
+
+@compiled
+def _add_gradients(task: GradientSums, block: Block, scores: FloatArray, targets: Vector) -> None:
+    sum_block(task.summed, block, scores, targets, task.rule)
+
+
+_BEFORE_TURN: dict[type, Any] = {RowSteps: _no_scores, LimitedSteps: _no_scores, GradientSums: _score_at_fixed}
+_IN_TURN: dict[type, Any] = {RowSteps: _learn_steps, LimitedSteps: _learn_limited, GradientSums: _add_gradients}
+_OPTIONS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
+
+
+def before_turn(task, block):  # type: ignore[no-untyped-def]
+    """Return what a task computes of a block of features before its turn: scores at fixed weights, or None."""
+    return _BEFORE_TURN[type(task)](task, block)
+
+
+def in_turn(task, block, scores, targets):  # type: ignore[no-untyped-def]
+    """Do the task with a block of features and its targets (rows,), after all blocks before it."""
+    _IN_TURN[type(task)](task, block, scores, targets)
+
+
+@overload(before_turn, jit_options=_OPTIONS)
+def _choose_before(task, block):  # type: ignore[no-untyped-def]
+    work = _BEFORE_TURN[task.instance_class]
+    return lambda task, block: work(task, block)
+
+
+@overload(in_turn, jit_options=_OPTIONS)
+def _choose_in_turn(task, block, scores, targets):  # type: ignore[no-untyped-def]
+    work = _IN_TURN[task.instance_class]
+    return lambda task, block, scores, targets: work(task, block, scores, targets)
+
+
+@compiled
+def sweep_fourier(
+    task: BlockTask,
     turns: NDArray[np.int64],
     block: Block,
     inputs: FloatArray,
-    targets: NDArray[np.float64],
+    targets: Vector,
     waves: Waves,
-    rule: UpdateRule,
     thread: int,
     n_threads: int,
 ) -> bool:
-    """Learn rows in order, the Fourier map fused in; changes learnt, turns, block. False if another thread failed."""
+    """Do a task with rows in block order, the Fourier map fused in; what it changes, turns and block change in place.
+
+    False if another thread failed.
+    """
     size = block.left.shape[0]
     n_blocks = (inputs.shape[0] + size - 1) // size
     for index in range(thread, n_blocks, n_threads):
         part = map_part(block, inputs, waves, index)
-        if not wait_turn(turns, index):
-            return False
-        learn_block(learnt, part, targets[index * size : index * size + part.left.shape[0]], rule)
-        pass_turn(turns, index + 1)
-    return True
-
-
-@compiled
-def learn_constrained_fourier(
-    learnt: LearnerArrays,
-    watched: LimitCounters,
-    work: StepBuffers,
-    turns: NDArray[np.int64],
-    block: Block,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    waves: Waves,
-    rule: UpdateRule,
-    limits: Limits,
-    thread: int,
-    n_threads: int,
-) -> bool:
-    """Learn rows in order, the Fourier map fused in, under limits; see `learn_fourier`."""
-    size = block.left.shape[0]
-    n_blocks = (inputs.shape[0] + size - 1) // size
-    for index in range(thread, n_blocks, n_threads):
-        part = map_part(block, inputs, waves, index)
+        scores = before_turn(task, part)  # type: ignore[no-untyped-call]
         if not wait_turn(turns, index):
             return False
         some = targets[index * size : index * size + part.left.shape[0]]
-        learn_constrained_block(learnt, watched, work, part, some, rule, limits)
-        pass_turn(turns, index + 1)
-    return True
-
-
-@compiled
-def sum_fourier(
-    summed: SummedGradients,
-    turns: NDArray[np.int64],
-    block: Block,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    waves: Waves,
-    weights: FloatArray,
-    rule: UpdateRule,
-    thread: int,
-    n_threads: int,
-) -> bool:
-    """Add rows up in block order at fixed weights; changes summed, turns and block. False if another thread failed."""
-    size = block.left.shape[0]
-    n_blocks = (inputs.shape[0] + size - 1) // size
-    scores = np.empty((size, weights.shape[0]), weights.dtype)
-    for index in range(thread, n_blocks, n_threads):
-        part = map_part(block, inputs, waves, index)
-        n_rows = part.left.shape[0]
-        score_block(scores[:n_rows], part, weights)
-        if not wait_turn(turns, index):
-            return False
-        sum_block(summed, part, scores[:n_rows], targets[index * size : index * size + n_rows], rule)
+        in_turn(task, part, scores, some)  # type: ignore[no-untyped-call]
         pass_turn(turns, index + 1)
     return True

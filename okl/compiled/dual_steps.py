@@ -6,6 +6,7 @@ import math
 
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.math import exp_negative, log_positive
+from okl.compiled.projections import bound_at
 from okl.foundation.types import FloatArray
 
 # Vector operations of an accelerated proximal gradient step: one read of each input, no temporaries.
@@ -68,17 +69,17 @@ def inner(left: FloatArray, right: FloatArray) -> float:
     return total
 
 
-# Conjugates whose slopes are infinite at the bounds of the box.
+# Conjugates of losses as smooth functions.
 #
 # entropy: sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) on margin r_i <= a_i <= u_i - r_i, r_i = c
-# u_i; roots: -2 sum_i sqrt(s_i a_i) on a_i >= r_i. Extrapolated points leave the box: beyond the margin both go on as
-# the parabola with the value, slope and curvature of the border, so that they are convex and smooth everywhere.
-# quadratic: sum_i c_i a_i^2 / 2 - a_i, smooth as it is.
+# u_i, as its slopes are infinite at the bounds of the box. Extrapolated points leave the box: beyond the margin it goes
+# on as the parabola with the value, slope and curvature of the border, so that it is convex and smooth everywhere.
+# quadratic: sum_i c_i a_i^2 / 2 - t_i a_i, smooth as it is; t a number or (n,).
 #
 # Excess is the Bregman distance f(a) - f(b) - f'(b)(a - b), summed without its cancellation: near an optimum it is
 # far smaller than the rounding of f.
 #
-# Legend: a point inside the margins, b any point, u upper bounds, s scales, all (n,); c cut, a share of u.
+# Legend: a point inside the margins, b any point, u upper bounds, all (n,); c cut, a share of u.
 
 
 @compiled
@@ -143,60 +144,22 @@ def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: f
     return total
 
 
-@compiled
-def roots_value(points: FloatArray, scales: FloatArray, lower: FloatArray) -> float:
-    """Return the sum of -2 sqrt(s a), with parabolas below the margins."""
-    total = 0.0
-    for i in range(points.shape[0]):
-        s, a = scales[i], max(points[i], lower[i])
-        total -= 2.0 * math.sqrt(s * a)
-        beyond = points[i] - a
-        if beyond != 0.0:
-            slope = -math.sqrt(s / a)
-            total += beyond * (slope - 0.25 * beyond * slope / a)
-    return total
-
-
-@compiled
-def add_root_slopes(gradient: FloatArray, points: FloatArray, scales: FloatArray, lower: FloatArray) -> None:
-    """Add -sqrt(s / b), or its tangent below the margins, to the gradient."""
-    for i in range(points.shape[0]):
-        if scales[i] > 0.0:
-            b = max(points[i], lower[i])
-            gradient[i] -= math.sqrt(scales[i] / b) * (1.0 - 0.5 * (points[i] - b) / b)
-
-
-@compiled
-def roots_excess(points: FloatArray, at: FloatArray, scales: FloatArray, lower: FloatArray) -> float:
-    """Bregman distance of points, inside the margins, from `at`, anywhere."""
-    total = 0.0
-    for i in range(points.shape[0]):
-        if scales[i] <= 0.0:
-            continue
-        a, b = points[i], max(at[i], lower[i])
-        slope = math.sqrt(scales[i] / b)
-        apart = (a - b) / (math.sqrt(a) + math.sqrt(b))
-        total += slope * apart * apart
-        beyond = at[i] - b
-        if beyond != 0.0:
-            total += 0.5 * slope * beyond / b * (0.5 * beyond - (a - b))
-    return total
-
-
 @compiled_sum
-def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    """Return the sum of c a^2 / 2 - a."""
+def quadratic_value(points: FloatArray, curvatures: FloatArray, targets: float | FloatArray) -> float:
+    """Return the sum of c a^2 / 2 - t a."""
     total = 0.0
     for i in range(points.shape[0]):
-        total += points[i] * (0.5 * curvatures[i] * points[i] - 1.0)
+        total += points[i] * (0.5 * curvatures[i] * points[i] - bound_at(targets, i))  # type: ignore[no-untyped-call]
     return total
 
 
 @compiled
-def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: FloatArray) -> None:
-    """Add c a - 1 to the gradient."""
+def add_quadratic_slopes(
+    gradient: FloatArray, points: FloatArray, curvatures: FloatArray, targets: float | FloatArray
+) -> None:
+    """Add c a - t to the gradient."""
     for i in range(points.shape[0]):
-        gradient[i] += curvatures[i] * points[i] - 1.0
+        gradient[i] += curvatures[i] * points[i] - bound_at(targets, i)  # type: ignore[no-untyped-call]
 
 
 @compiled_sum
@@ -209,7 +172,7 @@ def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray)
     return total
 
 
-# Proximal points of these two conjugates: they never reach the bounds, and need no margin.
+# Proximal points of conjugates whose slopes are infinite at the bounds: they never reach these, and need no margin.
 #
 # entropy: the x that minimises x log(x / u) + (u - x) log((u - x) / u) + L / 2 (x - q)^2; roots: -2 sqrt(s x) + L / 2
 # (x - q)^2 over 0 <= x <= u. With a hyperplane q = p - t y, where t makes the sum of y x vanish: each pass returns

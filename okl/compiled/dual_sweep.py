@@ -40,7 +40,7 @@ def list_weights(listed: NDArray[np.int64], weights: FloatArray, signs: FloatArr
 
 
 @compiled
-def sweep_box_segments(
+def sweep_segments(
     parts: FloatArray,
     out: FloatArray,
     gradient: FloatArray,
@@ -49,68 +49,40 @@ def sweep_box_segments(
     signs: FloatArray,
     vector: FloatArray,
     points: FloatArray,
-    curvatures: FloatArray,
+    numbers: FloatArray,
     upper: FloatArray,
     offset: float,
     lipschitz: float,
+    barrier: bool,
     size: int,
 ) -> None:
     """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, out by b - gradient / L clipped, parts by its image.
 
-    Segments of `size` rows are claimed, and summed each into its part (n,) of parts; changes claims.
+    With a barrier out is the prox of the entropy there, and c_i is 0. Segments of `size` rows are claimed, and summed
+    each into its part (n,) of parts; changes claims.
+
+    numbers : c (m,), or with a barrier a buffer (m,)
     """
     step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
-    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
+    listed, weights, room = np.empty(at_once, dtype=np.int64), np.empty(at_once), np.empty(at_once)
     segment = claim_next(claims)
     while segment < parts.shape[0]:
         start, end = segment * size, min((segment + 1) * size, rows.shape[0])
         parts[segment] = 0.0
         for first in range(start, end, at_once):
             last = min(first + at_once, end)
+            new, targets = out[first:last], room[: last - first]
             multiply_rows(gradient[first:last], rows[first:last], signs[first:last], vector)
-            for i in range(first, last):
-                gradient[i] += curvatures[i] * points[i] + offset
-                out[i] = min(max(points[i] - step * gradient[i], 0.0), upper[i])
-            found = list_weights(listed, weights, signs[first:last], out[first:last])
-            add_listed_rows(parts[segment], rows[first:last], listed[:found], weights[:found])
-        segment = claim_next(claims)
-
-
-@compiled
-def sweep_entropy_segments(
-    parts: FloatArray,
-    out: FloatArray,
-    gradient: FloatArray,
-    claims: Claims,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    logits: FloatArray,
-    upper: FloatArray,
-    offset: float,
-    lipschitz: float,
-    size: int,
-) -> None:
-    """Overwrite gradient by s_i <z_i, v> + offset, out by the prox of the entropy there, parts by its image.
-
-    Segments are claimed as by `sweep_box_segments`. logits : (m,), a buffer
-    """
-    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
-    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
-    room = np.empty(at_once)
-    segment = claim_next(claims)
-    while segment < parts.shape[0]:
-        start, end = segment * size, min((segment + 1) * size, rows.shape[0])
-        parts[segment] = 0.0
-        for first in range(start, end, at_once):
-            last = min(first + at_once, end)
-            there, bounds, new, targets = gradient[first:last], upper[first:last], out[first:last], room[: last - first]
-            multiply_rows(there, rows[first:last], signs[first:last], vector)
-            for i in range(first, last):
-                gradient[i] += offset
-                targets[i - first] = points[i] - step * gradient[i]
-            entropy_prox(new, logits[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
+            if barrier:
+                for i in range(first, last):
+                    gradient[i] += offset
+                    targets[i - first] = points[i] - step * gradient[i]
+                bounds = upper[first:last]
+                entropy_prox(new, numbers[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
+            else:
+                for i in range(first, last):
+                    gradient[i] += numbers[i] * points[i] + offset
+                    out[i] = min(max(points[i] - step * gradient[i], 0.0), upper[i])
             found = list_weights(listed, weights, signs[first:last], new)
             add_listed_rows(parts[segment], rows[first:last], listed[:found], weights[:found])
         segment = claim_next(claims)
@@ -180,7 +152,7 @@ def sweep_guessed_segments(
 ) -> None:
     """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, targets by t, parts by images.
 
-    Segments are claimed as by `sweep_box_segments`, each summed into its part (3, n): the image of x at the
+    Segments are claimed as by `sweep_segments`, each summed into its part (3, n): the image of x at the
     multipliers plus and minus of the two classes, then those of the rows that are free there, of class +1 and -1.
     """
     step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])

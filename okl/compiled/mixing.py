@@ -360,48 +360,9 @@ def _hear_scores(p: FloatArray, loss: FloatArray, words: NDArray[np.float64], ro
     mean = 0.0
     for e in range(p.shape[0]):
         word = words[row, e]
-        if math.isnan(word):
-            loss[e] = math.inf
-        else:
+        if not math.isnan(word):
             mean += p[e] * word
-            loss[e] = 1.0 if (word >= 0.0) != (y > 0.0) else 0.0
-    return mean
-
-
-@compiled_row
-def _hear_classes(
-    votes: FloatArray, p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float
-) -> None:
-    for k in range(votes.shape[0]):
-        votes[k] = 0.0
-    for e in range(p.shape[0]):
-        word = words[row, e]
-        if math.isnan(word):
-            loss[e] = math.inf
-        else:
-            votes[int(word)] += p[e]
-            loss[e] = 1.0 if word != y else 0.0
-
-
-@compiled_row
-def _hear_numbers(
-    p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float, lowest: float, highest: float
-) -> float:
-    """Return the mean of words clipped to the range of the targets.
-
-    An expert loses its squared error in units of the range.
-
-    The range is that before the row for the words, and with the row for the loss, which is so at most 1.
-    """
-    mean, width = 0.0, max(highest, y) - min(lowest, y)
-    unit = 1.0 / (width * width) if width > 0.0 else 0.0
-    for e in range(p.shape[0]):
-        if math.isnan(words[row, e]):
-            loss[e] = math.inf
-        else:
-            word = min(max(words[row, e], lowest), highest)
-            mean += p[e] * word
-            loss[e] = (word - y) * (word - y) * unit
+        loss[e] = 1.0 if (word >= 0.0) != (y > 0.0) else 0.0
     return mean
 
 
@@ -429,22 +390,22 @@ def share_rows(
     for row in range(targets.shape[0]):
         y, label = targets[row], 0
         if code == MULTICLASS_HINGE:
-            _hear_classes(votes, p, loss, words, row, y)
+            _hear_class(votes, p, loss, words, row, y)
             label = int(y)
             count_class(counts, class_counts, votes, label)
         elif code == THRESHOLDED_HALF_SQUARED:
-            f = _hear_numbers(p, loss, words, row, y, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET])
-            numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET] = (
-                min(numbers[LOWEST_TARGET], y),
-                max(numbers[HIGHEST_TARGET], y),
-            )
+            # the range before the row bounds the words; with the row it is the unit of a loss, which is so at most 1
+            f = _hear_number(p, loss, words, row, y, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET])
+            lowest, highest = min(numbers[LOWEST_TARGET], y), max(numbers[HIGHEST_TARGET], y)
+            width, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET] = highest - lowest, lowest, highest
+            _scale(loss, 1.0 / (width * width) if width > 0.0 else 0.0)
             count_squares(sums, class_counts, f, y)
         else:
             f = _hear_scores(p, loss, words, row, y)
             label = count_binary(counts, class_counts, f, y)
             sums[SURROGATE] += class_weights[label] * loss_value(code, epsilon, f, y)
         for e in range(p.shape[0]):
-            mistakes[e] += loss[e]
+            mistakes[e] += math.inf if math.isnan(words[row, e]) else loss[e]
         _share_out(p, mistakes, loss, eta, alpha, class_weights[label])
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]

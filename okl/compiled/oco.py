@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_step
 
 # Projections onto the feasible sets, and their Jacobians.
 #
@@ -208,7 +208,7 @@ def _length(point: Vector) -> float:
     return math.sqrt(squared)
 
 
-@compiled_row
+@compiled_step
 def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows, radius: float) -> None:
     """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m) for each that is not 0."""
     excess, products, squared = work.excess, work.products, work.numbers[SQUARED]
@@ -220,15 +220,15 @@ def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows,
             for i in range(multipliers.shape[0]):
                 excess[i] += rows.gram[k, i] * factor
     for i in range(multipliers.shape[0]):
-        squared += multipliers[i] * (excess[i] - 2.0 * products[i])
-        excess[i] = products[i] - excess[i]
+        if multipliers[i] != 0.0:
+            squared += multipliers[i] * (excess[i] - 2.0 * products[i])
     scale = 1.0
     if squared > radius * radius:
         scale = radius / math.sqrt(squared)
     work.numbers[SCALE] = scale
     work.numbers[LENGTH] = radius
     for i in range(multipliers.shape[0]):
-        excess[i] = scale * excess[i] - rows.centred[i]
+        excess[i] = scale * (products[i] - excess[i]) - rows.centred[i]
 
 
 @compiled_row
@@ -248,22 +248,15 @@ def evaluate(
         work.numbers[LENGTH] = _length(work.point)
 
 
-@compiled_row
+@compiled_step
 def gap_term(excess: float, size: float, multiplier: float, limit: float) -> float:
     """Return a row's part of the gap, 0 if its excess is no more than the rounding of a sum of terms of this size."""
-    if abs(excess) <= _ROUNDING * size:
+    if (multiplier == 0.0 and excess <= 0.0) or abs(excess) <= _ROUNDING * size:
         return 0.0
     return float(max((limit - multiplier) * excess, -multiplier * excess))
 
 
-@compiled_row
-def term(work: StepBuffers, rows: ConstraintRows, limit: float, i: int) -> float:
-    """Return row i's part of the gap."""
-    size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
-    return float(gap_term(work.excess[i], size, work.multipliers[i], limit))
-
-
-@compiled_row
+@compiled_step
 def gap_of(work: StepBuffers, rows: ConstraintRows, limits: Vector) -> float:
     """Return the duality gap."""
     excess, multipliers, lengths, centred = work.excess, work.multipliers, rows.lengths, rows.centred
@@ -565,12 +558,13 @@ LEAVE: Final = 1  # in those inside their bounds and one more,
 STAY: Final = 2  # or in those inside alone
 
 
-@compiled_row
+@compiled_step
 def _slope(work: StepBuffers) -> float:
     """Return excess' direction."""
     slope = 0.0
     for i in range(work.excess.shape[0]):
-        slope += work.excess[i] * work.direction[i]
+        if work.direction[i] != 0.0:
+            slope += work.excess[i] * work.direction[i]
     return slope
 
 
@@ -607,14 +601,14 @@ def _rise(work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: Comp
     return True
 
 
-@compiled_row
+@compiled_step
 def _open(work: StepBuffers, limit: float, i: int) -> bool:
     """Return whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
     multiplier, excess = work.multipliers[i], work.excess[i]
     return limit > 0.0 and (multiplier > 0.0 or excess > 0.0) and (multiplier < limit or excess < 0.0)
 
 
-@compiled_row
+@compiled_step
 def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -> int:
     """Choose the rows to move, with the trial where the multipliers are; return how many.
 
@@ -623,18 +617,22 @@ def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -
     count, best, worst = 0, -1, 0.0
     for i in range(limits.shape[0]):
         work.trial[i] = work.multipliers[i]
+    for i in range(limits.shape[0]):
         if (way == ALL and _open(work, limits[i], i)) or (way != ALL and 0.0 < work.multipliers[i] < limits[i]):
             work.chosen[count] = i
             count += 1
-        elif term(work, rows, limits[i], i) > worst:
-            best, worst = i, term(work, rows, limits[i], i)
-    if way == LEAVE and best >= 0:
+        elif way == LEAVE:
+            size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
+            own = gap_term(work.excess[i], size, work.multipliers[i], limits[i])
+            if own > worst:
+                best, worst = i, own
+    if best >= 0:
         work.chosen[count] = best
         count += 1
     return count
 
 
-@compiled_row
+@compiled_step
 def _move_trial(work: StepBuffers, limits: Vector, way: int, count: int) -> None:
     """Move the trial by the direction of the chosen rows: clipped row by row (ALL), or up to the first bound met."""
     share, met = 1.0, -1
@@ -651,7 +649,7 @@ def _move_trial(work: StepBuffers, limits: Vector, way: int, count: int) -> None
             work.trial[i] = limits[i] if work.direction[a] > 0.0 else 0.0
 
 
-@compiled_row
+@compiled_step
 def _newton_step(
     work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector, way: int
 ) -> bool:
@@ -716,11 +714,7 @@ def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector
 @compiled_row_sum
 def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: CompiledSet) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
-    for i in range(matrix.shape[0]):
-        factor = work.multipliers[i]
-        if factor != 0.0:
-            for j in range(point.shape[0]):
-                point[j] -= factor * matrix[i, j]
+    _pull(point, point, work.multipliers, matrix)
     squared = 0.0
     for j in range(point.shape[0]):
         squared += point[j] * point[j]
@@ -768,7 +762,7 @@ SURROGATE: Final = 6  # and Sinha & Vaze, whose dual is the queue and the sum of
 PROJECTION_PRICE: Final = 1e6  # far more than a projection needs unless rows are nearly parallel
 
 
-@compiled_row
+@compiled_step
 def lengthen_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float, price: float) -> None:
     """Add clipped violations to the queue (m,) in place, and write the limits (m,) of the step.
 

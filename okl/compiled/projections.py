@@ -407,81 +407,7 @@ def find_root(
     return t, where, constant - (falling * t if falling > 0 else 0.0) - total, visits
 
 
-# What the entries of a box can sum to, by the sign that they are weighted with: one pass each.
-
-
-@compiled_sum
-def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
-    """Overwrite sums (5,): of lower and of upper (m,) over signs +1, over the others, and how many are out of order."""
-    least_plus, least_minus, most_plus, most_minus, crossed = 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(signs.shape[0]):
-        positive = signs[i] > 0
-        least_plus += lower[i] if positive else 0.0
-        most_plus += upper[i] if positive else 0.0
-        least_minus += 0.0 if positive else lower[i]
-        most_minus += 0.0 if positive else upper[i]
-        crossed += 0.0 if lower[i] <= upper[i] else 1.0
-    sums[0], sums[1], sums[2], sums[3], sums[4] = least_plus, most_plus, least_minus, most_minus, crossed
-
-
-@compiled_sum
-def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
-    """Return how many of signs (m,) are +1, and how many are -1."""
-    plus, minus = 0, 0
-    for i in range(signs.shape[0]):
-        plus += signs[i] == 1
-        minus += signs[i] == -1
-    return plus, minus
-
-
-# A sample of the entries of a projection, in their one form: where its terms sum to a total, how far they are spread.
-#
-# Legend: as of `okl.compiled.projections`; terms are clip(v - t, low, high).
-
-
-@compiled
-def draw_terms(
-    v: Doubles, low: Doubles, high: Doubles, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int
-) -> int:
-    """Overwrite the first of v, low and high by the entries at some indices, of one sign or of both (0).
-
-    Returns
-    -------
-    How many there are
-    """
-    found = 0
-    for k in range(indices.shape[0]):
-        i = indices[k]
-        positive, a = entries.signs[i] > 0, np.float64(entries.point[i])
-        lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
-        v[found] = a if positive else -a
-        low[found] = lower if positive else -upper
-        high[found] = upper if positive else -lower
-        # always written, kept by the count
-        found += (sign == 0) | (entries.signs[i] == sign)
-    return found
-
-
-@compiled_sum
-def _sum_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    total = 0.0
-    for i in range(v.shape[0]):
-        term = v[i] - t
-        term = low[i] if term < low[i] else term
-        total += high[i] if term > high[i] else term
-    return total
-
-
-@compiled_sum
-def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    """Return the standard deviation of the terms (n,) at t."""
-    mean, squares = _sum_terms(v, low, high, t) / v.shape[0], 0.0
-    for i in range(v.shape[0]):
-        term = v[i] - t
-        term = low[i] if term < low[i] else term
-        apart = (high[i] if term > high[i] else term) - mean
-        squares += apart * apart
-    return math.sqrt(squares / v.shape[0])
+# Where a sample of the terms clip(v - t, low, high) sums to a total, by their sorted bends.
 
 
 class Bends(NamedTuple):
@@ -495,15 +421,6 @@ class Bends(NamedTuple):
     left: Doubles
     arrived: Doubles
     highs: float
-
-
-@compiled
-def accumulate(sums: Doubles, values: Doubles) -> None:
-    """Overwrite sums (n + 1,) by those of the first values (n,): of none, of one, ..., of all."""
-    total = 0.0
-    for i in range(values.shape[0]):
-        sums[i], total = total, total + values[i]
-    sums[values.shape[0]] = total
 
 
 @compiled
@@ -641,18 +558,6 @@ def _times(count: int, bound: float) -> float:
 
 
 @compiled_sum
-def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
-    """Overwrite kept by the point; returns its least and its largest entry."""
-    least, most = np.inf, -np.inf
-    for i in range(point.shape[0]):
-        a = np.float64(point[i])
-        kept[i] = a
-        least = a if a < least else least
-        most = a if a > most else most
-    return least, most
-
-
-@compiled_sum
 def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tuple[int, int, float]:
     """Return how many terms are at their upper bound at t, how many at their lower one, and the sum of the other
     entries.
@@ -686,39 +591,13 @@ def _keep(
 
 
 @compiled
-def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
-    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
-
-    kept (m,) : the entries, overwritten; least and most : of them
-    """
-    size = kept.shape[0]
-    start, stop = least - total / size, most - total / size
-    above, below, iterations = 0, 0, 0
-    t = start
-    while stop - start > _TOLERANCE:
-        iterations += 1
-        t = 0.5 * (start + stop)
-        high, low, between = _split(kept, size, lower, upper, t)
-        value = _times(above + high, upper) + _times(below + low, lower) + between - (size - high - low) * t
-        if value == total or t in (start, stop):
-            break
-        if value < total:
-            stop, above = t, above + high
-        else:
-            start, below = t, below + low
-        size, between, least, most = _keep(kept, size, lower, upper, start, stop)
-        if size == 0:
-            break
-        if least - stop >= lower and most - start <= upper:
-            return (_times(above, upper) + _times(below, lower) + between - total) / size, iterations
-    return t, iterations
-
-
-@compiled
 def _drop(
-    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float
+    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float, finely: bool
 ) -> tuple[int, int, int, int, float]:
-    """Leave out what does not bend between start and stop; returns the size, and what stands high, low, and falls."""
+    """Leave out what stands still between start and stop, and, if `finely`, what falls throughout.
+
+    Returns the size, how many stand high, stand low and fall throughout, and the sum of these last entries.
+    """
     count, above, below, falling, fallen = 0, 0, 0, 0, 0.0
     for i in range(size):
         a = kept[i]
@@ -726,7 +605,7 @@ def _drop(
         low = (not high) & (a - lower <= start)
         falls = (not high) & (not low) & (a - upper <= start) & (a - lower >= stop)
         kept[count] = a
-        count += not (high | low | falls)
+        count += not (high | low | (falls & finely))
         above += high
         below += low
         falling += falls
@@ -735,10 +614,14 @@ def _drop(
 
 
 @compiled
-def bisect_finely(
-    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float
+def bisect(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
 ) -> tuple[float, int]:
-    """Algorithm 5: Algorithm 2 that also leaves out what falls throughout. Returns t and its iterations."""
+    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; least and most : of them
+    finely : Algorithm 5, which also leaves out what falls throughout
+    """
     size = kept.shape[0]
     start, stop = least - total / size, most - total / size
     above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0
@@ -755,8 +638,12 @@ def bisect_finely(
             stop = t
         else:
             start = t
-        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
-        above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop, finely)
+        above, below = above + n_high, below + n_low
+        if finely:
+            falling, fallen = falling + n_falling, fallen + more
+        elif size > 0 and n_falling == size:  # all that is left falls throughout
+            size, falling, fallen = 0, n_falling, more
         if size == 0:
             if falling > 0:
                 t = (_times(above, upper) + _times(below, lower) + fallen - total) / falling
@@ -800,7 +687,7 @@ def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float
             stop = t
         else:
             start = t
-        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop, True)
         above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
         n_bends = _keep(bends, n_bends, 0.0, 0.0, start, stop)[0]
     if falling + size > 0:

@@ -232,7 +232,7 @@ def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
 
 
 @compiled
-def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
+def add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
     """Add the weights to total, `number` times."""
     times = np.float64(number)
     for k in range(total.shape[0]):
@@ -265,7 +265,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: NDArray[np.f
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+            add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 @compiled_sum
@@ -299,7 +299,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.floa
                 squared = radius * radius
             counts[UPDATES] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+            add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 @compiled_sum
@@ -325,7 +325,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: NDArray[np.floa
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+            add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 @compiled

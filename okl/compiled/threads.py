@@ -309,3 +309,10 @@ def run_threads(
         if error is not None:
             raise error
     return [result for result in results if result is not None]
+
+
+def run_tasks(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> list[Result]:
+    """Return work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
+    n_threads = max(1, min(n_threads, n_tasks))
+    parts = run_threads(n_threads, lambda thread: [work(task) for task in range(thread, n_tasks, n_threads)])
+    return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]

@@ -24,7 +24,7 @@ from okl.data.values import (
     value_type,
     zone_of,
 )
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_line
 from okl.foundation.types import FloatArray
 
 # Numeric category names: numeric columns are matched with them by value.
@@ -225,10 +225,9 @@ def _as_text(values: pa.Array) -> pa.Array:
     try:
         strings = values.cast(pa.string())
     except pa.ArrowException as error:  # an unknown time zone
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
-            f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "
-            "leave the column out (okl ingest --drop)."
+            f"Values of type {values.type} have no text on this machine: {first_line(error)}. Install tzdata, store "
+            "times in UTC, or leave the column out (okl ingest --drop)."
         ) from None
     return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
 

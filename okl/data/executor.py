@@ -111,10 +111,6 @@ class Execution(Protocol):
         """Work on independent items; results in the order of the items, as they become available."""
         ...
 
-    def performance_page(self) -> str | None:
-        """Return the performance report of the cluster as an HTML page; None in one process, or if there is none."""
-        ...
-
     def close(self) -> None:
         """Free workers and threads."""
         ...

@@ -179,7 +179,11 @@ def _validated(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
 
 
 def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
-    sizes = _sizes(folder, shards)
+    if isinstance(folder, Path):
+        paths = [folder / shard.path for shard in shards]
+        sizes = {path.name: path.stat().st_size for path in paths if path.is_file()}
+    else:
+        sizes = {file.name: size for file, size in folder.files()}
     for shard in shards:
         if shard.path not in sizes:
             raise DataError(f"{folder}: shard {shard.path} is missing. Ingest the source again.")
@@ -190,14 +194,6 @@ def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
                 f"{folder / shard.path} is {what}: {size} bytes, expected {shard.size_bytes} as in manifest.json. "
                 "Ingest the source again."
             )
-
-
-def _sizes(folder: Place, shards: tuple[Shard, ...]) -> dict[str, int]:
-    """Return the bytes of existing shards, by path."""
-    if isinstance(folder, Path):
-        paths = [folder / shard.path for shard in shards]
-        return {path.name: path.stat().st_size for path in paths if path.is_file()}
-    return {file.name: size for file, size in folder.files()}
 
 
 def verify(data: Dataset) -> None:
@@ -241,14 +237,11 @@ def find_warnings(
             f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
             "use --task regression if they measure something."
         )
-    warnings.extend(_spelling(f"labels of target {schema.target!r}", _texts(schema.labels), "classes"))
+    texts = [label for label in schema.labels if isinstance(label, str)]
+    warnings.extend(_spelling(f"labels of target {schema.target!r}", texts, "classes"))
     for encoding in schema.encodings:
         warnings.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
     return warnings
-
-
-def _texts(labels: Iterable[object]) -> list[str]:
-    return [label for label in labels if isinstance(label, str)]
 
 
 def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:

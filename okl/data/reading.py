@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock, local
+from threading import local
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Rows
 from okl.data.ingest.targets import stored_index
 from okl.data.order import Window
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
 from okl.foundation.types import FloatArray, Precision, Split
@@ -82,28 +81,9 @@ class PartFile:
             return False
 
 
-class _OpenParts:
-    """Open part files of the process; the least recently used ones are closed."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._parts: OrderedDict[tuple[Place, str, str], PartFile] = OrderedDict()
-
-    def open(self, folder: Place, shard: Shard) -> PartFile:
-        key = (folder, shard.path, shard.sha256)
-        with self._lock:
-            part = self._parts.get(key)
-        if part is None:
-            part = _opened(folder / shard.path, shard)  # outside the lock: two threads may open the same file
-        with self._lock:
-            self._parts[key] = part
-            self._parts.move_to_end(key)
-            if len(self._parts) > OPEN_FILES:
-                self._parts.popitem(last=False)
-        return part
-
-
-def _opened(location: Place, shard: Shard) -> PartFile:
+@lru_cache(maxsize=OPEN_FILES)
+def _open_part(folder: Place, shard: Shard) -> PartFile:
+    location = folder / shard.path
     if isinstance(location, Path):
         verify_file(location, shard.sha256)
         return PartFile(location)
@@ -111,11 +91,8 @@ def _opened(location: Place, shard: Shard) -> PartFile:
     return PartFile(Path(f"/dev/fd/{copy.descriptor}"), copy)
 
 
-_open_parts = _OpenParts()
-
-
 def open_part(data: Dataset, shard: Shard) -> PartFile:
-    """Return the part file of a shard, opened unless this process has opened the same path and sha256 before.
+    """Return the part file of a shard, opened unless this process has it open; the last ones used stay open.
 
     The first call in a process verifies the sha256 of the file, and downloads a remote one.
 
@@ -124,27 +101,21 @@ def open_part(data: Dataset, shard: Shard) -> PartFile:
     DataError : the sha256 differs from the manifest's, or a remote file cannot be read
     OSError or ArrowException : the file is missing, or is no Parquet file
     """
-    return _open_parts.open(data.folder, shard)
+    return _open_part(data.folder, shard)
 
 
 class _ArrowFiles(local):
-    """Part files that a thread has open for Arrow; the least recently used ones are closed."""
+    """Part files that a thread has open for Arrow; the last ones used stay open."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[tuple[Place, str], pq.ParquetFile] = OrderedDict()
+        self.open = lru_cache(maxsize=OPEN_FILES)(_open_for_arrow)
 
-    def open(self, data: Dataset, shard: Shard) -> pq.ParquetFile:
-        key = (data.path(shard), shard.sha256)
-        file = self._files.pop(key, None)
-        if file is None:
-            part = open_part(data, shard)
-            # no memory map: the pages of a whole data set would count as memory of this process, and the process would
-            # crash if the file were truncated
-            file = pq.ParquetFile(part.path, metadata=part.metadata, memory_map=False, pre_buffer=False)
-        self._files[key] = file
-        if len(self._files) > OPEN_FILES:
-            self._files.popitem(last=False)[1].close()
-        return file
+
+def _open_for_arrow(folder: Place, shard: Shard) -> pq.ParquetFile:
+    part = _open_part(folder, shard)
+    # no memory map: the pages of a whole data set would count as memory of this process, and the process would crash
+    # if the file were truncated
+    return pq.ParquetFile(part.path, metadata=part.metadata, memory_map=False, pre_buffer=False)
 
 
 _arrow_files = _ArrowFiles()
@@ -157,11 +128,12 @@ def read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]
     path = data.path(shard)
     try:
         # select: a column named a also matches a.b
-        file = _arrow_files.open(data, shard)
+        file = _arrow_files.open(data.folder, shard)
         return file.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
     except (pa.ArrowException, OSError, IndexError, KeyError) as error:
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise DataError(f"{path} is missing or damaged at row group {group}: {why}. Ingest the source again.") from None
+        raise DataError(
+            f"{path} is missing or damaged at row group {group}: {first_line(error)}. Ingest the source again."
+        ) from None
 
 
 def read_group(

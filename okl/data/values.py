@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions
 
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_line
 from okl.foundation.types import FloatArray
 
 if TYPE_CHECKING:
@@ -211,8 +211,7 @@ def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
             column = pc.local_timestamp(column.cast(pa.timestamp("us", time_zone), safe=False))
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     except pa.ArrowException as error:
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(
-            f"Times of the zone {time_zone!r} cannot be converted on this machine: {why}. Install tzdata, or store "
-            "times in UTC."
+            f"Times of the zone {time_zone!r} cannot be converted on this machine: {first_line(error)}. Install "
+            "tzdata, or store times in UTC."
         ) from None

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from okl.distributed.processes import running_workers
 from okl.foundation.errors import ConfigError, ExecutionError
 
 if TYPE_CHECKING:
     from okl.data.executor import Execution
+    from okl.foundation.settings import ExecutionSettings
 
 PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
 
 
-class WorkLocation(Protocol):
-    """Location of work as the settings state it; see `open_execution`."""
-
-    @property
-    def workers(self) -> int: ...
-
-    @property
-    def scheduler(self) -> str | None: ...
-
-    @property
-    def threads(self) -> int | Literal["auto"]: ...
-
-    @property
-    def cluster(self) -> str | None: ...
-
-    @property
-    def tls(self) -> str | None: ...
-
-
-def open_for(where: WorkLocation, run: str = "") -> Execution:
+def open_for(where: ExecutionSettings, run: str = "") -> Execution:
     """Open the execution of some settings; see `open_execution`."""
     return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls, run)
 
@@ -71,10 +53,7 @@ def open_execution(
     ExecutionError : workers that do not start, a scheduler that does not answer or has no workers
     """
     n_threads = None if threads == "auto" else threads
-    if workers and scheduler:
-        raise ConfigError(f"workers = {workers} and scheduler = {scheduler!r}: give one of them, not both.")
-    if cluster and (workers or scheduler):
-        raise ConfigError(f"cluster = {cluster!r} excludes workers and scheduler: give one of them.")
+    check_exclusive(workers, scheduler, cluster)
     if not workers and not scheduler and not cluster:
         from okl.distributed.local import LocalExecution
 
@@ -90,6 +69,16 @@ def open_execution(
     return DaskExecution(
         workers or None, scheduler, n_threads, cluster=cluster, tls=tls, patience_seconds=_patience(), run=run
     )
+
+
+def check_exclusive(workers: int, scheduler: str | None, cluster: str | None) -> None:
+    """Raise ConfigError unless at most one of them is given; see `open_execution`."""
+    given = [name for name, value in (("workers", workers), ("scheduler", scheduler), ("cluster", cluster)) if value]
+    if len(given) > 1:
+        raise ConfigError(
+            f"{' and '.join(given)} exclude each other: workers starts processes, scheduler uses running ones, cluster "
+            "starts those of a file. Give one of them."
+        )
 
 
 def _patience() -> float:

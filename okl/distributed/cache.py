@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from okl.data.dataset import Shard
-from okl.foundation.errors import ConfigError
-from okl.foundation.validation import check_at_least
+from okl.foundation.validation import bytes_from_environment, check_at_least
 
 # Cache of decoded rows.
 #
@@ -127,13 +125,6 @@ class Resident:
             self._used_bytes = 0
 
 
-def _limit_from_environment() -> int:
-    text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_BYTES))
-    if not text.isdigit():
-        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}; expected a number of bytes, such as {DEFAULT_BYTES}.")
-    return int(text)
-
-
 _cache: Resident | None = None
 _cache_lock = Lock()
 
@@ -143,7 +134,7 @@ def process_cache() -> Resident:
     global _cache
     with _cache_lock:
         if _cache is None:
-            _cache = Resident(_limit_from_environment())
+            _cache = Resident(bytes_from_environment(LIMIT_VARIABLE, DEFAULT_BYTES))
         return _cache
 
 

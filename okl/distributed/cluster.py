@@ -6,11 +6,9 @@ import logging
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,13 +74,6 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
             )
     elif security.get_connection_args("client")["ssl_context"] is None:
         raise ConfigError(f"The scheduler at {address} requires a certificate: give --tls FOLDER, {_FOLDER}.")
-
-
-def refusal(address: str, folder: str | Path | None) -> str:
-    """Return advice for a scheduler that closed the connection, for the end of a sentence."""
-    if address.startswith("tls://"):
-        return f"Check that the certificate in {folder} is of the scheduler's own authority and has not expired."
-    return "Check the address, and that the scheduler runs."
 
 
 def _check_readable(path: str) -> None:
@@ -181,27 +172,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         process_cache().limit(worker.okl_held_before)
 
 
-def memory_limit(client: Any, workers: list[str]) -> int | None:
-    """Return the smallest memory limit of workers, in bytes; None if none has a limit."""
-    limits = [limit for limit in client.run(_limit_of, workers=workers).values() if limit]
-    return min(limits, default=None)
-
-
-def _limit_of(dask_worker: Any) -> int | None:
-    limit: int | None = dask_worker.memory_manager.memory_limit
-    return limit
-
-
-def limit_rows(client: Any, limit_bytes: int) -> None:
-    """Bound the rows that each worker holds between rounds."""
-    client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
-
-
-def unlimit_rows(client: Any) -> None:
-    """Restore the limits of all workers, for the next client."""
-    client.unregister_worker_plugin(ROW_LIMIT)
-
-
 # Local clusters and connections.
 
 LOOPBACK = "127.0.0.1"
@@ -274,7 +244,11 @@ def open_client(address: str, security: Any, tls: str | None = None) -> Any:
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
             f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "
-            f"{refusal(address, tls)}"
+            + (
+                f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
+                if address.startswith("tls://")
+                else "Check the address, and that the scheduler runs."
+            )
         ) from None
     # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0
@@ -374,43 +348,3 @@ def connect_to_cluster(
         return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers)
     check_encrypted(str(address), security, tls)
     return ClusterConnection(str(address), security, 1)
-
-
-# Dask's performance report.
-#
-# It needs bokeh, an extra of Dask. Batches sent to handlers are no tasks and appear in the profiles only.
-
-logger = logging.getLogger("okl.distributed")
-
-
-class PerformanceReport:
-    """Dask's performance report from the creation of this object on; empty without bokeh.
-
-    client : of distributed
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._begin = time.time()
-        self._last: int | None = None
-        if find_spec("bokeh") is not None:
-            # a lambda is pickled by value: a scheduler need not have okl
-            self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
-            client.get_task_stream(start=0, stop=0)  # the scheduler records tasks from the first request on
-
-    def page(self) -> str | None:
-        """Return the report as a self-contained HTML page; None without bokeh here or at the scheduler."""
-        if self._last is None:
-            return None
-        try:
-            page: str = self._client.sync(
-                self._client.scheduler.performance_report,
-                start=self._begin,
-                last_count=self._last,
-                code="",  # Dask would show the source of the caller
-                mode="inline",
-            )
-        except Exception as error:  # of any kind: a missing report is no reason to lose a model
-            logger.warning("Dask made no performance report (%s); the run itself is complete.", error)
-            return None
-        return page

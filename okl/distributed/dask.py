@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import Any, Literal
 
 import dask
 from distributed import KilledWorker, WorkerPlugin, get_worker
-from distributed.core import clean_exception
+from distributed.core import clean_exception, connect
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
@@ -27,35 +27,45 @@ from okl.data.order import Window
 from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
 from okl.distributed.cluster import (
     CONNECT_SECONDS,
-    PerformanceReport,
+    ROW_LIMIT,
+    WorkerRowLimit,
     check_versions,
     connect_to_cluster,
-    limit_rows,
-    memory_limit,
     open_client,
     reason_of,
     silenced,
-    unlimit_rows,
     version_mismatch,
     versions,
 )
 from okl.distributed.local import LocalExecution
 from okl.distributed.processes import CONFIG
-from okl.distributed.rpc import HANDLER_SECONDS, BatchCall, BatchReply, Packed, counted, in_order, pack, run_batch
+from okl.distributed.rpc import (
+    HANDLER_SECONDS,
+    OPERATION,
+    BatchCall,
+    BatchMessage,
+    BatchReply,
+    Packed,
+    counted,
+    in_order,
+    install_handler,
+    pack,
+    run_batch,
+)
 from okl.foundation import plugins, telemetry
 from okl.foundation.errors import ExecutionError
 from okl.foundation.plugins import SourceFile, adopt, files
-from okl.foundation.telemetry import WAIT, LogRecords
+from okl.foundation.telemetry import WAIT
 from okl.foundation.types import Precision
 
 logger = logging.getLogger("okl.distributed")
 
-# Two ways to a worker and back: a Dask task, or a handler that is installed on the worker.
+# Two ways to a worker and back: a Dask task, or a message to a handler that is installed on the worker.
 #
 # A task costs the scheduler about ten milliseconds. Dask's dashboard shows it, an adaptive cluster does not take its
-# worker for idle, and it reaches workers that only the scheduler can reach. A handler answers within two milliseconds.
-
-OPERATION = "okl_batch"
+# worker for idle, and it reaches workers that only the scheduler can reach. A round by handlers takes about a
+# millisecond: one message to each worker, with all its shards, on a connection that stays open, and one coroutine that
+# waits for all replies.
 
 
 class WorkerLostError(Exception):
@@ -74,25 +84,8 @@ class UnreachableError(Exception):
     """This process cannot connect to a worker; the scheduler may still reach it."""
 
 
-@dataclass(frozen=True)
-class BatchMessage:
-    """Message to a worker: see `run_batch`. inline : whether the handler runs it in the event loop of the worker"""
-
-    digest: str
-    content: bytes | None
-    items: bytes
-    value: bytes | None
-    label: str
-    inline: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of the whole message in bytes."""
-        return len(self.content or b"") + len(self.items) + len(self.value or b"")
-
-
-def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str) -> BatchReply:
-    return run_batch(digest, content, items, value, get_worker().address, label)
+def _as_task(*message: Any) -> BatchReply:
+    return run_batch(BatchMessage(*message), get_worker().address)
 
 
 def warm_up() -> str:
@@ -108,10 +101,7 @@ async def by_task(client: Any, address: str, message: BatchMessage) -> BatchRepl
 
     Raises WorkerLostError, SchedulerLostError; ImportError if the worker has no such code.
     """
-    future = client.submit(
-        _as_task, message.digest, message.content, message.items, message.value, message.label,
-        workers=[address], allow_other_workers=True, pure=False,
-    )  # fmt: skip
+    future = client.submit(_as_task, *message, workers=[address], allow_other_workers=True, pure=False)
     try:
         reply = await future
         assert isinstance(reply, BatchReply)
@@ -129,65 +119,76 @@ async def by_task(client: Any, address: str, message: BatchMessage) -> BatchRepl
         future.release()
 
 
-async def by_handler(client: Any, address: str, message: BatchMessage, installed: set[str]) -> BatchReply:
-    """Run a batch by the handler of a worker.
+class WorkerConnection:
+    """Open connection to the handler of a worker; any number of messages may be pending.
 
-    Parameters
-    ----------
-    installed : workers that have the handler; this one is added
+    comm : of Dask, on which the handler listens
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self._pending: dict[int, asyncio.Future[BatchReply]] = {}
+        self._numbers = count()
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether neither side has closed the connection."""
+        return not self._reading.done()
+
+    async def send(self, message: BatchMessage) -> asyncio.Future[BatchReply]:
+        """Send a message; return the future of its reply, which raises WorkerLostError, or what the handler raised."""
+        number, future = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        try:
+            await self._comm.write((number, *message))
+        except OSError:
+            self._pending.pop(number, None)
+            future.set_exception(WorkerLostError())
+        return future
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                number, failure, reply = await self._comm.read()
+                future = self._pending.pop(number)
+                if future.done():  # cancelled: another worker was faster
+                    continue
+                if failure:
+                    future.set_exception(pickle.loads(failure))
+                else:
+                    future.set_result(BatchReply(*reply))
+        except OSError:
+            for future in self._pending.values():
+                if not future.done():
+                    future.set_exception(WorkerLostError())
+        finally:
+            self._comm.abort()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._reading.cancel()
+        self._comm.abort()
+
+
+async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
+    """Install the handler on a worker and connect to it.
 
     Raises
     ------
-    WorkerLostError : the connection broke; UnreachableError : there was none; ImportError : the worker has no such code
+    UnreachableError : it does not answer; ImportError : it has no such code
     """
-    worker = client.rpc(address)
-    for _ in range(2):
-        if address not in installed:
-            await _install(worker)
-            installed.add(address)
-        try:
-            answer = await getattr(worker, OPERATION)(
-                digest=message.digest,
-                content=message.content,
-                items=message.items,
-                value=message.value,
-                label=message.label,
-                inline=message.inline,
-            )
-        except (OSError, TimeoutError) as error:
-            raise WorkerLostError from error
-        if answer is not None:
-            recognised, name, results, failure, *rest = answer
-            return BatchReply(
-                recognised, name, message.digest, results, pickle.loads(failure) if failure else None, *rest
-            )
-        installed.discard(address)  # another worker has taken this address
-    raise WorkerLostError
-
-
-async def _install(worker: Any) -> None:
     try:
-        done = await worker.run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
+        done = await client.rpc(address).run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
+        if done["status"] != "OK":
+            _, failure, _ = clean_exception(**done)
+            raise failure or UnreachableError(done)
+        comm = await connect(address, CONNECT_SECONDS, **client.connection_args)
+        comm.allow_offload = False  # measuring a message takes longer than packing it
+        await comm.write({"op": OPERATION})
     except (OSError, TimeoutError) as error:
         raise UnreachableError from error
-    if done["status"] != "OK":
-        _, failure, _ = clean_exception(**done)
-        raise failure or UnreachableError(done)
-
-
-def install_handler(dask_worker: Any) -> None:
-    """Install the handler on a worker; it runs batches in a thread or in the event loop."""
-
-    async def answer(
-        digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str, inline: bool
-    ) -> tuple[bool, str, bytes, bytes, float, Mapping[str, float], LogRecords]:
-        work = partial(run_batch, digest, content, items, value, dask_worker.address, label)
-        # inline: a change of threads takes longer than short work
-        reply = work() if inline else await asyncio.get_running_loop().run_in_executor(dask_worker.executor, work)
-        failure = b"" if reply.error is None else pickle.dumps(reply.error)
-        return reply.known, reply.worker, reply.results, failure, reply.seconds, reply.phases, reply.records
-
-    dask_worker.handlers[OPERATION] = answer
+    return WorkerConnection(comm)
 
 
 # Membership: workers that join and leave, and the wait for the first one.
@@ -371,7 +372,6 @@ MOST_DEATHS = 4
 STRAGGLER_TIMES = 4.0
 
 Answer = tuple[Batch, BatchReply]
-Send = Callable[[BatchCall, Batch, str], Coroutine[None, None, BatchReply]]
 
 
 @dataclass
@@ -391,13 +391,16 @@ class BatchTimes:
             return False
         return seconds > STRAGGLER_TIMES * statistics.median(self.taken)
 
-
-class SplitError(Exception):
-    """A worker died over a batch of several shards: they are run one by one, to name the shard that is the cause."""
-
-    def __init__(self, deaths: int) -> None:
-        super().__init__(deaths)
-        self.deaths = deaths
+    def record(self, call: BatchCall, batch: Batch, reply: BatchReply, taken: float) -> None:
+        """Record a reply, `taken` seconds after the batch was sent: its times, and log records of the worker."""
+        self.worked.append(reply.seconds)
+        self.taken.append(taken)
+        telemetry.record_work(reply.worker, taken, reply.seconds, reply.phases)
+        for level, text in reply.records:
+            logger.log(level, "%s (worker %s)", text, reply.worker)
+        if logger.isEnabledFor(logging.DEBUG):
+            named, worker, seconds = call.named(batch), reply.worker, reply.seconds
+            logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", call.label, named, worker, seconds, taken)
 
 
 class RetriedDelivery:
@@ -405,88 +408,73 @@ class RetriedDelivery:
 
     Parameters
     ----------
-    send : runs the batch on a worker; raises WorkerLostError
-    call, batch : work and items; times : of such work
-    straggler_seconds : the batch is not sent to a second worker sooner
-    deaths : of workers over this batch so far
+    transport : sends the batch, knows the workers, and how long such work takes
+    call, batch : work and items; deaths : of workers over this batch so far
     """
 
-    def __init__(
-        self,
-        send: Send,
-        membership: Membership,
-        call: BatchCall,
-        batch: Batch,
-        times: BatchTimes,
-        straggler_seconds: float,
-        deaths: int = 0,
-    ) -> None:
-        self._send = send
-        self._membership = membership
-        self._call = call
-        self._batch = batch
-        self._times = times
-        self._straggler_seconds = straggler_seconds
+    def __init__(self, transport: Transport, call: BatchCall, batch: Batch, deaths: int = 0) -> None:
+        self._transport = transport
+        self._membership = transport.membership
+        self.call = call
+        self.batch = batch
+        self._times = transport.times_of(call.packed.digest)
+        self.begin = time.monotonic()
         self._deaths = deaths
         self._attempts: dict[asyncio.Task[BatchReply], str] = {}
+        self._must_split = False
 
-    async def run(self) -> BatchReply:
-        """Return the first answer.
+    async def run(self) -> list[Answer]:
+        """Return the first answer, or one for each shard if a worker died over several.
 
         Raises
         ------
-        SplitError : to be run one by one instead
         ExecutionError : no workers, or too many have died over this batch
-        SchedulerLostError, ImportError : see `by_task`, `by_handler`
+        SchedulerLostError, ImportError : see `by_task`, `connect_to_worker`
         """
-        begin = time.monotonic()
         try:
-            while True:
+            while not self._must_split:
                 if not self._attempts:
-                    self._attempt(await self._membership.choose(self._batch.address))
+                    address = await self._membership.choose(self.batch.address)
+                    self.attempt(address, self._transport.send_to(address, self.call, self.batch))
                 done, _ = await asyncio.wait(
                     self._attempts, timeout=REFRESH_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
-                taken = time.monotonic() - begin
                 for task in done:
-                    reply = self._finish(task, taken)
+                    reply = self._finish(task)
                     if reply is not None:
-                        return reply
+                        return [(self.batch, reply)]
                 if not done:
-                    await self._supervise(taken)
+                    await self._supervise(time.monotonic() - self.begin)
         finally:
             for task in self._attempts:
                 task.cancel()
+        # in turn: in parallel all workers might die at once, and the wrong shard be named
+        deaths = min(self._deaths, MOST_DEATHS - 1)
+        return [
+            answer
+            for single in single_batches(self.batch)
+            for answer in await RetriedDelivery(self._transport, self.call, single, deaths).run()
+        ]
 
-    def _attempt(self, address: str) -> None:
+    def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
+        """Wait for a worker, too."""
         self._membership.busy[address] += 1
-        task = asyncio.get_running_loop().create_task(self._send(self._call, self._batch, address))
+        task = asyncio.get_running_loop().create_task(sending)
         task.add_done_callback(lambda _: self._membership.release(address))
         self._attempts[task] = address
 
-    def _finish(self, task: asyncio.Task[BatchReply], taken: float) -> BatchReply | None:
+    def _finish(self, task: asyncio.Task[BatchReply]) -> BatchReply | None:
         address = self._attempts.pop(task)
         try:
             reply = task.result()
         except WorkerLostError as loss:
             self._lose(address, loss.deaths)
             return None
-        self._record(reply, taken)
+        self._times.record(self.call, self.batch, reply, time.monotonic() - self.begin)
         for other, late in self._attempts.items():
             self._membership.mark_late(other, late)
         self._attempts.clear()
         return reply
-
-    def _record(self, reply: BatchReply, taken: float) -> None:
-        """Record an answer, `taken` seconds after the batch was sent: its times, and log records of the worker."""
-        self._times.worked.append(reply.seconds)
-        self._times.taken.append(taken)
-        telemetry.record_work(reply.worker, taken, reply.seconds, reply.phases)
-        for level, text in reply.records:
-            logger.log(level, "%s (worker %s)", text, reply.worker)
-        if logger.isEnabledFor(logging.DEBUG):
-            named, worker, seconds = self._call.named(self._batch), reply.worker, reply.seconds
-            logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", self._call.label, named, worker, seconds, taken)
 
     def _lose(self, address: str, deaths: int) -> None:
         self._membership.mark_lost(address)
@@ -494,13 +482,12 @@ class RetriedDelivery:
         telemetry.record_loss(address)
         if not deaths:
             return
-        named = self._call.named(self._batch)
-        logger.warning("%s: worker %s is lost; its work (%s) is repeated elsewhere.", self._call.label, address, named)
+        named = self.call.named(self.batch)
+        logger.warning("%s: worker %s is lost; its work (%s) is repeated elsewhere.", self.call.label, address, named)
         if self._attempts:
             return
-        if len(self._batch.positions) > 1:
-            raise SplitError(min(self._deaths, MOST_DEATHS - 1))
-        if self._deaths >= MOST_DEATHS:
+        self._must_split = len(self.batch.positions) > 1
+        if self._deaths >= MOST_DEATHS and not self._must_split:
             raise ExecutionError(
                 f"{self._deaths} workers died one after another on {named}, mostly a sign of too little memory. "
                 "Start fewer workers on a machine, or ingest with fewer --rows-per-shard."
@@ -514,16 +501,16 @@ class RetriedDelivery:
                 del self._attempts[task]
                 task.cancel()
                 self._lose(address, 1)
-        if len(self._attempts) != 1 or not self._times.is_overdue(taken, self._straggler_seconds):
+        if len(self._attempts) != 1 or not self._times.is_overdue(taken, self._transport.straggler_seconds):
             return
         second = self._membership.idle_worker(set(self._attempts.values()))
         if second is not None:
             (first,) = self._attempts.values()
-            named = self._call.named(self._batch)
+            named = self.call.named(self.batch)
             logger.warning(
-                "%s: %s: %.1f s on %s so far; also sent to %s.", self._call.label, named, taken, first, second
+                "%s: %s: %.1f s on %s so far; also sent to %s.", self.call.label, named, taken, first, second
             )
-            self._attempt(second)
+            self.attempt(second, self._transport.send_to(second, self.call, self.batch))
 
 
 # Transport of the batches of a call to workers, by task or by handler, with a count of bytes.
@@ -554,29 +541,30 @@ class Transport:
         self.processors = {processor()}
         self._client = client
         self._address = address
-        self._membership = Membership(client, address, patience_seconds, most_workers)
-        self._straggler_seconds = straggler_seconds
+        self.membership = Membership(client, address, patience_seconds, most_workers)
+        self.straggler_seconds = straggler_seconds
         self._times: OrderedDict[str, BatchTimes] = OrderedDict()
         self._holders: set[tuple[str, str]] = set()
-        self._with_handler: set[str] = set()
+        self._connections: dict[str, asyncio.Task[WorkerConnection]] = {}
         self._unreachable: set[str] = set()
+        self._contents: tuple[Sequence[Any], dict[Batch, bytes]] = ((), {})
         self._warmed_up: set[str] = set()
         self._warm_ups: set[Any] = set()
 
     @property
     def slots(self) -> tuple[str, ...]:
         """Return the workers of the last list."""
-        return self._membership.slots
+        return self.membership.slots
 
     def open(self, n_workers: int) -> None:
         """Wait for this many workers, and start their imports."""
-        self._run(self._membership.wait_for_workers(n_workers))
+        self._run(self.membership.wait_for_workers(n_workers))
         self._warm_up()
 
     def refresh(self) -> None:
         """Refresh the list of workers if it is stale; raise ExecutionError if the scheduler is lost."""
-        if self._membership.is_stale():
-            self._run(self._membership.refresh())
+        if self.membership.is_stale():
+            self._run(self.membership.refresh())
             self._warm_up()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -617,59 +605,112 @@ class Transport:
         return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
 
     async def _deliver(self, call: BatchCall, batches: Sequence[Batch]) -> list[Answer]:
-        deliveries = [self._deliver_one(call, batch) for batch in batches]
-        if len(deliveries) == 1:
-            return await deliveries[0]
-        tasks = [asyncio.get_running_loop().create_task(delivery) for delivery in deliveries]
+        answers, unanswered = await self._exchange(call, batches)
+        if not unanswered:
+            return answers
+        tasks = [asyncio.get_running_loop().create_task(delivery.run()) for delivery in unanswered]
         try:
-            answers = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        return [answer for some in answers for answer in some]
-
-    async def _deliver_one(self, call: BatchCall, batch: Batch, deaths: int = 0) -> list[Answer]:
-        times = self._times_of(call.packed.digest)
-        delivery = RetriedDelivery(self._send, self._membership, call, batch, times, self._straggler_seconds, deaths)
-        try:
-            return [(batch, await delivery.run())]
-        except SplitError as split:
-            # in turn: in parallel all workers might die at once, and the wrong shard be named
-            return [
-                answer
-                for single in single_batches(batch)
-                for answer in await self._deliver_one(call, single, split.deaths)
-            ]
+            more = await asyncio.gather(*tasks)
         except SchedulerLostError as error:
             raise self._scheduler_error(error) from error
         except ImportError as error:
             raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
+        finally:
+            for task in tasks:
+                task.cancel()
+        return [*answers, *(answer for some in more for answer in some)]
 
-    async def _send(self, call: BatchCall, batch: Batch, address: str) -> BatchReply:
-        digest, items = call.packed.digest, call.content(batch)
-        has_work = (address, digest) in self._holders
-        for content in (None, call.packed.content)[has_work is False :]:
-            # rounds only: batches of `map` overlap
-            inline = call.value is not None and self._times_of(digest).are_short()
-            message = BatchMessage(digest, content, items, call.value, call.label, inline)
-            self.traffic = counted(self.traffic, sent=message.size_bytes)
-            reply = await self._by_either(address, message)
-            self.traffic = counted(self.traffic, received=len(reply.results))
+    async def _exchange(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[RetriedDelivery]]:
+        """Send the batches of a round whose work is short to connected workers, and wait for all replies for a while.
+
+        Return the answers, and deliveries of the other batches.
+        """
+        times = self.times_of(call.packed.digest)
+        sent: dict[asyncio.Future[BatchReply], RetriedDelivery] = {}
+        unanswered, answers = list[RetriedDelivery](), list[Answer]()
+        quick = call.value is not None and self._is_short(call)
+        for batch in batches:
+            delivery, address = RetriedDelivery(self, call, batch), str(batch.address)
+            connection = self._open_connection(address) if quick else None
+            if connection is None or not self.membership.is_present(address):
+                unanswered.append(delivery)
+            else:
+                message = self._message(call, batch, (address, call.packed.digest) not in self._holders)
+                sent[await connection.send(message)] = delivery
+        if sent:
+            await asyncio.wait(sent, timeout=REFRESH_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+        for future, delivery in sent.items():
+            batch = delivery.batch
+            reply = None if not future.done() or future.exception() else self._received(call, future.result())
+            if reply is not None and reply.known:
+                times.record(call, batch, reply, time.monotonic() - delivery.begin)
+                answers.append((batch, reply))
+                continue
+            if reply is None:
+                delivery.attempt(str(batch.address), self._late(call, batch, future))
+            unanswered.append(delivery)
+        return answers, unanswered
+
+    async def _late(self, call: BatchCall, batch: Batch, future: asyncio.Future[BatchReply]) -> BatchReply:
+        reply = self._received(call, await future)
+        return reply if reply.known else await self.send_to(str(batch.address), call, batch)
+
+    async def send_to(self, address: str, call: BatchCall, batch: Batch) -> BatchReply:
+        """Run a batch on a worker; send the work, too, unless the worker has received it.
+
+        Raises
+        ------
+        WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
+        """
+        for with_work in (False, True)[(address, call.packed.digest) not in self._holders :]:
+            message = self._message(call, batch, with_work)
+            reply = self._received(call, await self._by_either(address, message, self._is_short(call)))
             if reply.known:
-                self._holders.add((reply.worker, digest))
                 return reply
         raise WorkerLostError
 
-    async def _by_either(self, address: str, message: BatchMessage) -> BatchReply:
-        short = self.carrier == "handler" or (self.carrier == "auto" and self._times_of(message.digest).are_short())
-        if not short or address in self._unreachable:
-            return await by_task(self._client, address, message)
-        try:
-            return await by_handler(self._client, address, message, self._with_handler)
-        except UnreachableError:
-            # perhaps only the scheduler reaches it; if it is lost, the scheduler reports that
-            self._unreachable.add(address)
-            return await by_task(self._client, address, message)
+    async def _by_either(self, address: str, message: BatchMessage, short: bool) -> BatchReply:
+        if short and address not in self._unreachable:
+            connecting = self._connections.get(address)
+            if connecting is None or (connecting.done() and not self._open_connection(address)):
+                connecting = asyncio.get_running_loop().create_task(connect_to_worker(self._client, address))
+                self._connections[address] = connecting
+            try:
+                connection = await asyncio.shield(connecting)
+                return await (await connection.send(message))
+            except UnreachableError:
+                # perhaps only the scheduler reaches it; if it is lost, the scheduler reports that
+                self._unreachable.add(address)
+        return await by_task(self._client, address, message)
+
+    def _open_connection(self, address: str) -> WorkerConnection | None:
+        connecting = self._connections.get(address)
+        if connecting is None or not connecting.done() or connecting.cancelled() or connecting.exception():
+            return None
+        return connecting.result() if connecting.result().is_open else None
+
+    def _is_short(self, call: BatchCall) -> bool:
+        return self.carrier == "handler" or (self.carrier == "auto" and self.times_of(call.packed.digest).are_short())
+
+    def _message(self, call: BatchCall, batch: Batch, with_work: bool) -> BatchMessage:
+        if call.value is None:
+            items = call.content(batch)
+        else:  # the next round has the same shards
+            if call.items is not self._contents[0]:
+                self._contents = call.items, {}
+            items = self._contents[1].get(batch) or self._contents[1].setdefault(batch, call.content(batch))
+        # rounds only: batches of `map` overlap
+        inline = call.value is not None and self.times_of(call.packed.digest).are_short()
+        content = call.packed.content if with_work else None
+        message = BatchMessage(call.packed.digest, content, items, call.value, call.label, inline)
+        self.traffic = counted(self.traffic, sent=message.size_bytes)
+        return message
+
+    def _received(self, call: BatchCall, reply: BatchReply) -> BatchReply:
+        self.traffic = counted(self.traffic, received=len(reply.results))
+        holder = reply.worker, call.packed.digest
+        (self._holders.add if reply.known else self._holders.discard)(holder)
+        return reply
 
     def _scheduler_error(self, error: SchedulerLostError) -> ExecutionError:
         return ExecutionError(
@@ -677,7 +718,7 @@ class Transport:
             "Check that it runs, and start again."
         )
 
-    def _times_of(self, digest: str) -> BatchTimes:
+    def times_of(self, digest: str) -> BatchTimes:
         """Return the times of the latest batches of some work."""
         times = self._times.setdefault(digest, BatchTimes())
         self._times.move_to_end(digest)
@@ -686,12 +727,17 @@ class Transport:
         return times
 
     def close(self) -> None:
-        """Cancel what is pending."""
+        """Cancel what is pending, and disconnect."""
         self._warm_ups.clear()
         with suppress(TimeoutError, RuntimeError):
-            asyncio.run_coroutine_threadsafe(self._membership.cancel_pending(), self._client.loop.asyncio_loop).result(
-                5.0
-            )
+            asyncio.run_coroutine_threadsafe(self._close(), self._client.loop.asyncio_loop).result(5.0)
+
+    async def _close(self) -> None:
+        await self.membership.cancel_pending()
+        for address, connecting in self._connections.items():
+            if connection := self._open_connection(address):
+                connection.close()
+            connecting.cancel()
 
 
 # Transfer of extensions to workers.
@@ -775,7 +821,6 @@ class DaskExecution:
             )
             stack.callback(self._transport.close)
             self._transport.open(connection.n_workers)
-            self._performance = PerformanceReport(client)
             check_versions(client.run(versions, plugins.packages(), workers=list(self._transport.slots)))
             self._stack = stack.pop_all()
 
@@ -792,12 +837,14 @@ class DaskExecution:
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the limit of the worker with the least memory; None without limits."""
-        return memory_limit(self._client, list(self._transport.slots))
+        workers = list(self._transport.slots)
+        limits = self._client.run(lambda dask_worker: dask_worker.memory_manager.memory_limit, workers=workers)
+        return min(filter(None, limits.values()), default=None)
 
     def hold(self, limit_bytes: int) -> None:
         """Bound the decoded rows that each present or future worker holds between rounds, until this is closed."""
-        limit_rows(self._client, limit_bytes)
-        self._stack.callback(unlimit_rows, self._client)
+        self._client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
+        self._stack.callback(self._client.unregister_worker_plugin, ROW_LIMIT)
 
     @property
     def traffic(self) -> Traffic:
@@ -848,8 +895,8 @@ class DaskExecution:
                     answers = waiting.popleft().result()
                 for _, reply in sorted(answers, key=lambda answer: answer[0].positions):
                     yield from pickle.loads(reply.results)
-                    if reply.error is not None:
-                        raise reply.error
+                    if reply.error:
+                        raise pickle.loads(reply.error)
         finally:
             for future in waiting:
                 future.cancel()
@@ -889,10 +936,6 @@ class DaskExecution:
         if set(local) - self._sent_extensions:
             self._client.register_plugin(ExtensionFiles(local), name=f"{EXTENSIONS}-{'-'.join(sorted(local))[-64:]}")
             self._sent_extensions |= set(local)
-
-    def performance_page(self) -> str | None:
-        """Return Dask's performance report since this was opened, as an HTML page; None without bokeh."""
-        return self._performance.page()
 
     def close(self) -> None:
         """Stop the workers that were started here, disconnect from others, join all threads."""

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import current_thread, get_native_id
 from time import perf_counter
@@ -28,7 +28,11 @@ from okl.foundation.telemetry import READ, WAIT, Span, log_shard, record_work, s
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 
-# Read-ahead of windows by threads, into two buffers.
+# Reading of windows by threads.
+#
+# Learner threads take turns; one that loses its core to a reader delays all others. So windows are read ahead only by
+# cores that learners leave idle. Without such cores, windows are read between calls of the learner, and only the
+# transfer from disk to the page cache runs ahead.
 
 LEAST_PRIORITY = 19
 Job = Callable[[], None]
@@ -36,203 +40,146 @@ Plan = Callable[[Dataset, Window, FloatArray, NDArray[np.float64]], Sequence[Job
 
 
 def _lower_priority() -> None:
-    """Give readers the lowest priority: they use cores that the learner leaves idle.
-
-    Learner threads take turns; one that loses its core to a reader delays all others.
-    """
+    """Give readers the lowest priority: they use cores that the learner leaves idle."""
     if sys.platform == "linux":  # elsewhere priorities belong to processes
         os.setpriority(os.PRIO_PROCESS, get_native_id(), LEAST_PRIORITY)
 
 
 @dataclass
 class _Buffer:
-    """Arrays for the largest window of a plan, and the future of the jobs that fill them."""
+    """Arrays for the largest window of a plan; the position of the window that they hold, -1 for none."""
 
     inputs: FloatArray
     targets: NDArray[np.float64]
     window: int = -1
-    rows: int = 0
-    planned: Future[list[Future[None]]] | None = None
+    filling: Future[None] | None = None
+
+    def holds(self, rows: int, n_features: int) -> bool:
+        """Return whether a window of this size fits."""
+        return bool(self.inputs.shape[0] >= rows and self.inputs.shape[1] == n_features)
 
     def stop(self) -> None:
-        """Cancel pending jobs and wait for running ones: no thread writes to the buffer afterwards."""
-        if self.planned is not None and not self.planned.cancel():
-            wait([self.planned])
-            if self.planned.exception() is None:
-                for job in self.planned.result():
-                    job.cancel()
-                wait(self.planned.result())
-        self.planned, self.window = None, -1
-
-    def finish(self) -> Rows:
-        """Wait until the buffer is full, and return its rows; raise the first error of a job."""
-        try:
-            if self.planned is not None:
-                for job in wait(self.planned.result(), return_when=FIRST_EXCEPTION).done:
-                    job.result()
-        except BaseException:
-            self.stop()
-            raise
-        return Rows(self.inputs[: self.rows], self.targets[: self.rows])
+        """Wait for running jobs and start no more: no thread writes to the buffer afterwards."""
+        self.window = -1
+        if self.filling is not None and not self.filling.cancel():
+            wait([self.filling])
+        self.filling = None
 
 
-class ReadAhead:
-    """Reader of the windows of a plan in order, one window ahead of the learner.
-
-    At most two windows are in memory. A request for any other window than the next one starts over, which only costs
-    time. For one consumer: the next request overwrites the rows returned last.
-
-    plan : returns the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
-    n_threads : readers, which share the cores with the learner
-    """
-
-    def __init__(self, plan: Plan, n_threads: int) -> None:
-        self._plan = plan
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_lower_priority)
-        self._data: Dataset | None = None
-        self._windows: Sequence[Window] = ()
-        self._precision: Precision = "float32"
-        self._buffers: list[_Buffer] = []
-
-    def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
-        """Return the rows of windows[position], valid until the next call, and start to read windows[position + 1].
-
-        Raises DataError for a shard that is missing, damaged or contains bad values.
-        """
-        if not self._same(data, windows, precision):
-            self._start(data, windows, precision)
-        current = next((buffer for buffer in self._buffers if buffer.window == position), None)
-        if current is None:
-            self.stop()
-            current = self._buffers[0]
-            self._fill(current, position)
-        with Span(READ):  # the remaining time: readers run in parallel with the learner
-            rows = current.finish()
-        if position + 1 < len(windows):
-            self._fill(self._other(current), position + 1)
-        return rows
-
-    def _same(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> bool:
-        if self._data is None or precision != self._precision:
-            return False
-        # identity first: comparing a long plan for every window would take quadratic time
-        return (data is self._data or data == self._data) and (windows is self._windows or windows == self._windows)
-
-    def _start(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> None:
-        self.stop()
-        rows = max((window.rows for window in windows), default=0)
-        shape = (rows, data.schema.n_features)
-        fits = self._buffers and self._buffers[0].inputs.dtype == precision and self._buffers[0].inputs.shape[0] >= rows
-        if not fits or self._buffers[0].inputs.shape[1] != shape[1]:
-            self._buffers = []  # free the old buffers first: never four at a time
-            self._buffers = [_Buffer(np.empty(shape, precision), np.empty(rows)) for _ in range(min(2, len(windows)))]
-        elif len(self._buffers) < min(2, len(windows)):
-            room = self._buffers[0].inputs.shape
-            self._buffers.append(_Buffer(np.empty(room, precision), np.empty(room[0])))
-        self._data, self._windows, self._precision = data, windows, precision
-
-    def _other(self, buffer: _Buffer) -> _Buffer:
-        return next(other for other in self._buffers if other is not buffer)
-
-    def _fill(self, buffer: _Buffer, position: int) -> None:
-        if buffer.window == position or self._data is None:
-            return
-        buffer.stop()
-        data, window = self._data, self._windows[position]
-        inputs, targets = buffer.inputs[: window.rows], buffer.targets[: window.rows]
-        buffer.window, buffer.rows = position, window.rows
-
-        def plan() -> list[Future[None]]:
-            # in a reader thread: drawing the permutation of a window takes milliseconds
-            return [self._pool.submit(job) for job in self._plan(data, window, inputs, targets)]
-
-        buffer.planned = self._pool.submit(plan)
-
-    def stop(self) -> None:
-        """Cancel pending reads; keep the buffers."""
-        for buffer in self._buffers:
-            buffer.stop()
-
-    def close(self) -> None:
-        """Join the readers and free the buffers."""
-        self.stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._buffers, self._data, self._windows = [], None, ()
-
-
-# Reading in turn with a learner that uses every core.
-#
-# Learner threads take turns; one that loses its core to a reader delays all others. So windows are read between calls
-# of the learner, and only the transfer from disk to the page cache runs ahead.
-
-
-class ReadInTurn:
-    """Reader of the windows of a plan on request, into one buffer.
+class WindowReader:
+    """Reader of the windows of a plan in order; a request for any other window than the next one only costs time.
 
     For one consumer: the next request overwrites the rows returned last.
 
+    Parameters
+    ----------
     plan : returns the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
-    prefetch : called with the window after the requested one
-    n_threads : readers, including the calling thread
+    n_threads : readers
+    prefetch : called with the window after the requested one, which is then read on request, into one buffer, by
+        n_threads with the calling thread. None: the next window is read in the background, into a second buffer
     """
 
-    def __init__(self, plan: Plan, prefetch: Callable[[Dataset, Window], None], n_threads: int) -> None:
+    def __init__(self, plan: Plan, n_threads: int, prefetch: Callable[[Dataset, Window], None] | None = None) -> None:
         self._plan = plan
-        self._prefetch = prefetch
         self._n_threads = n_threads
+        self._prefetch = prefetch
+        self._pool = (
+            ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_lower_priority)
+            if prefetch is None
+            else None
+        )
         self._data: Dataset | None = None
         self._windows: Sequence[Window] = ()
-        self._most_rows = 0
-        self._window: Window | None = None
-        self._room: Rows | None = None
+        self._buffers: list[_Buffer] = []
 
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
         """Return the rows of windows[position], valid until the next call.
 
         Raises DataError for a shard that is missing, damaged or contains bad values.
         """
-        window = windows[position]
-        if windows is not self._windows:  # a maximum for every window would take quadratic time in a long plan
-            self._windows, self._most_rows = windows, max(window.rows for window in windows)
-        room = self._buffer_for(self._most_rows, data.schema.n_features, precision)
-        rows = Rows(room.inputs[: window.rows], room.targets[: window.rows])
-        if window != self._window or (data is not self._data and data != self._data):
-            self._window = None
-            if position + 1 < len(windows):
-                self._prefetch(data, windows[position + 1])
-            with Span(READ):
-                self._read(deque(self._plan(data, window, *rows)))
-            self._data, self._window = data, window
-        return rows
+        self._start(data, windows, precision)
+        buffer, later = self._buffers[position % len(self._buffers)], windows[position + 1 : position + 2]
+        with Span(READ):  # in the background, the remaining time: readers run in parallel with the learner
+            if buffer.window != position:
+                self._stop()
+                if self._prefetch is not None and later:
+                    self._prefetch(data, later[0])
+                self._fill(buffer, data, windows[position], position)
+            try:
+                if buffer.filling is not None:
+                    buffer.filling.result()
+            except BaseException:
+                buffer.stop()
+                raise
+        if self._pool is not None and later:
+            self._fill(self._buffers[(position + 1) % 2], data, later[0], position + 1)
+        rows = windows[position].rows
+        return Rows(buffer.inputs[:rows], buffer.targets[:rows])
 
-    def _buffer_for(self, rows: int, n_features: int, precision: Precision) -> Rows:
-        room = self._room
-        if (
-            room is None
-            or room.inputs.dtype != precision
-            or room.inputs.shape[1] != n_features
-            or len(room.targets) < rows
-        ):
-            self.close()  # free the old buffer first: never two at a time
-            room = self._room = Rows(np.empty((rows, n_features), precision), np.empty(rows))
-        return room
+    def _start(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> None:
+        """Prepare for a plan, unless it is the one of the last call."""
+        fits = bool(self._buffers) and self._buffers[0].inputs.dtype == precision
+        # identity first: comparing a long plan for every window would take quadratic time
+        same = self._data is not None and (data is self._data or data == self._data)
+        if fits and same and (windows is self._windows or windows == self._windows):
+            return
+        self._stop()
+        rows, n_features = max(window.rows for window in windows), data.schema.n_features
+        count = 1 if self._pool is None else min(2, len(windows))
+        if not fits or len(self._buffers) < count or not self._buffers[0].holds(rows, n_features):
+            self._buffers = []  # free the old buffers first
+            shape = rows, n_features
+            self._buffers = [_Buffer(np.empty(shape, precision), np.empty(rows)) for _ in range(count)]
+        self._data, self._windows = data, windows
 
-    def _read(self, jobs: deque[Callable[[], None]]) -> None:
-        def work(_: int) -> None:
-            while jobs:
+    def _fill(self, buffer: _Buffer, data: Dataset, window: Window, position: int) -> None:
+        if buffer.window == position:
+            return
+        buffer.stop()
+        inputs, targets = buffer.inputs[: window.rows], buffer.targets[: window.rows]
+        jobs: deque[Job] = deque()
+
+        def work(_: int = 0) -> None:
+            while jobs and buffer.window == position:
                 try:
                     job = jobs.popleft()
                 except IndexError:  # another thread took the last one
                     return
                 job()
 
-        # fresh threads: sleeping ones are often woken on one core together
-        run_threads(min(self._n_threads, len(jobs)), work, release=jobs.clear)
+        def fill(pool: ThreadPoolExecutor) -> None:
+            # in a reader thread: drawing the permutation of a window takes milliseconds
+            jobs.extend(self._plan(data, window, inputs, targets))
+            others = [pool.submit(work) for _ in range(min(self._n_threads, len(jobs)) - 1)]
+            try:
+                work()
+            finally:
+                wait(others)
+            for other in others:
+                other.result()
+
+        buffer.window = position
+        if self._pool is not None:
+            buffer.filling = self._pool.submit(fill, self._pool)
+            return
+        try:
+            jobs.extend(self._plan(data, window, inputs, targets))
+            # fresh threads: sleeping ones are often woken on one core together
+            run_threads(min(self._n_threads, len(jobs)), work, release=jobs.clear)
+        except BaseException:
+            buffer.stop()
+            raise
+
+    def _stop(self) -> None:
+        for buffer in self._buffers:
+            buffer.stop()
 
     def close(self) -> None:
-        """Free the buffer."""
-        self._room = self._data = self._window = None
-        self._windows = ()
+        """Join the readers and free the buffers."""
+        self._stop()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._buffers, self._data, self._windows = [], None, ()
 
 
 # The local executor.
@@ -273,7 +220,7 @@ class LocalExecution:
         self._rounds = 0
         self._closed = False
         self._held_before: int | None = None
-        self._reader: ReadAhead | ReadInTurn | None = None
+        self._reader: WindowReader | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -367,14 +314,15 @@ class LocalExecution:
         if self._closed:
             raise ExecutionError("This LocalExecution is closed; open another one.")
 
-    def _readers(self) -> ReadAhead | ReadInTurn:
+    def _readers(self) -> WindowReader:
         self._check_open()
         if self._reader is None:
             spare = len(os.sched_getaffinity(0)) - self.n_threads
-            if spare > 0:
-                self._reader = ReadAhead(window_jobs, min(spare, self.n_threads))
-            else:
-                self._reader = ReadInTurn(window_jobs, prefetch_window, self.n_threads)
+            self._reader = (
+                WindowReader(window_jobs, min(spare, self.n_threads))
+                if spare > 0
+                else WindowReader(window_jobs, self.n_threads, prefetch_window)
+            )
         return self._reader
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -382,10 +330,6 @@ class LocalExecution:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="okl-work")
         return self._pool
-
-    def performance_page(self) -> None:
-        """Return None: there is no cluster."""
-        return
 
     def close(self) -> None:
         """Cancel pending work, wait for running work, and join all threads."""

@@ -1,16 +1,15 @@
-"""Cluster files, checks of the execution options, and the single execution of a run."""
+"""Cluster files, and checks of the execution options."""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from okl.data.executor import Execution
+from okl.distributed import check_exclusive
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, read_toml
 
@@ -89,34 +88,6 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     return ClusterFile(str(path), module, name, workers, options)
 
 
-# The executor of a run, opened on first use.
-
-
-class RunExecution:
-    """Call it for the execution.
-
-    Parameters
-    ----------
-    opening : opens it, at the first call
-    """
-
-    def __init__(self, opening: Callable[[], Execution]) -> None:
-        self._opening = opening
-        self._execution: Execution | None = None
-
-    def __call__(self) -> Execution:
-        """Return the execution, opened at the first call."""
-        if self._execution is None:
-            self._execution = self._opening()
-        return self._execution
-
-    def close(self) -> None:
-        """Free its workers, if it was opened."""
-        if self._execution is not None:
-            self._execution.close()
-            self._execution = None
-
-
 # Checks of the execution options
 
 
@@ -127,18 +98,11 @@ def check_workers(where: ExecutionSettings) -> None:
     ------
     ConfigError : the options exclude each other; ExecutionError : no scheduler answers at the address
     """
-    scheduler = where.scheduler
-    if where.workers and scheduler:
-        raise ConfigError(
-            "workers and scheduler exclude each other: workers starts processes, scheduler uses running ones. "
-            "Remove one."
-        )
+    check_exclusive(where.workers, where.scheduler, where.cluster)
     if where.cluster:
-        if where.workers or scheduler:
-            raise ConfigError("cluster, workers and scheduler exclude each other. Keep one of them.")
         read_cluster_file(where.cluster)
-    if scheduler is not None:
-        _check_address(scheduler)
+    if where.scheduler is not None:
+        _check_address(where.scheduler)
 
 
 def _check_address(scheduler: str) -> None:

@@ -1,7 +1,8 @@
-"""Batches of work as bytes: pickling of requests and replies, and execution in a worker process."""
+"""Batches of work as bytes: pickling of messages and replies, and execution in a worker process."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hashlib
 import os
@@ -10,8 +11,11 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -21,7 +25,7 @@ from okl.data.executor import Traffic
 from okl.distributed.cache import Batch
 from okl.distributed.processes import keep_freed_memory
 from okl.foundation.errors import ExecutionError, OklError
-from okl.foundation.telemetry import LogRecords, log_context, log_failure, log_shard, summed
+from okl.foundation.telemetry import log_context, log_failure, log_shard, summed
 
 # Everything is pickled here and not by the cluster, so that bytes can be counted and arrays arrive writable, as they
 # do in one process. Pickles are exchanged between processes of one run only; no file is ever unpickled.
@@ -86,57 +90,113 @@ class BatchCall:
         return pickle.dumps([self.items[position] for position in batch.positions], protocol=pickle.HIGHEST_PROTOCOL)
 
 
-@dataclass(frozen=True)
-class BatchReply:
-    """Answer of a worker to a batch.
+class BatchMessage(NamedTuple):
+    """Message to a worker: the items of a batch and the work to run on them.
+
+    digest, content : of the work; content is None if the caller has sent it to this process before
+    items : pickled list of shards or items; value : pickled second argument of the work, None if there is none
+    label : of the call, for messages; inline : whether to run it in the event loop of the worker
+    """
+
+    digest: str
+    content: bytes | None
+    items: bytes
+    value: bytes | None
+    label: str = ""
+    inline: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of the whole message in bytes."""
+        return len(self.content or b"") + len(self.items) + len(self.value or b"")
+
+
+class BatchReply(NamedTuple):
+    """Reply of a worker to a message.
 
     known : False if the worker has not received the work; the batch is then sent again with it
     results : pickled list of the results, in the order of the batch, up to the first failure
-    error : the first failure; the rest of the batch was not run
+    error : the pickled first failure; the rest of the batch was not run. Empty without a failure
     seconds : on the worker; phases : seconds of reading and other phases among them, see `okl.foundation.telemetry`
     records : warnings that the work logged
     """
 
     known: bool
     worker: str
-    digest: str
     results: bytes = b""
-    error: BaseException | None = None
+    error: bytes = b""
     seconds: float = 0.0
-    phases: Mapping[str, float] = field(default_factory=dict)
-    records: LogRecords = field(default_factory=list)
+    phases: Mapping[str, float] = MappingProxyType({})
+    records: Sequence[tuple[int, str]] = ()
 
 
-def run_batch(
-    digest: str, content: bytes | None, items: bytes, value: bytes | None, worker: str, label: str = ""
-) -> BatchReply:
-    """Run work on the items of a batch, in order, in this worker process.
-
-    Parameters
-    ----------
-    digest, content : of the work; content is None if the caller has sent it to this process before
-    items : pickled list of shards or items; value : pickled second argument of the work, None if there is none
-    worker : name of this worker, label : of the call, for messages
-    """
+def run_batch(message: BatchMessage, worker: str) -> BatchReply:
+    """Run the work of a message on its items, in order, in this worker process; worker : its name."""
     keep_freed_memory()
-    cached = _cached_work(digest, content)
+    cached = _cached_work(message.digest, message.content)
     if cached is None:
-        return BatchReply(False, worker, digest)
+        return BatchReply(False, worker)
     begin = time.perf_counter()
-    with log_context(label) as records, summed() as phases:
-        if value is None:
-            results, error = _run_items(cached.work, pickle.loads(items), (), worker)
+    with log_context(message.label) as records, summed() as phases:
+        if message.value is None:
+            results, error = _run_items(cached.work, pickle.loads(message.items), (), worker)
         else:
             # rounds in turn: an abandoned round must not change the worker state of the next one
             with cached.lock:
-                results, error = _run_items(cached.work, pickle.loads(items), (pickle.loads(value),), worker)
+                results, error = _run_items(
+                    cached.work, _shards_of(message.items), (pickle.loads(message.value),), worker
+                )
     content = pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
-    return BatchReply(True, worker, digest, content, error, time.perf_counter() - begin, dict(phases), records)
+    return BatchReply(True, worker, content, error, time.perf_counter() - begin, dict(phases), records)
+
+
+@lru_cache(maxsize=64)
+def _shards_of(content: bytes) -> list[Any]:
+    """Return the unpickled shards of a batch, which are the same in each round."""
+    shards: list[Any] = pickle.loads(content)
+    return shards
+
+
+# The handler of a worker: it serves one connection for as long as the caller keeps it.
+
+OPERATION = "okl_batches"
+
+
+def install_handler(dask_worker: Any) -> None:
+    """Install the handler on a worker; it runs messages in its event loop or in a thread, and replies by number."""
+
+    def reply_to(number: int, message: BatchMessage) -> tuple[int, bytes, BatchReply | None]:
+        try:
+            return number, b"", run_batch(message, dask_worker.address)
+        except Exception as error:  # of whatever kind: the caller raises it
+            return number, pickle.dumps(portable_error(error, dask_worker.address)), None
+
+    async def serve(comm: Any) -> None:
+        threads: set[asyncio.Task[None]] = set()
+        comm.allow_offload = False  # measuring a message takes longer than packing it
+
+        async def run_in_thread(number: int, message: BatchMessage) -> None:
+            loop = asyncio.get_running_loop()
+            reply = await loop.run_in_executor(dask_worker.executor, reply_to, number, message)
+            with suppress(OSError):  # the caller has gone
+                await comm.write(reply)
+
+        while True:
+            number, *content = await comm.read()
+            message = BatchMessage(*content)
+            if message.inline:  # a change of threads takes longer than short work
+                await comm.write(reply_to(number, message))
+            else:
+                task = asyncio.get_running_loop().create_task(run_in_thread(number, message))
+                threads.add(task)
+                task.add_done_callback(threads.discard)
+
+    dask_worker.handlers[OPERATION] = serve
 
 
 def _run_items(
     work: Callable[..., Any], items: list[Any], arguments: tuple[Any, ...], worker: str
-) -> tuple[list[Any], BaseException | None]:
+) -> tuple[list[Any], bytes]:
     from okl.compiled.jit import one_blas_thread
 
     results = []
@@ -147,8 +207,8 @@ def _run_items(
                 results.append(work(item, *arguments))
             except Exception as failure:
                 log_failure(failure)
-                return results, portable_error(failure, worker)
-    return results, None
+                return results, pickle.dumps(portable_error(failure, worker))
+    return results, b""
 
 
 def _cached_work(digest: str, content: bytes | None) -> _CachedWork | None:
@@ -206,8 +266,8 @@ def in_order(answers: Iterable[tuple[Batch, BatchReply]], n_items: int) -> list[
     for batch, reply in answers:
         results = pickle.loads(reply.results)
         parts.update(zip(batch.positions, results, strict=False))
-        if reply.error is not None:
-            errors[batch.positions[len(results)]] = reply.error
+        if reply.error:
+            errors[batch.positions[len(results)]] = pickle.loads(reply.error)
     if errors:
         raise errors[min(errors)]
     return [parts[position] for position in range(n_items)]

@@ -25,9 +25,10 @@ from okl.estimators.online import (
     FOGDRegressor,
     NOGDClassifier,
     NOGDRegressor,
+    PegasosClassifier,
 )
 from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
-from okl.estimators.subgradient import PegasosClassifier, SCSClassifier, SCSRegressor
+from okl.estimators.subgradient import SCSClassifier, SCSRegressor
 
 __all__ = [
     "BudgetKernelClassifier",

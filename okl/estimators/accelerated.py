@@ -2,52 +2,328 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from okl.compiled.jit import one_blas_thread
-from okl.estimators.accelerated_fit import (
-    Bias,
-    Calibration,
-    ClassFit,
-    Inputs,
-    KernelSpace,
-    LabelledRows,
-    MapGiven,
-    SpaceChoice,
-    TwoClassFit,
-    calibrate,
-    float_or_auto,
-    label_rows,
-    of_log_odds,
-    one_or_all,
-    refuse_idle_weights,
-    refuse_two_intercepts,
-    refuse_without_columns,
-    warn_of,
+from okl.compiled.jit import as_compiled, one_blas_thread
+from okl.compiled.products import multiply_rows, multiply_sparse_rows
+from okl.compiled.threads import run_tasks
+from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, classes_of, draw_seed
+from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, IntArray
+from okl.solvers.accelerated.fitting import (
+    LOG_ODDS,
+    Fitted,
+    ModelTask,
+    Sigmoid,
+    cross_validated_scores,
+    fit_sigmoid,
+    fit_task,
+    normalised,
+    relabelled,
+    signs_by_class,
 )
-from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
-from okl.foundation.validation import check_choice
-from okl.kernels import Kernel
-from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import make_model, model_class, parameter_of
+from okl.solvers.accelerated.models import model_class, parameter_of
+from okl.solvers.accelerated.problem import error_minimising_bias
+
+Bias = Literal["own", "errors"]
+Space = ColumnSpace | KernelSpace
+
+# Deduplication: equal rows become one row with their total weight.
+
+_SEED = 20170418  # any fixed number: equal rows have equal keys in every run
+
+
+class DistinctRows(NamedTuple):
+    """Indices of the distinct rows (kept,), and their weights (kept,)."""
+
+    rows: IntArray
+    weights: FloatArray
+
+
+def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> DistinctRows | None:
+    """Find the rows that differ, leaving out those without weight; their order depends on their values only.
+
+    A weight of 3 and a row that occurs three times give the same bits, in any order of the rows.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), C-contiguous array or CSR matrix of floats
+    labels : (rows,), rows of two classes are never one
+    weights : (rows,), or None for 1 each
+
+    Returns
+    -------
+    Merged, or None where every row is there once and weighs 1
+    """
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    keys = _keys(inputs)
+    order = np.lexsort((labels, keys))
+    if weights is not None:
+        order = order[weights[order] > 0.0]
+    repeats = np.zeros(len(order), dtype=bool)
+    repeats[1:] = (np.diff(keys[order]) == 0.0) & (np.diff(labels[order]) == 0)
+    candidates = np.flatnonzero(repeats)
+    repeats[candidates] = _equal(inputs, order[candidates], order[candidates - 1])
+    if weights is None and not repeats.any():
+        return None
+    first = np.flatnonzero(~repeats)
+    ordered = np.ones(len(order)) if weights is None else weights[order]
+    summed = np.add.reduceat(ordered, first) if len(first) else ordered
+    return DistinctRows(order[first], summed)
+
+
+def _keys(inputs: Any) -> NDArray[np.float64]:
+    """Return a random projection of every row (rows,), with the same bits for equal rows at any position."""
+    direction = np.random.default_rng(_SEED).standard_normal(inputs.shape[1])
+    keys = np.empty(inputs.shape[0])
+    ones = np.ones(inputs.shape[0])
+    if sparse.issparse(inputs):
+        data = as_compiled(inputs.data, inputs.data.dtype)
+        multiply_sparse_rows(keys, data, inputs.indices, inputs.indptr, ones, direction)
+    else:
+        multiply_rows(keys, as_compiled(inputs, inputs.dtype), ones, direction)
+    return keys
+
+
+def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
+    """Return whether rows of two lists are equal, pair by pair."""
+    if sparse.issparse(inputs):
+        same = np.asarray(abs(inputs[left] - inputs[right]).sum(axis=1)).ravel() == 0.0
+    else:
+        same = (inputs[left] == inputs[right]).all(axis=1)
+    equal: NDArray[np.bool_] = same
+    return equal
+
+
+# Labels as class numbers, and sample weights.
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Rows to learn.
+
+    inputs : (rows, n_features), array or CSR; codes : (rows,), numbers of their classes
+    weights : (rows,) > 0, or None for 1 each; numbers : (rows,), indices of the rows in the input
+    """
+
+    inputs: Inputs
+    codes: IntArray
+    weights: FloatArray | None
+    numbers: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of distinct rows."""
+        return int(self.inputs.shape[0])
+
+    def part(self, numbers: IntArray) -> LabelledRows:
+        """Return a subset of the rows."""
+        weights = None if self.weights is None else self.weights[numbers]
+        return LabelledRows(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
+
+
+def label_rows(
+    inputs: Inputs, labels: NDArray[Any], classes: NDArray[Any], sample_weight: ArrayLike | None, class_weight: Any
+) -> LabelledRows:
+    """Weigh rows and merge those that are equal.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), array or CSR, validated; labels : (rows,), all among classes, which are sorted
+    sample_weight : (rows,) or None; class_weight : None, "balanced", or by label
+
+    Raises
+    ------
+    DataError : a class has no weight; ValueError of scikit-learn : weights that are negative, or of other rows
+    """
+    codes = np.searchsorted(classes, labels)
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+    if class_weight is not None:
+        given = np.ones(len(labels)) if weights is None else weights
+        by_class = compute_class_weight(class_weight, classes=classes, y=labels, sample_weight=given)
+        weights = given * by_class[codes]
+    if sparse.issparse(inputs) and not inputs.has_canonical_format:
+        inputs = inputs.copy()  # the user's own, perhaps
+        inputs.sum_duplicates()
+    merged = merge_repeats(inputs, codes, weights)
+    if merged is None:
+        return LabelledRows(inputs, codes, None, np.arange(len(codes)))
+    labelled = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+    missing = np.setdiff1d(np.arange(len(classes)), labelled.codes)
+    if len(missing):
+        raise DataError(
+            f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of "
+            "each class a weight above 0."
+        )
+    return labelled
+
+
+# Fits of two classes, and of one class against the rest.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFit:
+    """Weights of columns, or coefficients of rows, and intercept: h(x) = f(x) + intercept; the solution behind them.
+
+    parameter : C, nu or kappa as used
+    """
+
+    weights: FloatArray
+    intercept: float
+    parameter: float
+    fitted: Fitted
+
+
+@dataclass(frozen=True)
+class TwoClassFit:
+    """Solution that separates two classes.
+
+    task : which model, with which parameter; method : Fapg
+    bias : the model's own, or "errors" for that of fewest training errors, which is also used where all weights are 0
+    """
+
+    task: ModelTask
+    bias: Bias
+    method: Fapg
+
+    def fit(
+        self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
+    ) -> list[ClassFit]:
+        """Fit codes (rows,) of two classes, the higher being positive; or each of several against the rest.
+
+        Classes are fitted in parallel; no result depends on n_threads.
+
+        Raises
+        ------
+        ConfigError, DataError : a parameter outside its range for these rows; rows that the model cannot learn
+        """
+        _, signs = signs_by_class(codes)
+        n_workers = min(n_threads, len(signs))
+        rows = space.operator(inputs, signs[0], n_threads // n_workers)
+        return run_tasks(lambda index: self._fit_two(relabelled(rows, signs[index]), weights), len(signs), n_workers)
+
+    def _fit_two(self, rows: Any, weights: FloatArray | None) -> ClassFit:
+        parameter, fitted = fit_task(self.task, rows, self.method, weights)
+        bias = fitted.bias if self.task.fit_intercept else 0.0
+        if self.task.fit_intercept and (self.bias == "errors" or not fitted.weights.any()):
+            bias = error_minimising_bias(rows.scores(fitted.weights), rows.signs, weights)
+        # an intercept of -0.0 would confuse readers
+        return ClassFit(fitted.weights, 0.0 - bias, parameter, fitted)
+
+
+def scores_of(
+    fits: list[ClassFit], space: Space, rows: Inputs, fit_inputs: Inputs, n_threads: int
+) -> NDArray[np.float64]:
+    """Return scores (rows, outputs) by the fits of the given training rows."""
+    weights = np.stack([fit.weights for fit in fits])
+    intercepts = np.array([fit.intercept for fit in fits])
+    scores: NDArray[np.float64] = space.scores(rows, fit_inputs, weights, n_threads) + intercepts
+    return scores
+
+
+# Calibration of scores by sigmoids on held-out scores.
+
+_FOLDS = 5
+_LEAST = 1e-300  # of a probability, so that there is a class for scores that exclude all
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A sigmoid a class, or one for two; probabilities never fall where scores rise."""
+
+    sigmoids: tuple[Sigmoid, ...]
+
+    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Return probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
+        if len(self.sigmoids) == 1:
+            return normalised(self.sigmoids[0].probabilities(scores))
+        columns = [sigmoid.probabilities(column) for sigmoid, column in zip(self.sigmoids, scores.T, strict=True)]
+        return normalised(np.maximum(np.stack(columns, axis=1), _LEAST))
+
+
+def calibrate(fitting: TwoClassFit, space: Space, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
+    """Fit sigmoids to the scores of every fold of rows, as learned from the other folds.
+
+    Raises
+    ------
+    DataError : a class has one row only
+
+    Source: Platt, Advances in Large Margin Classifiers, 1999, with five folds as in LIBSVM.
+    """
+
+    def scores_by(learn: IntArray, judge: IntArray) -> NDArray[np.float64]:
+        part = labelled.part(learn)
+        fits = fitting.fit(space, part.inputs, part.codes, part.weights, n_threads)
+        return scores_of(fits, space, labelled.inputs[judge], part.inputs, n_threads)
+
+    scores = cross_validated_scores(scores_by, labelled.codes, _FOLDS, seed)
+    _, signs = signs_by_class(labelled.codes)
+    pairs = zip(scores.T, signs, strict=True)
+    return Calibration(
+        tuple(_rising(fit_sigmoid(*pair, labelled.weights), pair[1], labelled.weights) for pair in pairs)
+    )
+
+
+def _rising(sigmoid: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
+    """Return the sigmoid, or the class's share of the rows where the sigmoid does not rise with the scores."""
+    if sigmoid.slope <= 0.0:
+        return sigmoid
+    counts = np.ones(len(signs)) if weights is None else weights
+    return Sigmoid(0.0, float(np.log((counts[signs < 0].sum() + 1.0) / (counts[signs > 0].sum() + 1.0))))
+
+
+# Messages about a fit.
+
+_TO_THE_USER = 4  # frames from here to the call of fit
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """Return the value of a single fit, or an array with one value for each class."""
+    return values[0] if len(values) == 1 else np.array(values)
+
+
+def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
+    """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
+    for note in sorted({fit.fitted.note for fit in fits} - {""}):
+        warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
+    # weights of 0 have their note
+    worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
+    if worst is not None and _gap(worst) > tolerance:
+        advice = "Scale the inputs" if worst.outcome.kind == "done" else "Raise max_iter, scale the inputs"
+        warnings.warn(
+            f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
+            f"tol = {tolerance:g}. {advice}, or raise tol.",
+            ConvergenceWarning,
+            stacklevel=_TO_THE_USER,
+        )
+
+
+def _gap(fitted: Fitted) -> float:
+    return fitted.certificate.relative_gap
+
 
 # The base class: fitting with a certificate, and scores.
 
-_LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_", "calibration_")
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     """A model of two classes, or of several one against the rest, with a proof of how good its solution is.
 
     Inputs may be sparse where kernel = "linear", without a feature map, but for the models of kappa (MM-FDA, MM-MPM),
@@ -85,48 +361,30 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     n_features_in_, feature_names_in_ : of the inputs
     """
 
-    kernel: str | Kernel = "linear"
-    bandwidth: float | Auto = "auto"
-    degree: int = 3
-    offset: float = 1.0
-    feature_map: MapGiven = None
-    n_columns: int = 800
     fit_intercept: bool = True
     probability: bool = False
     tol: float = 1e-4
     max_iter: int = 20_000
     method: Literal["practical", "proven"] = "practical"
-    n_jobs: int | None = None
-    random_state: RandomState = None
 
-    _MODEL: ClassVar[str]
+    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("C", "nu", "kappa")
 
     @property
-    def _model_name(self) -> str:
-        return self._MODEL
-
-    @property
-    def _parameters(self) -> dict[str, Any]:
-        """Return C, nu and kappa as far as the estimator has them; None or "auto" for a default."""
-        return {name: getattr(self, name) for name in ("C", "nu", "kappa") if hasattr(self, name)}
-
-    @property
-    def _bias(self) -> Bias:
-        bias: Bias = getattr(self, "bias", "own")
+    def _bias(self) -> Any:
+        bias = getattr(self, "bias", "own")
         return "errors" if str(bias) == "error-minimising" else bias  # its name in older versions
 
     @property
-    def _weighting(self) -> Any:
-        """Return class weights as scikit-learn defines them: None, "balanced", or by label."""
+    def _class_weight(self) -> Any:
         return getattr(self, "class_weight", None)
 
     @property
     def _scores_are_log_odds(self) -> bool:
-        return self._model_name == "logistic" and self._bias == "own"
+        return self.solver_name == "logistic" and self._bias == "own"
 
     @one_blas_thread()  # bits depend on the number of threads
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
+        """Fit rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
 
         Warns
         -----
@@ -138,36 +396,22 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         DataError, a ValueError : y holds one class only, or a class has no weight
         DivergedError : the solution is no longer finite
         """
-        fitting, choice = self._fitting(), self._space_choice()
+        options = self._options(bias=self._bias)
+        fitting = self._fitting(options)
         labelled = self._labelled(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         seed, order = draw_seed(rng), rng.permutation(labelled.n_rows)[:SAMPLE_ROWS]
         # a plain space uses no rows, and sparse rows are no sample
-        sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
-        self.space_, self.chosen_ = choice.build(sample, seed, labelled.precision)
+        sample = np.empty((0, labelled.inputs.shape[1])) if self._is_plain else labelled.inputs[order]
+        self.space_, self.chosen_ = self._build_space(options, sample, seed, precision_of(labelled.inputs))
         n_threads = effective_n_jobs(self.n_jobs)
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
-        self._keep(fits, labelled)
+        self._keep_weights(np.stack([fit.weights for fit in fits]), labelled.inputs, labelled.numbers)
+        self._keep_certificates(fits, fitting.task)
+        warn_of(type(self).__name__, fits, self.tol)
         if self.probability:
             self.calibration_ = calibrate(fitting, self.space_, labelled, seed, n_threads)
         return self
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
-        check_is_fitted(self)
-        inputs = self._validated(X, reset=False)
-        n_threads = effective_n_jobs(self.n_jobs)
-        exact = isinstance(self.space_, KernelSpace)
-        supports, weights = (self.support_vectors_, self.dual_coef_) if exact else (None, self.coef_)
-        scores = self.space_.scores(inputs, supports, weights, n_threads) + self.intercept_
-        return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return labels (rows,)."""
-        scores = self.decision_function(X)
-        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
 
     @available_if(lambda self: self.probability or self._scores_are_log_odds)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -179,67 +423,36 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self, "calibration_" if self.probability else None)
         scores = self.decision_function(X)
         n_scores = 1 if scores.ndim == 1 else scores.shape[1]
-        calibration: Calibration = self.calibration_ if self.probability else of_log_odds(n_scores)
+        calibration = self.calibration_ if self.probability else Calibration((LOG_ODDS,) * n_scores)
         return calibration.probabilities(scores)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        return tags
 
     @property
     def _takes_sparse(self) -> bool:
-        plain = isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
-        return plain and parameter_of(self._model_name) != "kappa"  # covariances are dense
+        return self._is_plain and parameter_of(self.solver_name) != "kappa"  # covariances are dense
 
-    def _fitting(self) -> TwoClassFit:
-        parameters = {name: float_or_auto(name, value) for name, value in self._parameters.items()}
-        own = parameter_of(self._model_name)
-        others: Any = {name: value for name, value in parameters.items() if name != own}
-        make_model(self._model_name, **others)
-        task = ModelTask(self._model_name, parameters.get(own), bool(self.fit_intercept))
-        method = Fapg(
-            check_choice("method", self.method, ("practical", "proven")),  # type: ignore[arg-type]
-            tolerance=float_or_auto("tol", self.tol) or 0.0,
-            max_iterations=self.max_iter,
-        )
-        bias = check_choice("bias", self._bias, ("own", "errors"))
-        refuse_two_intercepts(self._model_name, bias, self.fit_intercept)
-        return TwoClassFit(task, bias, method)  # type: ignore[arg-type]
-
-    def _space_choice(self) -> SpaceChoice:
-        bandwidth = number_or_auto("bandwidth", self.bandwidth)
-        shape = (self.degree, self.offset, self.feature_map, self.n_columns, getattr(self, "memory_budget", 1))
-        choice = SpaceChoice(self.kernel, bandwidth, *shape)
-        if choice.is_exact_kernel:
-            refuse_without_columns(self._model_name, self.kernel)
-        return choice
-
-    def _validated(self, X: ArrayLike, reset: bool) -> Inputs:
-        sparse = "csr" if self._takes_sparse else False
-        # float32 stays: half the memory, while sums are float64
-        return validate_data(self, X, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=reset)
+    def _fitting(self, options: Any) -> TwoClassFit:
+        if not self._is_plain and self.feature_map is None and not model_class(self.solver_name).TAKES_KERNEL:
+            raise ConfigError(
+                f"kernel = {self.kernel!r} is not available for model = {self.solver_name!r}, which takes explicit "
+                'columns. Set feature_map, such as "orthogonal", or kernel = "linear".'
+            )
+        if options.bias == "errors" and not self.fit_intercept and model_class(self.solver_name).HAS_OWN_BIAS:
+            raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
+        task = replace(options.task, fit_intercept=bool(self.fit_intercept))
+        return TwoClassFit(task, options.bias, replace(options.method, method=self.method))
 
     def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> LabelledRows:
-        sparse = "csr" if self._takes_sparse else False
-        inputs, labels = validate_data(
-            self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
-        )
-        self.classes_, _ = classes_of(self, labels)
-        if self._bias == "own" and len(self.classes_) == 2:
-            refuse_idle_weights(self._model_name, self._weighting)
-        return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
+        inputs, labels = self._valid(X, y, reset=True)
+        self.classes_ = classes_of(self, labels)
+        idle = self._class_weight is not None and parameter_of(self.solver_name) == "kappa"
+        if idle and self._bias == "own" and len(self.classes_) == 2:
+            raise ConfigError(
+                f"class_weight does not change the class means and covariances of model = {self.solver_name!r}. Leave "
+                'it out, or set bias = "errors", which weighs the errors.'
+            )
+        return label_rows(inputs, labels, self.classes_, sample_weight, self._class_weight)
 
-    def _keep(self, fits: list[ClassFit], labelled: LabelledRows) -> None:
-        for name in _LEARNT:  # of an earlier fit in another space
-            self.__dict__.pop(name, None)
-        weights = np.stack([fit.weights for fit in fits])
-        if isinstance(self.space_, KernelSpace):
-            support = np.flatnonzero((weights != 0.0).any(axis=0))
-            self.support_, self.support_vectors_ = labelled.numbers[support], labelled.inputs[support]
-            self.dual_coef_ = np.ascontiguousarray(weights[:, support])
-        else:
-            self.coef_ = weights
+    def _keep_certificates(self, fits: list[ClassFit], task: ModelTask) -> None:
         self.intercept_ = np.array([fit.intercept for fit in fits])
         self.certificates_ = tuple(fit.fitted.certificate for fit in fits)
         self.objective_ = one_or_all([certificate.primal for certificate in self.certificates_])
@@ -247,11 +460,9 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.duality_gap_ = one_or_all([certificate.gap for certificate in self.certificates_])
         # the check of the first point counts: a start may be the solution
         self.n_iter_ = one_or_all([max(1, fit.fitted.iterations) for fit in fits])
-        own = parameter_of(self._model_name)
-        if self._parameters.get(own) in (None, "auto"):
+        if task.value is None:
             values = one_or_all([fit.parameter for fit in fits])
-            self.chosen_ |= {own: values, f"{own}_reason": model_class(self._model_name).DEFAULT}
-        warn_of(type(self).__name__, fits, self.tol)
+            self.chosen_ |= {task.parameter: values, f"{task.parameter}_reason": task.reason}
 
 
 # All nine models in one class.
@@ -300,17 +511,17 @@ class UnifiedClassifier(AcceleratedClassifier):
     nu: float | None = None
     kappa: float | None = None
     bias: Bias = "own"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+    class_weight: ClassWeight = None
     memory_budget: int = 2**30
 
     @property
-    def _model_name(self) -> str:
+    def solver_name(self) -> str:
+        """Return the model, which is a solver of the command."""
+        model_class(self.model)  # a wrong name is the first error
         return self.model
 
 
 # The five margin models.
-
-ClassWeight = dict[Any, float] | Literal["balanced"] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -355,7 +566,7 @@ class CSVMClassifier(_PenalisedClassifier):
     True
     """
 
-    _MODEL: ClassVar[str] = "c-svm"
+    SOLVER: ClassVar[str] = "c-svm"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -365,7 +576,7 @@ class L2SVMClassifier(_PenalisedClassifier):
     Source: Ito et al., 2017, section 3.2.2, (12).
     """
 
-    _MODEL: ClassVar[str] = "l2-svm"
+    SOLVER: ClassVar[str] = "l2-svm"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -375,7 +586,7 @@ class LogisticClassifier(_PenalisedClassifier):
     Source: Ito et al., 2017, section 3.2.3, (13).
     """
 
-    _MODEL: ClassVar[str] = "logistic"
+    SOLVER: ClassVar[str] = "logistic"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -392,7 +603,7 @@ class NuSVMClassifier(_MarginClassifier):
 
     nu: float | Auto = "auto"
 
-    _MODEL: ClassVar[str] = "nu-svm"
+    SOLVER: ClassVar[str] = "nu-svm"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -409,7 +620,7 @@ class DWDClassifier(_MarginClassifier):
 
     nu: float | Auto = "auto"
 
-    _MODEL: ClassVar[str] = "dwd"
+    SOLVER: ClassVar[str] = "dwd"
 
 
 # The minimax and l1 models.
@@ -442,7 +653,7 @@ class MMFDAClassifier(_MinimaxClassifier):
     Source: Ito et al., 2017, section 3.2.6, (16).
     """
 
-    _MODEL: ClassVar[str] = "mm-fda"
+    SOLVER: ClassVar[str] = "mm-fda"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -458,7 +669,7 @@ class MMMPMClassifier(_MinimaxClassifier):
     Source: Ito et al., 2017, section 3.2.7, (17).
     """
 
-    _MODEL: ClassVar[str] = "mm-mpm"
+    SOLVER: ClassVar[str] = "mm-mpm"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -477,7 +688,7 @@ class _SparseClassifier(AcceleratedClassifier):
     class_weight: ClassWeight = None
 
     @property
-    def _bias(self) -> Bias:
+    def _bias(self) -> Any:
         return "errors"
 
 
@@ -493,7 +704,7 @@ class L1LogisticClassifier(_SparseClassifier):
     Source: Ito et al., 2017, appendix D, (27).
     """
 
-    _MODEL: ClassVar[str] = "l1-logistic"
+    SOLVER: ClassVar[str] = "l1-logistic"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -503,4 +714,4 @@ class L1L2SVMClassifier(_SparseClassifier):
     Source: Ito et al., 2017, appendix D, (28).
     """
 
-    _MODEL: ClassVar[str] = "l1-l2-svm"
+    SOLVER: ClassVar[str] = "l1-l2-svm"

@@ -1,10 +1,13 @@
-"""Base classes and parameter checks of the estimators."""
+"""Base classes of the estimators, and the solver settings that their parameters mean.
+
+An estimator builds the settings of its solver, which the command reads too: both check values in one place, and an
+option that an estimator does not have keeps the default of the command.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -19,17 +22,54 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.settings import settings_from
+from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_choice
-from okl.losses import Loss, ThresholdedHalfSquared, make_loss
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
-from okl.solvers.online.base import BuildContext, LearnerFactory
+from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
+from okl.solvers.settings import owners_of, solver_settings
 
-# Parameter checks.
+# Parameters.
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
 Auto = Literal["auto"]
 RandomState = int | np.random.RandomState | None
+Labels = NDArray[Any]
+ClassWeight = dict[Any, float] | Literal["balanced"] | None
+
+OPTIONS = {"n_frequencies": "frequencies", "max_iter": "max_iterations"}
+"""Options of the command by the names that estimators have for them; all others are the same."""
+
+
+def options_of(estimator: Any, **changes: Any) -> Any:
+    """Return the settings of an estimator's solver with its parameters as options.
+
+    A parameter that is no option of this solver, but of another one, must not be given; None means "auto".
+
+    changes : options that are not as the estimator has them
+
+    Raises
+    ------
+    ConfigError : a parameter out of its range, of another type, or of another solver
+    """
+    solver = estimator.solver_name
+    kind = solver_settings(solver)
+    shown = {OPTIONS.get(field.name, field.name): field.name for field in fields(estimator)}
+    values = {option: _plain(getattr(estimator, name)) for option, name in shown.items()} | changes
+    values = {option: "auto" if value is None else value for option, value in values.items()}
+    for option in getattr(estimator, "ONLY_OF_SOME", ()):
+        if option not in kind.model_fields and values.pop(option, "auto") != "auto":
+            raise ConfigError(
+                f"{option} = {getattr(estimator, option)!r} is set, but the solver {solver} has no {option}: it "
+                f"belongs to {', '.join(owners_of(option)[:4])}. Remove it."
+            )
+    own = {option: value for option, value in values.items() if option in kind.model_fields}
+    return settings_from(kind, own, type(estimator).__name__, shown, strict=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, and a list as a tuple."""
+    return value.item() if isinstance(value, np.generic) else tuple(value) if isinstance(value, list) else value
 
 
 def draw_seed(rng: np.random.RandomState) -> int:
@@ -37,44 +77,14 @@ def draw_seed(rng: np.random.RandomState) -> int:
     return int(rng.randint(2**31 - 1))
 
 
-def number_or_auto(name: str, value: Any) -> float | None:
-    """Convert a parameter above 0 to float, "auto" to None.
-
-    Raise ConfigError for anything else.
-    """
-    if isinstance(value, str) and value == "auto":
-        return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
-        raise ConfigError(f'{name} = {value!r}; expected a finite number above 0, or "auto".')
-    return float(value)
-
-
-def whole_number(name: str, value: Any) -> int:
-    """Convert an integer parameter of at least 1 to int; raise ConfigError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise ConfigError(f"{name} = {value!r}; expected an integer of at least 1.")
-    return int(value)
-
-
-def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return sorted labels (classes,), and the index of each row's label (rows,), as floats.
+def classes_of(estimator: Any, labels: Labels) -> Labels:
+    """Return sorted labels (classes,).
 
     Raises
     ------
     DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
-    classes = distinct_classes(estimator, labels)
-    return classes, np.searchsorted(classes, labels).astype(np.float64)
-
-
-def distinct_classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
-    """Return sorted labels (classes,).
-
-    Raises
-    ------
-    DataError : one class only
-    """
     classes = np.unique(labels)
     if len(classes) < 2:
         raise DataError(
@@ -83,9 +93,7 @@ def distinct_classes(estimator: Any, labels: NDArray[Any]) -> NDArray[Any]:
     return classes
 
 
-def weights_of_classes(
-    given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
-) -> tuple[float, ...] | None:
+def weights_of_classes(given: ClassWeight, classes: Labels, labels: Labels) -> tuple[float, ...] | None:
     """Return class_weight as one weight for each class, in order; None without class weights.
 
     Raises
@@ -97,37 +105,28 @@ def weights_of_classes(
     return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
 
 
-# What all estimators share.
+def large_values_refused() -> np.errstate:
+    """Let scikit-learn refuse values too large for the precision, which become infinite without a warning."""
+    return np.errstate(over="ignore", invalid="ignore")
 
-Labels = NDArray[Any]
+
+# Classifiers: labels in and out.
 
 
 class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator that scores rows."""
 
+    SOLVER: ClassVar[str]
+    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ()  # options that some of its solvers do not have
+
+    @property
+    def solver_name(self) -> str:
+        """Return the name of its solver, as in `okl train --solver`."""
+        return self.SOLVER
+
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for one output, (rows, n_outputs) for several."""
         raise NotImplementedError
-
-
-class BatchEstimator(ScoringEstimator):
-    """An estimator that learns all rows at once."""
-
-    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, Labels]:
-        """Return inputs (rows, n_features) and y, both finite."""
-        raise NotImplementedError
-
-    def _learn_classes(
-        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
-    ) -> None:
-        """Learn targets -1 and +1, or class indices. weights : of the classes, in order; None for all 1"""
-        raise NotImplementedError
-
-    def _warn(self) -> None:
-        """Warn that the tolerance was not reached. `fit` calls it directly, so that the warning names the caller's line."""
-
-
-# Classifiers: labels in and out.
 
 
 class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc]
@@ -147,9 +146,26 @@ class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc
         return labels
 
 
+class BatchEstimator(ScoringEstimator):
+    """An estimator that is fitted to all rows at once."""
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, Labels]:
+        """Return inputs (rows, n_features) and y, both finite."""
+        raise NotImplementedError
+
+    def _learn_classes(
+        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+    ) -> None:
+        """Learn targets -1 and +1, or class indices. weights : of the classes, in order; None for all 1"""
+        raise NotImplementedError
+
+    def _warn(self) -> None:
+        """Warn that the tolerance was not reached; called by `fit` itself, so that the warning names its caller."""
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class BatchClassifier(ScoringClassifier, BatchEstimator):
-    """A classifier that learns all rows at once.
+    """A classifier that is fitted to all rows at once.
 
     Parameters
     ----------
@@ -160,10 +176,10 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
     classes_ : labels in order, the second of two has scores from 0 upward
     """
 
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+    class_weight: ClassWeight = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+        """Fit rows X (rows, n_features) with labels y (rows,).
 
         Warns
         -----
@@ -177,10 +193,11 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
         inputs, labels = self._checked(X, y)
-        self.classes_, codes = classes_of(self, labels)
+        self.classes_ = classes_of(self, labels)
         weights = weights_of_classes(self.class_weight, self.classes_, labels)
         if not all(0.0 < weight < float("inf") for weight in weights or ()):
             raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
+        codes = np.searchsorted(self.classes_, labels).astype(np.float64)
         two = len(self.classes_) == 2
         self._learn_classes(inputs, 2.0 * codes - 1.0 if two else codes, 1 if two else len(self.classes_), weights)
         self._warn()
@@ -195,7 +212,7 @@ CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every bl
 # dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEstimator(ScoringEstimator):
-    """Predict, suffer, then learn, one row at a time.
+    """Predict, suffer the loss, then update, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
     on the other rows, to the last bit.
@@ -203,13 +220,13 @@ class OnlineEstimator(ScoringEstimator):
     Parameters
     ----------
     passes : int >= 1, over the rows in `fit`; shuffle : the rows before each pass
-    precision : "float32" or "float64", of inputs, what is learned, and scores
+    precision : "float32" or "float64", of inputs, weights and scores
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and orders
 
     Attributes
     ----------
-    learner_ : the settings that rows are learned with; state_ : what was learned
+    learner_ : the learner with its settings; state_ : what was learned
     chosen_ : what "auto" parameters became, each with its reason
     n_features_in_, feature_names_in_ : of the inputs
     """
@@ -220,52 +237,54 @@ class OnlineEstimator(ScoringEstimator):
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        """Build the learner from the parameters; n_rows : of a pass, None for a stream of unknown length."""
-        raise NotImplementedError
+    def _options(self, n_rows: int | None, **changes: Any) -> Any:
+        """Return the settings of the solver. n_rows : of a pass, None for a stream of unknown length"""
+        return options_of(self, **changes)
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
+    def _factory(self, options: Any, schema: Schema) -> LearnerFactory:
+        """Return the learner that the settings mean."""
+        factory: LearnerFactory = options.factory(schema)
+        return factory
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, Labels]:
         """Return inputs (rows, n_features) in the precision of the learner, and y, both finite."""
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        whole_number("passes", self.passes)
-        with _refused_if_too_large():
+        with large_values_refused():
             inputs, targets = validate_data(self, X, y, dtype=self.precision, reset=reset, **options)
         return inputs, targets
 
     @property
     def _first(self) -> bool:
-        """Return whether nothing has been learned yet."""
+        """Return whether no row was learned yet."""
         return not hasattr(self, "learner_")
 
     def _begin(
-        self,
-        inputs: FloatArray,
-        targets: NDArray[Any],
-        loss: Loss,
-        n_outputs: int,
-        class_weights: tuple[float, ...] | None,
-        n_rows: int | None,
+        self, inputs: FloatArray, targets: Labels, task: Task, n_classes: int, n_rows: int | None, **changes: Any
     ) -> None:
-        """Make the learner from the rows at hand; forgets what was learned."""
+        """Make the learner from the rows at hand, in place of an earlier one. changes : see `options_of`"""
+        weights = changes.pop("class_weights", None)
+        options = self._options(n_rows, **changes)
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = _rows(inputs, targets, rng.permutation(len(targets))[:SAMPLE_ROWS])
         features = tuple(f"x{index}" for index in range(inputs.shape[1]))
-        schema = Schema(features, "y", loss.task, tuple(range(n_outputs)))
-        factory = self._factory(loss, class_weights, n_rows)
-        self.learner_, self.chosen_, _ = factory.build(
-            BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
-        )
+        schema = Schema(features, "y", task, tuple(range(n_classes)))
+        factory: Any = self._factory(options, schema)
+        if weights is not None:
+            factory = replace(factory, class_weights=weights)
+        context = BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
+        built: BuiltLearner = factory.build(context)
+        self.learner_, self.chosen_, _ = built
         self.state_ = self.learner_.start()
         self._order_rng = rng
 
-    def _learn_passes(self, inputs: FloatArray, targets: NDArray[Any]) -> None:
+    def _learn_passes(self, inputs: FloatArray, targets: Labels) -> None:
         """Learn all rows several times, in a new random order each time or as they come."""
         for _ in range(self.passes):
             order = self._order_rng.permutation(len(targets)) if self.shuffle else np.arange(len(targets))
             self._learn(inputs, targets, order)
 
-    def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:
+    def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
         """Learn rows once, in some order or as they come; what was learned before is kept if this fails."""
         order = np.arange(len(targets)) if order is None else order
         state, n_threads = self.state_, effective_n_jobs(self.n_jobs)
@@ -275,19 +294,13 @@ class OnlineEstimator(ScoringEstimator):
         self.state_ = state
 
     def _scores(self, X: ArrayLike) -> FloatArray:
-        """Return scores (rows,) for one output, (rows, n_outputs) for several."""
         check_is_fitted(self)
-        with _refused_if_too_large():
+        with large_values_refused():
             inputs = validate_data(self, X, dtype=self.learner_.precision, reset=False)
         return self.learner_.predictor(self.state_).scores(inputs, effective_n_jobs(self.n_jobs))
 
 
-def _refused_if_too_large() -> np.errstate:
-    """Let scikit-learn refuse values too large for float32, which become infinite without a warning."""
-    return np.errstate(over="ignore", invalid="ignore")
-
-
-def _rows(inputs: FloatArray, targets: NDArray[Any], chosen: NDArray[np.int64]) -> Rows:
+def _rows(inputs: FloatArray, targets: Labels, chosen: NDArray[np.int64]) -> Rows:
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
@@ -303,8 +316,10 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     classes_ : labels in order, the second of two has positive scores
     """
 
+    LOG_ODDS: ClassVar[bool] = False  # whether scores by the logistic loss are the logarithm of the odds
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+        """Fit rows X (rows, n_features) with labels y (rows,), from the start.
 
         Raises
         ------
@@ -312,8 +327,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         DataError, a ValueError : y holds one class only
         """
         inputs, labels = self._checked(X, y, reset=True)
-        check_classification_targets(labels)
-        self.classes_ = distinct_classes(self, labels)
+        self.classes_ = classes_of(self, labels)
         targets = self._targets(labels)
         self._begin_classes(inputs, targets, labels, len(targets))
         self._learn_passes(inputs, targets)
@@ -336,11 +350,11 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
                 raise ConfigError(
                     "The first call of partial_fit requires classes. Pass all labels that later calls may hold."
                 )
-            if self._weighting == "balanced":
+            if self._class_weight == "balanced":
                 raise ConfigError(
                     'class_weight = "balanced" requires all rows at once. Use fit, or give a weight for each label.'
                 )
-            self.classes_ = distinct_classes(self, np.asarray(classes))
+            self.classes_ = classes_of(self, np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ConfigError(
                 f"classes = {classes!r} differ from those of the first call, {self.classes_.tolist()!r}. Pass the "
@@ -352,26 +366,29 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         self._learn(inputs, targets)
         return self
 
-    @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self._has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return probabilities (rows, 2) of two classes, from scores that are log-odds (loss="logistic").
-
-        Loss = "logistic".
-        """
+        """Return probabilities (rows, 2) of two classes, from scores that are log-odds (loss="logistic")."""
         return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
 
     @property
-    def _tells_probabilities(self) -> bool:
-        return self._scores_are_log_odds and len(getattr(self, "classes_", (0, 1))) == 2
+    def _has_probabilities(self) -> bool:
+        # tracked scores are mixed for rows that change, and are too far from 0
+        logistic = getattr(self, "loss", None) == "logistic" and not getattr(self, "track", False)
+        return self.LOG_ODDS and logistic and len(getattr(self, "classes_", (0, 1))) == 2
 
     @property
-    def _scores_are_log_odds(self) -> bool:
-        """Return whether scores of two classes are log-odds and nothing more was derived from them."""
-        return False
+    def _class_weight(self) -> Any:
+        return getattr(self, "class_weight", None)
 
     def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
-        loss, weights = self._loss(), weights_of_classes(self._weighting, self.classes_, labels)
-        self._begin(inputs, targets, loss, self._n_outputs, weights, n_rows)
+        # a wrong name is an error whatever the classes are
+        loss = check_choice("loss", getattr(self, "loss", "hinge"), ("hinge", "logistic"))
+        several = len(self.classes_) > 2
+        task: Task = "multiclass" if several else "binary"
+        weights = weights_of_classes(self._class_weight, self.classes_, labels)
+        changes = {"loss": "multiclass-hinge" if several else loss, "class_weights": weights}
+        self._begin(inputs, targets, task, len(self.classes_), n_rows, **changes)
 
     def _targets(self, labels: Labels) -> FloatArray:
         index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
@@ -381,23 +398,6 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
                 "such rows, or pass all labels as classes."
             )
         return index.astype(np.float64) if len(self.classes_) > 2 else 2.0 * index - 1.0
-
-    @property
-    def _n_outputs(self) -> int:
-        return len(self.classes_) if len(self.classes_) > 2 else 1
-
-    @property
-    def _weighting(self) -> Any:
-        """Return weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
-        return None
-
-    def _binary_loss(self) -> str:
-        """Return the name of the loss of two classes."""
-        return "hinge"
-
-    def _loss(self) -> Loss:
-        name = self._binary_loss()  # a wrong name is an error whatever the classes are
-        return make_loss("multiclass-hinge" if len(self.classes_) > 2 else name)
 
 
 # Online regressors: the scale of the target.
@@ -422,7 +422,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     scale_target: bool = True
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
+        """Fit rows X (rows, n_features) with targets y (rows,), from the start.
 
         Raises
         ------
@@ -450,19 +450,23 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,) in their own unit, float64."""
         scores = self._scores(X).astype(np.float64)
-        return scores * self.target_spread_ + self.target_mean_
+        targets: FloatArray = scores * self.target_spread_ + self.target_mean_
+        return targets
 
-    def _scale_and_begin(self, inputs: FloatArray, targets: NDArray[Any], n_rows: int | None) -> None:
+    def _scale_and_begin(self, inputs: FloatArray, targets: Labels, n_rows: int | None) -> None:
         self.target_mean_, self.target_spread_ = 0.0, 1.0
         if self.scale_target:
-            with np.errstate(over="ignore", invalid="ignore"):
+            with large_values_refused():
                 mean, spread = float(np.mean(targets, dtype=np.float64)), float(np.std(targets, dtype=np.float64))
-            if not np.isfinite([mean, spread]).all():
-                raise DataError(
-                    f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down."
-                )
-            self.target_mean_, self.target_spread_ = mean, spread or 1.0
-        self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None, n_rows)
+            self.target_mean_, self.target_spread_ = finite_scale(targets, mean, spread)
+        self._begin(inputs, self._scaled(targets), "regression", 0, n_rows)
 
-    def _scaled(self, targets: NDArray[Any]) -> FloatArray:
+    def _scaled(self, targets: Labels) -> FloatArray:
         return (np.asarray(targets, dtype=np.float64) - self.target_mean_) / self.target_spread_
+
+
+def finite_scale(targets: Labels, center: float, spread: float) -> tuple[float, float]:
+    """Return the center and the spread of targets, 1 where they are constant; DataError unless both are finite."""
+    if not np.isfinite([center, spread]).all():
+        raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite standard deviation. Scale them down.")
+    return center, spread or 1.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -12,14 +12,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
-from okl.features.bandwidth import median_distance
+from okl.data.dataset import Schema
+from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, options_of
 from okl.features.base import transform_rows
-from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.foundation.types import FloatArray, Precision
-from okl.kernels import Gaussian
+from okl.features.fourier import FourierFeatures
+from okl.foundation.types import FloatArray
+from okl.solvers.online.settings import random_map
 
 
+@dataclass(eq=False, repr=False)
 class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Random Fourier features of the Gaussian kernel: z(x)'z(x') approximates k(x, x'), and z(x) has norm 1.
 
@@ -51,17 +52,12 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     True
     """
 
-    def __init__(
-        self,
-        n_frequencies: int = 400,
-        bandwidth: float | Auto = "auto",
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_frequencies = n_frequencies
-        self.bandwidth = bandwidth
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_frequencies: int = 400
+    bandwidth: float | Auto = "auto"
+    n_jobs: int | None = None
+    random_state: RandomState = None
+
+    solver_name: ClassVar[str] = "fogd"
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Draw frequencies for inputs X (rows, n_features); y is not used.
@@ -74,8 +70,10 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = inputs[rng.permutation(len(inputs))[:SAMPLE_ROWS]]
-        self.map_ = draw_map_of_sample(self.bandwidth, sample, self.n_frequencies, seed, "float64")
-        self.bandwidth_ = bandwidth_of(self.map_)
+        schema = Schema(tuple(f"x{index}" for index in range(inputs.shape[1])), "y", "regression")
+        feature_map, chosen = random_map(options_of(self)).draw(schema, sample, seed, "float64")
+        assert isinstance(feature_map, FourierFeatures), "the map is independent"
+        self.map_, self.bandwidth_ = feature_map, chosen["bandwidth"]
         self._n_features_out = self.map_.n_columns
         return self
 
@@ -85,24 +83,3 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         own = replace(self.map_, frequencies=self.map_.frequencies.astype(inputs.dtype, copy=False))
         return transform_rows(own, inputs, effective_n_jobs(self.n_jobs))
-
-
-def draw_map_of_sample(
-    bandwidth: float | Auto, sample: FloatArray, n_frequencies: int, seed: int, precision: Precision
-) -> FourierFeatures:
-    """Return a map for inputs like the sample (rows, n_features), of the given bandwidth or the median distance.
-
-    Raises
-    ------
-    ConfigError : the bandwidth or the number of frequencies is out of its range
-    """
-    chosen = number_or_auto("bandwidth", bandwidth)
-    kernel = Gaussian(median_distance(sample) if chosen is None else chosen)
-    whole = whole_number("n_frequencies", n_frequencies)
-    return draw_fourier_map(kernel, sample.shape[1], whole, seed, precision)
-
-
-def bandwidth_of(features: FourierFeatures) -> float:
-    """Return the bandwidth of a Gaussian kernel's map."""
-    assert isinstance(features.kernel, Gaussian)
-    return features.kernel.bandwidth

@@ -1,21 +1,28 @@
-"""Online estimators: FOGD, NOGD, budget learners, experts and constrained learners."""
+"""Online estimators: FOGD, NOGD, budget learners, experts, Pegasos and constrained learners."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from okl.estimators.base import Auto, OnlineClassifier, OnlineRegressor, number_or_auto, whole_number
+from okl.data.dataset import Schema
+from okl.estimators.base import (
+    Auto,
+    ClassWeight,
+    Labels,
+    OnlineClassifier,
+    OnlineEstimator,
+    OnlineRegressor,
+)
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
-from okl.losses import Loss
 from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.constrained import ConstrainedLearner, MemoryFactory
 from okl.solvers.online.constraints import (
@@ -28,18 +35,33 @@ from okl.solvers.online.constraints import (
     sums_of,
     values_of,
 )
-from okl.solvers.online.drift import TrackingFactory
-from okl.solvers.online.experts import ExpertFactory
-from okl.solvers.online.linear import LinearFactory
-from okl.solvers.online.maps import FourierChoice, NystromChoice
-from okl.solvers.online.nystrom import NOGDFactory
-from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
+from okl.solvers.online.settings import random_map
+from okl.solvers.settings import STRATEGIES, number_of
 
 # Fourier online gradient descent: a kernel method at the cost of a linear one.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FOGDClassifier(OnlineClassifier):
+class _Fogd(OnlineEstimator):
+    n_frequencies: int = 400
+    kernel: str = "gaussian"
+    map: str = "independent"
+    bandwidth: float | Auto = "auto"
+    step_size: float | Auto = "auto"
+    average: bool = True
+    track: bool = False
+
+    SOLVER: ClassVar[str] = "fogd"
+
+    def _factory(self, options: Any, schema: Schema) -> LearnerFactory:
+        if options.track:
+            options.check_track()
+        factory: LearnerFactory = options.factory(schema, experts=False)
+        return factory
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FOGDClassifier(_Fogd, OnlineClassifier):
     """Fourier online gradient descent for two classes or several.
 
     Inputs should be of like scale: put a StandardScaler before it.
@@ -76,33 +98,14 @@ class FOGDClassifier(OnlineClassifier):
     True
     """
 
-    n_frequencies: int = 400
-    kernel: str = "gaussian"
-    map: str = "independent"
-    bandwidth: float | Auto = "auto"
     loss: Literal["hinge", "logistic"] = "hinge"
-    step_size: float | Auto = "auto"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
-    average: bool = True
-    track: bool = False
+    class_weight: ClassWeight = None
 
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        return _fourier_factory(self, loss, class_weights)
-
-    @property
-    def _weighting(self) -> Any:
-        return self.class_weight
-
-    def _binary_loss(self) -> str:
-        return check_choice("loss", self.loss, ("hinge", "logistic"))
-
-    @property
-    def _scores_are_log_odds(self) -> bool:
-        return self.loss == "logistic" and not self.track  # what is mixed for rows that change is too sure of itself
+    LOG_ODDS: ClassVar[bool] = True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FOGDRegressor(OnlineRegressor):
+class FOGDRegressor(_Fogd, OnlineRegressor):
     """Fourier online gradient descent on the squared residual.
 
     Inputs should be of like scale: put a StandardScaler before it. Targets may be of any scale.
@@ -130,44 +133,40 @@ class FOGDRegressor(OnlineRegressor):
     True
     """
 
-    n_frequencies: int = 400
-    kernel: str = "gaussian"
-    map: str = "independent"
-    bandwidth: float | Auto = "auto"
-    step_size: float | Auto = "auto"
-    average: bool = True
-    track: bool = False
-
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LearnerFactory:
-        return _fourier_factory(self, loss, class_weights)
-
-
-def _fourier_factory(
-    estimator: FOGDClassifier | FOGDRegressor, loss: Loss, class_weights: tuple[float, ...] | None
-) -> LearnerFactory:
-    bandwidth = number_or_auto("bandwidth", estimator.bandwidth)
-    maps = FourierChoice(
-        estimator.kernel, bandwidth, whole_number("n_frequencies", estimator.n_frequencies), estimator.map
-    )
-    step_size = number_or_auto("step_size", estimator.step_size)
-    if estimator.track:
-        if step_size is not None or not estimator.average:
-            raise ConfigError(
-                f"track = True does not allow step_size = {estimator.step_size!r} and average = "
-                f"{estimator.average!r}, because it chooses both itself. Leave them at their defaults."
-            )
-        return TrackingFactory(maps, loss, class_weights)
-    return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average))
-
 
 # Nystrom online gradient descent: landmarks are the first support vectors, or chosen from a sample.
 
 Landmarks = Literal["supports", "uniform", "kmeans", "rpcholesky"]
-RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NOGDClassifier(OnlineClassifier):
+class _Nogd(OnlineEstimator):
+    budget: int = 100
+    rank: int | Auto = "auto"
+    landmarks: Landmarks = "supports"
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | Auto = "auto"
+    degree: int = 3
+    offset: float = 1.0
+    step_size: float | Auto = "auto"
+    average: bool = True
+
+    SOLVER: ClassVar[str] = "nogd"
+
+    def _options(self, n_rows: int | None, **changes: Any) -> Any:
+        if isinstance(self.kernel, str):
+            options = super()._options(n_rows, **changes)
+        else:  # not one of the names that settings know
+            options = super()._options(n_rows, kernel="gaussian", **changes).model_copy(update={"kernel": self.kernel})
+        # fewer rows than landmarks: as many as there are
+        n_landmarks = min(options.budget, options.budget if n_rows is None else n_rows)
+        rank = options.map_rank
+        rank = min(rank, n_landmarks) if rank <= options.budget else rank
+        return options.model_copy(update={"budget": n_landmarks, "rank": rank})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NOGDClassifier(_Nogd, OnlineClassifier):
     """Nystrom online gradient descent for two classes or several.
 
     Inputs should be of like scale: put a StandardScaler before it.
@@ -200,37 +199,14 @@ class NOGDClassifier(OnlineClassifier):
     True
     """
 
-    budget: int = 100
-    rank: int | Auto = "auto"
-    landmarks: Landmarks = "supports"
-    kernel: str | Kernel = "gaussian"
-    bandwidth: float | Auto = "auto"
-    degree: int = 3
-    offset: float = 1.0
     loss: Literal["hinge", "logistic"] = "hinge"
-    step_size: float | Auto = "auto"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
-    average: bool = True
+    class_weight: ClassWeight = None
 
-    def _factory(
-        self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
-    ) -> NOGDFactory | LinearFactory:
-        return _nystrom_factory(self, loss, class_weights, n_rows)
-
-    @property
-    def _weighting(self) -> Any:
-        return self.class_weight
-
-    def _binary_loss(self) -> str:
-        return check_choice("loss", self.loss, ("hinge", "logistic"))
-
-    @property
-    def _scores_are_log_odds(self) -> bool:
-        return self.loss == "logistic"
+    LOG_ODDS: ClassVar[bool] = True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NOGDRegressor(OnlineRegressor):
+class NOGDRegressor(_Nogd, OnlineRegressor):
     """Nystrom online gradient descent on the squared residual.
 
     Inputs should be of like scale: put a StandardScaler before it. Targets may be of any scale.
@@ -249,54 +225,38 @@ class NOGDRegressor(OnlineRegressor):
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 6, with the test |y - f| > epsilon.
     """
 
-    budget: int = 100
-    rank: int | Auto = "auto"
-    landmarks: Landmarks = "supports"
-    kernel: str | Kernel = "gaussian"
-    bandwidth: float | Auto = "auto"
-    degree: int = 3
-    offset: float = 1.0
-    step_size: float | Auto = "auto"
-    average: bool = True
-
-    def _factory(
-        self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None
-    ) -> NOGDFactory | LinearFactory:
-        return _nystrom_factory(self, loss, class_weights, n_rows)
-
-
-def _nystrom_factory(
-    estimator: NOGDClassifier | NOGDRegressor,
-    loss: Loss,
-    class_weights: tuple[float, ...] | None,
-    n_rows: int | None,
-) -> NOGDFactory | LinearFactory:
-    budget = whole_number("budget", estimator.budget)
-    rank = round(RANK_SHARE * budget) or 1
-    if estimator.rank != "auto":
-        rank = whole_number("rank", estimator.rank)
-    # fewer rows than landmarks: as many as there are
-    n_landmarks = budget if n_rows is None else min(budget, n_rows)
-    kernel: dict[str, Any] = {
-        "kernel": estimator.kernel,
-        "bandwidth": number_or_auto("bandwidth", estimator.bandwidth),
-        "degree": estimator.degree,
-        "offset": estimator.offset,
-    }
-    step_size = number_or_auto("step_size", estimator.step_size)
-    rank = min(rank, n_landmarks) if rank <= budget else rank
-    if estimator.landmarks == "supports":
-        return NOGDFactory(loss, **kernel, budget=n_landmarks, rank=rank, step_size=step_size,
-                          class_weights=class_weights, average=bool(estimator.average))  # fmt: skip
-    maps = NystromChoice(**kernel, n_landmarks=n_landmarks, rank=rank, landmarks=estimator.landmarks)
-    return LinearFactory(maps, loss, step_size, class_weights, bool(estimator.average), name="nogd")
-
 
 # Kernel learners with at most a budget of support vectors, one for each strategy.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BudgetKernelClassifier(OnlineClassifier):
+class _Budget(OnlineEstimator):
+    strategy: str = "bsgd-merging"
+    budget: int = 100
+    kernel: str = "gaussian"
+    bandwidth: float | Auto = "auto"
+    degree: int = 3
+    offset: float = 1.0
+    step_size: float | Auto = "auto"
+    regularisation: float | Auto = "auto"
+
+    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("step_size", "regularisation", "aggressiveness")
+
+    @property
+    def solver_name(self) -> str:
+        """Return the strategy, which is a solver of the command."""
+        return check_choice("strategy", self.strategy, STRATEGIES)
+
+    def _options(self, n_rows: int | None, **changes: Any) -> Any:
+        options = super()._options(n_rows, **changes)
+        if n_rows is None or not hasattr(options, "budget"):
+            return options
+        least = getattr(options.STRATEGY, "least_budget", 1)
+        return options.model_copy(update={"budget": min(options.budget, max(n_rows, least))})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BudgetKernelClassifier(_Budget, OnlineClassifier):
     """Online learning with support vectors for two classes or several.
 
     Inputs should be of like scale: put a StandardScaler before it.
@@ -328,22 +288,11 @@ class BudgetKernelClassifier(OnlineClassifier):
     True
     """
 
-    strategy: str = "bsgd-merging"
-    budget: int = 100
-    kernel: str = "gaussian"
-    bandwidth: float | Auto = "auto"
-    degree: int = 3
-    offset: float = 1.0
-    step_size: float | Auto = "auto"
-    regularisation: float | Auto = "auto"
     aggressiveness: float | Auto = "auto"
-
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
-        return _budget_factory(self, loss, n_rows)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BudgetKernelRegressor(OnlineRegressor):
+class BudgetKernelRegressor(_Budget, OnlineRegressor):
     """Online regression with support vectors.
 
     Inputs should be of like scale: put a StandardScaler before it. Targets may be of any scale.
@@ -364,47 +313,9 @@ class BudgetKernelRegressor(OnlineRegressor):
     """
 
     strategy: str = "projectron"
-    budget: int = 100
-    kernel: str = "gaussian"
-    bandwidth: float | Auto = "auto"
-    degree: int = 3
-    offset: float = 1.0
-    step_size: float | Auto = "auto"
-    regularisation: float | Auto = "auto"
-
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> BudgetFactory:
-        return _budget_factory(self, loss, n_rows)
 
 
-def _budget_factory(
-    estimator: BudgetKernelClassifier | BudgetKernelRegressor, loss: Loss, n_rows: int | None
-) -> BudgetFactory:
-    strategy: Any = STRATEGIES[check_choice("strategy", estimator.strategy, STRATEGIES)]()
-    has = {field.name for field in fields(strategy)}
-    numbers = [name for name in ("step_size", "regularisation", "aggressiveness") if hasattr(estimator, name)]
-    given = {name: number_or_auto(name, getattr(estimator, name)) for name in numbers}
-    if strange := [name for name, value in given.items() if value is not None and name not in has]:
-        raise ConfigError(f"{strange[0]} is set, but the strategy {estimator.strategy} does not use it. Remove it.")
-    strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
-    budget = whole_number("budget", estimator.budget)
-    return BudgetFactory(
-        strategy,
-        loss,
-        estimator.kernel,
-        number_or_auto("bandwidth", estimator.bandwidth),
-        budget if n_rows is None else min(budget, max(n_rows, strategy_least(strategy))),
-        race="step_size" in has and given["step_size"] is None,
-        degree=estimator.degree,
-        offset=estimator.offset,
-    )
-
-
-def strategy_least(strategy: Any) -> int:
-    """Return the smallest budget that a strategy allows."""
-    return int(getattr(strategy, "least_budget", 1))
-
-
-# Learning without tuning.
+# Experts: no parameter to tune.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -438,17 +349,9 @@ class ExpertKernelClassifier(OnlineClassifier):
     n_frequencies: int = 400
     kernel: str = "gaussian"
     loss: Literal["hinge", "logistic"] = "hinge"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+    class_weight: ClassWeight = None
 
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
-        return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies), class_weights)
-
-    @property
-    def _weighting(self) -> Any:
-        return self.class_weight
-
-    def _binary_loss(self) -> str:
-        return check_choice("loss", self.loss, ("hinge", "logistic"))
+    SOLVER: ClassVar[str] = "fogd"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -473,8 +376,51 @@ class ExpertKernelRegressor(OnlineRegressor):
     n_frequencies: int = 400
     kernel: str = "gaussian"
 
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> ExpertFactory:
-        return ExpertFactory(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies))
+    SOLVER: ClassVar[str] = "fogd"
+
+
+# Pegasos.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PegasosClassifier(OnlineClassifier):
+    """A support vector machine in a Fourier map by steps of 1 / (lam t), for two classes or several; no bias.
+
+    It goes down lam / 2 |w|^2 + mean hinge of the rows. Inputs should be of like scale: put a StandardScaler before it.
+
+    Parameters
+    ----------
+    lam : float > 0
+    batch : rows a step, a power of two up to 256
+    project : whether steps end in the ball |w| <= lam^(-1/2)
+    average : predict with the average of the weights, where later ones count more, not with the last ones
+    n_frequencies, kernel, map, bandwidth : as in FOGDClassifier
+    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+
+    Attributes
+    ----------
+    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
+
+    Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 and 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
+    >>> bool(PegasosClassifier(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95)
+    True
+    """
+
+    lam: float = 1e-3
+    batch: int = 1
+    project: bool = False
+    average: bool = True
+    n_frequencies: int = 400
+    kernel: str = "gaussian"
+    map: str = "independent"
+    bandwidth: float | Auto = "auto"
+
+    SOLVER: ClassVar[str] = "pegasos"
 
 
 # FOGD under constraints.
@@ -525,8 +471,10 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     bandwidth: float | Auto = "auto"
     loss: Literal["hinge", "logistic"] = "hinge"
     step_size: float | Auto = "auto"
-    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+    class_weight: ClassWeight = None
     average: bool = True
+
+    SOLVER: ClassVar[str] = "fogd"
 
     def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
         """Learn rows X (rows, n_features) with labels y (rows,); sensitive : columns (rows,) by name.
@@ -563,20 +511,14 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         return learner
 
     def _begin(
-        self,
-        inputs: FloatArray,
-        targets: NDArray[Any],
-        loss: Loss,
-        n_outputs: int,
-        class_weights: tuple[float, ...] | None,
-        n_rows: int | None,
+        self, inputs: FloatArray, targets: Labels, task: Task, n_classes: int, n_rows: int | None, **changes: Any
     ) -> None:
         self._inputs = inputs
-        super()._begin(inputs, targets, loss, n_outputs, class_weights, n_rows)
+        super()._begin(inputs, targets, task, n_classes, n_rows, **changes)
         self._sums = None if n_rows is None else self._summed(inputs)  # the first rows of a stream reach `_learn`
         del self._inputs
 
-    def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:
+    def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
         """Learn rows once; those of a stream refresh the rows of the constraints before, unless they are refused."""
         if order is not None:
             super()._learn(inputs, targets, order)
@@ -604,7 +546,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         return constraints
 
     def _columns(self, sensitive: Mapping[str, ArrayLike] | None) -> Columns:
-        columns: dict[str, NDArray[Any]] = {}
+        columns: dict[str, Labels] = {}
         for name in columns_of(self._parsed()):
             if sensitive is None or name not in sensitive:
                 available = ", ".join(map(str, sensitive or ())) or "nothing"
@@ -612,29 +554,20 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
             columns[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return columns
 
-    def _factory(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> MemoryFactory:
-        constraints, bound = parse_constraints(tuple(self.constraints))
-        width = whole_number("n_frequencies", self.n_frequencies)
+    def _factory(self, options: Any, schema: Schema) -> MemoryFactory:
+        constraints, bound = parse_constraints(options.constraints)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):
             raise DataError(
                 f"The columns of sensitive must have {len(self._inputs)} rows, as X has, but some have another length."
             )
         return MemoryFactory(
-            FourierChoice(self.kernel, number_or_auto("bandwidth", self.bandwidth), width, self.map),
-            loss,
+            random_map(options),
+            options.loss_of(schema),
             constraints,
-            min(self.radius, bound) if bound else self.radius,
-            number_or_auto("step_size", self.step_size),
-            class_weights,
-            bool(self.average),
-            margin=self.constraint_margin,
+            min(options.radius, bound) if bound else options.radius,
+            number_of(options.step_size),
+            average=options.average,
+            margin=options.constraint_margin,
             inputs=self._inputs,
             columns=self._beside,
         )
-
-    @property
-    def _weighting(self) -> Any:
-        return self.class_weight
-
-    def _binary_loss(self) -> str:
-        return check_choice("loss", self.loss, ("hinge", "logistic"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -20,8 +20,7 @@ from okl.estimators.base import (
     BatchEstimator,
     RandomState,
     draw_seed,
-    number_or_auto,
-    whole_number,
+    options_of,
 )
 from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor
@@ -80,6 +79,8 @@ class KernelRidgeEstimator(BatchEstimator):
     n_jobs: int | None = None
     random_state: RandomState = None
 
+    SOLVER: ClassVar[str] = "ridge"
+
     def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
@@ -103,20 +104,13 @@ class KernelRidgeEstimator(BatchEstimator):
 
     def _solver(self, seed: int) -> RidgeSolver:
         """Return the solver, which checks the parameters; the linear kernel has no bandwidth."""
-        penalty, bandwidth = number_or_auto("penalty", self.penalty), number_or_auto("bandwidth", self.bandwidth)
-        if self.kernel == "linear" and bandwidth is not None:
-            raise ConfigError(f"bandwidth = {bandwidth:g} is set, but the kernel 'linear' has no bandwidth. Remove it.")
-        return RidgeSolver(
-            kernel=self.kernel,
-            bandwidth=bandwidth,
-            n_landmarks=None if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks),
-            landmarks=self.landmarks,
-            penalty=penalty,
-            degree=whole_number("degree", self.degree),
-            offset=float(self.offset),
-            seed=seed,
-            precision=self.precision,
-        )
+        options = options_of(self)
+        if options.kernel == "linear" and options.bandwidth != "auto":
+            raise ConfigError(
+                f"bandwidth = {options.bandwidth:g} is set, but the kernel 'linear' has no bandwidth. Remove it."
+            )
+        solver: RidgeSolver = options.solver(seed, self.precision)
+        return solver
 
     @property
     def _sparse_format(self) -> Literal["csr", False]:

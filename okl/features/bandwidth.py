@@ -40,18 +40,16 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
     wanted = max(1, _PAIRS // len(rows))
     if len(shifts) > wanted:
         shifts = np.random.default_rng(_SEED).choice(shifts, size=wanted, replace=False)
-    distances = np.concatenate([np.zeros(1), *(_distances(rows, int(shift), power) for shift in shifts)])
+    lengths = [np.zeros(1)]
+    for shift in shifts:
+        difference = rows - np.roll(rows, int(shift), axis=0)
+        if power == 1:
+            lengths.append(np.abs(difference, out=difference).sum(axis=1))
+        else:
+            lengths.append(np.sqrt(np.einsum("ij,ij->i", difference, difference)))
+    distances = np.concatenate(lengths)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
-
-
-def _distances(rows: FloatArray, shift: int, power: int) -> FloatArray:
-    difference = rows - np.roll(rows, shift, axis=0)
-    if power == 1:
-        lengths: FloatArray = np.abs(difference, out=difference).sum(axis=1)
-    else:
-        lengths = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    return lengths
 
 
 def suit_kernel(

@@ -80,28 +80,16 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
 
     def score(thread: int) -> None:
         if isinstance(feature_map, FourierFeatures):
-            _score_fourier(feature_map, scores, weights, inputs, thread, n_threads)
-        else:
-            _score_any(feature_map, scores, weights, inputs, thread, n_threads)
+            with borrowed_block(feature_map.rows_per_block, feature_map.widths, inputs.dtype) as block:
+                fourier_scores(scores, block, inputs, feature_map.waves, weights, thread, n_threads)
+            return
+        for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
+            part = slice(first, first + MOST_ROWS)
+            score_block(scores[part], block_of(feature_map.transform(inputs[part])), weights)
 
     with one_blas_thread():
         run_threads(n_threads, score)
     return scores
-
-
-def _score_fourier(
-    fourier: FourierFeatures, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
-) -> None:
-    with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-        fourier_scores(scores, block, inputs, fourier.waves, weights, thread, n_threads)
-
-
-def _score_any(
-    feature_map: FeatureMap, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
-) -> None:
-    for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
-        part = slice(first, first + MOST_ROWS)
-        score_block(scores[part], block_of(feature_map.transform(inputs[part])), weights)
 
 
 def block_of(features: FloatArray) -> Block:
@@ -183,6 +171,8 @@ class KernelExpansion:
         ------
         DataError : the inputs have other columns
         """
+        rule = self.kernel.rule
+        assert rule is not None, "it has been checked"
         inputs = as_compiled(inputs, self.supports.dtype)
         if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
             raise DataError(
@@ -196,7 +186,7 @@ class KernelExpansion:
             values = aligned_empty((MOST_ROWS, min(CHUNK, max(1, self.n_supports))), self.supports.dtype)
             for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
                 block = inputs[first : first + MOST_ROWS]
-                scores[first : first + MOST_ROWS] = kernel_sums(block, self._chunks, self._rule, values)
+                scores[first : first + MOST_ROWS] = kernel_sums(block, self._chunks, rule, values)
 
         run_threads(n_threads, score)
         if self.offsets is not None:
@@ -211,11 +201,6 @@ class KernelExpansion:
     def describe(self) -> dict[str, Any]:
         """Return the rest of it, as JSON, or ConfigError for a kernel of the user's own."""
         return {"kind": "expansion", "kernel": describe_kernel(self.kernel)}
-
-    @property
-    def _rule(self) -> KernelRule:
-        assert self.kernel.rule is not None
-        return self.kernel.rule
 
     @cached_property
     def _chunks(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -244,15 +229,6 @@ def kernel_sums(
         values = buffer.reshape(-1)[:n_values].reshape(len(inputs), coefficients.shape[1])
         add_kernel_sums(sums, values, inputs, panels, coefficients, rule)
     return sums
-
-
-def expansion_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> KernelExpansion:
-    """Rebuild an expansion from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
-    try:
-        kernel = kernel_from_description(description["kernel"])
-        return KernelExpansion(kernel, arrays["supports"], arrays["coefficients"], arrays.get("offsets"))
-    except (KeyError, ConfigError) as error:
-        raise ModelError(f"{where}: the kernel expansion is damaged ({error}). Train the model again.") from None
 
 
 # Predictors: they score blocks of inputs and can be stored.
@@ -328,7 +304,11 @@ class LinearPredictor:
 def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> Predictor:
     """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
     if description.get("kind") == "expansion":
-        return expansion_from_stored(description, arrays, where)
+        try:
+            kernel = kernel_from_description(description["kernel"])
+            return KernelExpansion(kernel, arrays["supports"], arrays["coefficients"], arrays.get("offsets"))
+        except (KeyError, ConfigError) as error:
+            raise ModelError(f"{where}: the kernel expansion is damaged ({error}). Train the model again.") from None
     if description.get("kind") != "linear" or "weights" not in arrays:
         raise ModelError(
             f"{where}: unknown kind of predictor: {description.get('kind')!r}. Use the okl version that wrote the "

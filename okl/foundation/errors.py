@@ -9,6 +9,11 @@ import re
 CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of a message, without a full stop, for the middle of a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
 class OklError(Exception):
     """Base of all errors that a user of okl can cause or correct."""
 

@@ -32,18 +32,20 @@ KEPT_SECONDS = 7 * 86400
 
 
 class RunFolder:
-    """A new folder: `open` it, write into `beside`, then `complete` it; `close` removes an incomplete one.
+    """A new folder: `open` it, write into `staging`, then `complete` it; `close` removes an incomplete one.
 
     A folder with a checkpoint is not removed, so that another process can `reopen` it and resume.
 
     Parameters
     ----------
     folder : its final path
+    replaces : whether to replace an existing folder, which is an error otherwise; the old one remains until `complete`
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, replaces: bool = False) -> None:
         self.folder = folder.absolute()
-        self.beside = _unfinished(self.folder)
+        self._replaces = replaces
+        self.staging = _unfinished(self.folder)
         self._lock: int | None = None
         self._made: list[Path] = []
 
@@ -52,14 +54,13 @@ class RunFolder:
 
         Raises
         ------
-        ConfigError : the path exists, or cannot be written to
+        ConfigError : the path exists, or cannot be written to; OSError : the same of a folder that replaces another
         """
-        check_run_folder(self.folder)
+        if not self._replaces:
+            check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
-        try:
-            self.beside, self._lock = make_unfinished(self.folder)
-        except OSError as error:
-            raise _unwritable(self.folder, str(error.strerror)) from None
+        with self._refused():
+            self.staging, self._lock = make_unfinished(self.folder)
         remove_leftovers(self.folder.parent)
 
     def reopen(self, temporary_path: Path) -> None:
@@ -70,38 +71,54 @@ class RunFolder:
         CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
-            self._lock = _lock(temporary_path)
+            self._lock = lock_folder(temporary_path)
         except BlockingIOError:
             raise CheckpointError(
                 f"{temporary_path} is being written by another process. Wait until it ends."
             ) from None
         except OSError as error:
             raise CheckpointError(f"{temporary_path} cannot be resumed: {error.strerror}.") from None
-        self.beside, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
+        self.staging, self.folder = temporary_path, temporary_path.with_name(name_of(temporary_path))
         check_run_folder(self.folder)
 
     @property
     def resumable(self) -> bool:
         """Return whether the folder has a checkpoint and is not removed."""
-        return resumable(self.beside)
+        return resumable(self.staging)
 
     def discard(self) -> None:
         """Discard the checkpoint: another process would fail, too."""
-        shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
+        shutil.rmtree(self.staging / CHECKPOINT, ignore_errors=True)
 
     def complete(self) -> None:
         """Rename the folder to its final path and remove its checkpoint."""
-        try:
-            self.beside.rename(self.folder)
-        except OSError as error:
-            raise _unwritable(self.folder, str(error.strerror)) from None
+        old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
+        with self._refused():
+            if self._replaces and self.folder.exists():
+                self.folder.rename(old)
+            try:
+                self.staging.rename(self.folder)
+            except BaseException:
+                if old.exists():
+                    old.rename(self.folder)
+                raise
+        shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
         self._made = []
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self._replaces:
+                raise
+            raise _unwritable(self.folder, str(error.strerror)) from None
 
     def close(self) -> None:
         """Remove the folder and the parents made for it, unless it is complete or resumable; idempotent."""
         if not self.resumable:
-            shutil.rmtree(self.beside, ignore_errors=True)
+            shutil.rmtree(self.staging, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -122,7 +139,7 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
         temporary_path = _unfinished(folder)
         temporary_path.mkdir(parents=True)
         try:
-            lock = _lock(temporary_path)
+            lock = lock_folder(temporary_path)
         except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
             continue
         except OSError:  # no locks: no process removes unfinished folders
@@ -148,7 +165,7 @@ def remove_leftovers(parent: Path) -> None:
     for folder in parent.iterdir():
         if UNFINISHED_RUN.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
             try:
-                lock = _lock(folder)
+                lock = lock_folder(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
             if not any(
@@ -164,7 +181,7 @@ def resumable_in(parent: Path) -> list[Path]:
     for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
         if resumable(folder):
             try:
-                os.close(_lock(folder))
+                os.close(lock_folder(folder))
             except BlockingIOError:
                 continue
             except OSError:  # no locks to check
@@ -202,7 +219,7 @@ def _unfinished(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.unfinished-{secrets.token_hex(4)}")
 
 
-def _lock(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Lock a folder for this process and return the descriptor that holds the lock, or raise OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -235,7 +252,7 @@ UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 
 
 class PublishedFolder:
-    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
+    """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `staging`, then `complete` it.
 
     Parameters
     ----------
@@ -251,9 +268,9 @@ class PublishedFolder:
         self._claimed = self._complete = False
 
     @property
-    def beside(self) -> Path:
+    def staging(self) -> Path:
         """Return the local folder in which the content is written."""
-        return self._local.beside
+        return self._local.staging
 
     @property
     def resumable(self) -> bool:
@@ -289,7 +306,7 @@ class PublishedFolder:
                 (self.folder / name).unlink()
             self._claim()
         self._check_claim()
-        paths = sorted(path.relative_to(self.beside) for path in self.beside.rglob("*") if path.is_file())
+        paths = sorted(path.relative_to(self.staging) for path in self.staging.rglob("*") if path.is_file())
         counting = [path for path in paths if path.name in COUNTING]
         with ThreadPoolExecutor(UPLOADS) as pool:
             list(pool.map(self._send, [path for path in paths if path not in counting]))
@@ -316,7 +333,7 @@ class PublishedFolder:
 
     def _send(self, path: Path) -> None:
         if path.parts[0] != LEFT_OUT:
-            (self.folder / path.as_posix()).put(self.beside / path)
+            (self.folder / path.as_posix()).put(self.staging / path)
 
     def _claim(self) -> None:
         (self.folder / UNFINISHED).write_text(self._token)
@@ -327,9 +344,9 @@ class PublishedFolder:
             raise PlaceTakenError(f"{self.folder} is being written by another process. Choose another folder.")
 
 
-def output_folder(folder: Place) -> RunFolder | PublishedFolder:
+def output_folder(folder: Place, replaces: bool = False) -> RunFolder | PublishedFolder:
     """Return the local or remote folder of a run, not yet opened."""
-    return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
+    return RunFolder(folder, replaces) if isinstance(folder, Path) else PublishedFolder(folder, replaces)
 
 
 def local_folder(folder: Place) -> Path:
@@ -347,9 +364,9 @@ def check_published(folder: Place) -> None:
         raise _taken(folder)
 
 
-def is_leftover(folder: RemotePath) -> bool:
-    """Return whether a URL has an incomplete upload."""
-    return (folder / UNFINISHED).is_file()
+def is_leftover(folder: Place) -> bool:
+    """Return whether a location is a URL with an incomplete upload."""
+    return not isinstance(folder, Path) and (folder / UNFINISHED).is_file()
 
 
 def check_free(folder: RemotePath) -> None:

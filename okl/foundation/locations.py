@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -24,6 +24,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from okl.foundation.errors import ConfigError, DataError, OklError, PlaceError
+from okl.foundation.validation import bytes_from_environment
 
 # okl's home folder: OKL_HOME, or .okl in the user's home.
 
@@ -406,7 +407,15 @@ class RemotePath:
 
     def info(self) -> dict[str, Any] | None:
         """Return the store's information about a file or folder: type, size and more; None if nothing is there."""
-        return self._call(lambda fs, path: _info(fs, path), "cannot be accessed")
+
+        def read(fs: Any, path: str) -> dict[str, Any] | None:
+            fs.invalidate_cache()  # another process may have written since
+            with suppress(FileNotFoundError):
+                info: dict[str, Any] = fs.info(path)
+                return info
+            return None
+
+        return self._call(read, "cannot be accessed")
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
         """Return the files of a folder with their bytes, by name; below: also of its folders."""
@@ -470,10 +479,8 @@ class RemotePath:
         """Remove a file; one that is not there is fine."""
 
         def remove(fs: Any, path: str) -> None:
-            try:
+            with suppress(FileNotFoundError):
                 fs.rm_file(path)
-            except FileNotFoundError:
-                return
 
         self._call(remove, "cannot be removed")
 
@@ -520,15 +527,6 @@ def size_of(location: Place) -> int:
     if info is None:
         raise explained(FileNotFoundError(), f"{location} cannot be read")
     return int(info["size"] or 0)
-
-
-def _info(fs: Any, path: str) -> dict[str, Any] | None:
-    fs.invalidate_cache()  # another process may have written since
-    try:
-        info: dict[str, Any] = fs.info(path)
-    except FileNotFoundError:
-        return None
-    return info
 
 
 # Local copies of remote files, fetched block by block on demand.
@@ -682,10 +680,7 @@ class _Copies:
 
 @cache
 def _copies() -> _Copies:
-    text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_BYTES))
-    if not text.isdigit():
-        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}; expected a number of bytes, such as {DEFAULT_BYTES}.")
-    return _Copies(int(text))
+    return _Copies(bytes_from_environment(LIMIT_VARIABLE, DEFAULT_BYTES))
 
 
 def copy_of(location: RemotePath) -> RemoteCopy:

@@ -13,7 +13,6 @@ from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import spec_from_loader
-from itertools import takewhile
 from pathlib import Path
 from threading import RLock
 from types import CodeType
@@ -41,20 +40,6 @@ class SourceFile:
 
 KNOWN: dict[str, SourceFile] = {}
 """Those that this process may import, by module."""
-
-
-def read_file(path: str | os.PathLike[str]) -> SourceFile:
-    """Return the current content of a file.
-
-    Raises
-    ------
-    ConfigError : it cannot be read as text
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a Python file.") from None
-    return SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
 def remove_extension(file: SourceFile) -> None:
@@ -127,41 +112,6 @@ def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
         _latest[kind, name] = _exact[kind, name, origin] = Registration(thing, origin, extension, module)
 
 
-def latest(kind: Kind, name: str) -> Registration | None:
-    """Return the latest registration under a name."""
-    return _latest.get((kind, name))
-
-
-def of_origin(kind: Kind, name: str, origin: str) -> Registration | None:
-    """Return the registration under a name by a file in this state, or by a package in this version."""
-    return _exact.get((kind, name, origin))
-
-
-def declared_names(kind: Kind) -> tuple[str, ...]:
-    """Return the declared names."""
-    return tuple(sorted(name for of, name in _latest if of == kind))
-
-
-def everything() -> dict[tuple[Kind, str, str], Registration]:
-    """Return all registrations, by kind, name and origin."""
-    return dict(_exact)
-
-
-def withdraw_since(before: dict[tuple[Kind, str, str], Registration], extension: str) -> None:
-    """Take back what an extension has declared since, as it failed."""
-    for kind, name, origin in [
-        key for key, entry in _exact.items() if key not in before and entry.extension == extension
-    ]:
-        del _exact[kind, name, origin], _latest[kind, name]
-        _latest.update(
-            {
-                (of, registered): entry
-                for (of, registered, _), entry in before.items()
-                if (of, registered) == (kind, name)
-            }
-        )
-
-
 def origins(*wanted: str) -> dict[str, str]:
     """Return the origin of each of these names that extensions registered: it decides bits as okl's version does."""
     with lock:
@@ -206,7 +156,8 @@ def _extension_of(module: str) -> str:
     """Return the module of the extension that imported a module: the entry point of its package, or the running one."""
     entries = [entry.module for entry in entry_points(group=GROUP) if _top(entry.module) == _top(module)]
     if entries:  # several share the first part of their names where that is a namespace
-        return max(entries, key=lambda entry: _parts_shared(entry, module))
+        path = module.replace(".", "/")
+        return max(entries, key=lambda entry: len(os.path.commonpath([entry.replace(".", "/"), path])))
     return running[-1] if running else module
 
 
@@ -224,11 +175,6 @@ def _name_in(origin: str) -> str:
     return origin.rpartition(" ")[0] or origin
 
 
-def _parts_shared(first: str, second: str) -> int:
-    pairs = zip(first.split("."), second.split("."), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
@@ -236,7 +182,7 @@ def _top(module: str) -> str:
 # Loading of extensions on demand.
 #
 # Such a name is looked for in the files of OKL_EXTENSIONS and in installed packages that have an entry point in the
-# group `okl.foundation.plugins`. Nothing is imported before, and nothing because a model file, a checkpoint or a
+# group `okl.extensions`. Nothing is imported before, and nothing because a model file, a checkpoint or a
 # worker raises an error: these name what they need, and it is loaded or not.
 
 _loaded: set[str] = set()
@@ -249,7 +195,11 @@ def use_extension(path: str | os.PathLike[str]) -> None:
     ------
     ConfigError : the file cannot be read, fails, adds nothing, or adds a name that there is already
     """
-    _run(read_file(path))
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a Python file.") from None
+    _run(SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest()))
 
 
 def offer(path: str) -> None:
@@ -269,7 +219,7 @@ def find(kind: Kind, name: str) -> Registration | None:
     """Return the registration under a name, or None; loads all offered extensions."""
     with lock:
         _load_offered()
-        return latest(kind, name)
+        return _latest.get((kind, name))
 
 
 def exactly(kind: Kind, name: str, origin: str) -> Any:
@@ -280,11 +230,11 @@ def exactly(kind: Kind, name: str, origin: str) -> Any:
     ConfigError : it is not here, or from another file or version
     """
     with lock:
-        if of_origin(kind, name, origin) is None:
+        if (kind, name, origin) not in _exact:
             _load_offered()
-        declared = of_origin(kind, name, origin)
+        declared = _exact.get((kind, name, origin))
         if declared is None:
-            current = latest(kind, name)
+            current = _latest.get((kind, name))
             current_origin = f"here it comes from {current.origin}" if current else "this process has not loaded it"
             raise ConfigError(
                 f"The {kind} {name!r} of {origin} is required, but {current_origin}. Put it into a file named "
@@ -297,7 +247,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     """Return the names that extensions have declared."""
     with lock:
         _load_offered()
-        return declared_names(kind)
+        return tuple(sorted(name for of, name in _latest if of == kind))
 
 
 def files() -> dict[str, SourceFile]:
@@ -327,16 +277,19 @@ def _load_offered() -> None:
 def _run(file: SourceFile) -> None:
     with lock:
         if KNOWN.setdefault(file.module, file) and file.module not in sys.modules:
-            before = everything()
+            before = dict(_exact)
             try:
                 _import(file.module, file.name)
-                if everything() == before:
+                if _exact == before:
                     raise ConfigError(
                         f"The extension {file.name} adds nothing: call add_loss, add_model or add_map in it."
                     )
             except ConfigError:
                 remove_extension(file)
-                withdraw_since(before, file.module)
+                for key in [key for key in _exact if key not in before and _exact[key].extension == file.module]:
+                    del _exact[key]
+                    _latest.pop(key[:2], None)
+                _latest.update({key[:2]: entry for key, entry in before.items() if key[:2] not in _latest})
                 raise
 
 

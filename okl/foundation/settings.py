@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -104,6 +105,14 @@ def _expected_names(name: str, fault: ErrorDetails) -> str:
 
 
 # Settings of execution, ingestion and training
+
+
+def _names(value: object) -> object:
+    """Return the names in a text with commas between them."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class ExecutionSettings(BaseModel):
@@ -204,15 +213,23 @@ class IngestSettings(BaseModel):
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
+def settings_from(
+    kind: type[Settings],
+    values: dict[str, Any],
+    where: str,
+    shown: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> Settings:
     """Validate values into settings.
+
+    shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
 
     Raises
     ------
     ConfigError : starts with `where` and names each invalid field with its value
     """
     try:
-        return kind.model_validate(values)
+        return kind.model_validate(values, strict=strict)
     except ValidationError as error:
         faults: dict[str, list[str]] = {}
         for fault in error.errors():
@@ -232,7 +249,7 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
                 faults[f"{path} is missing"] = []
             else:
                 name, value = _innermost(values, location)
-                faults.setdefault(f"{name} = {value!r}", []).append(_reason(fault))
+                faults.setdefault(f"{(shown or {}).get(name, name)} = {value!r}", []).append(_reason(fault))
         parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(parts)}.") from None
 

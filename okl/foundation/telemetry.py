@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -40,29 +40,6 @@ class NullObserver:
 
     def finish(self) -> None:
         """Ignore the end."""
-
-
-class WatchedRun(Protocol):
-    """Run whose stages are methods without arguments; `close` frees its resources and removes incomplete files."""
-
-    @property
-    def observer(self) -> Observer: ...
-
-    def result(self) -> dict[str, Any]: ...
-
-    def close(self) -> None: ...
-
-
-def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
-    """Perform the stages in order, close the run in any case, and return its result."""
-    try:
-        for stage in stages:
-            run.observer.stage(stage)
-            getattr(run, stage)()
-        return run.result()
-    finally:
-        run.close()
-        run.observer.finish()
 
 
 # Logging with the run and the shard of each record.

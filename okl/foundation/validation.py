@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection
 from numbers import Integral, Real
 
@@ -29,3 +30,11 @@ def check_choice(name: str, value: str, choices: Collection[str]) -> str:
     if value not in choices:
         raise ConfigError(f"{name} = {value!r}; expected one of {', '.join(sorted(choices))}.")
     return value
+
+
+def bytes_from_environment(variable: str, default: int) -> int:
+    """Return the number of bytes in an environment variable, or the default; raise ConfigError for anything else."""
+    text = os.environ.get(variable, str(default))
+    if not text.isdigit():
+        raise ConfigError(f"{variable} = {text!r}; expected a number of bytes, such as {default}.")
+    return int(text)

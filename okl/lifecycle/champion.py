@@ -18,7 +18,7 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord, Time
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
-from okl.runs.checkpoint import ARRAYS, HEAD, STATE, complete_ones, name_of, read_head, read_value, write_checkpoint
+from okl.runs.checkpoint import ARRAYS, HEAD, STATE, checkpoints_of, name_of, read_head, read_value, write_checkpoint
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
@@ -54,7 +54,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as scratch:
         write_checkpoint(Path(scratch), NAME, slimmed, about, {}, None)
-        (written,) = complete_ones(Path(scratch), NAME)
+        (written,) = checkpoints_of(Path(scratch), NAME)
         written.rename(folder)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,19 +19,18 @@ from scipy import stats
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word
 from okl.data.executor import Execution
-from okl.data.order import plan_windows
-from okl.data.reading import load_window
 from okl.data.values import codes_of, is_number, numbers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.record import SHARD, ShardRecord
+from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
-from okl.metrics.counts import predicted_classes
+from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.report.format import scalar_metrics
-from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_target_unit, predictor_tallies
+from okl.report.retraining import SHARD
+from okl.runs.evaluate import ConstantPredictor, scored_windows, tally_of
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import Challenger, ModelHistory
@@ -81,9 +81,16 @@ class PairedSums:
         return round((self.differences - self.first + self.second) / 2)
 
 
+SliceSums = dict[str, PairedSums]
+"""Sums by slice, ALL for all rows."""
+Tallies = dict[str, Tally]
+"""Tallies of both predictors, by FIRST and SECOND."""
+FIRST, SECOND = "champion", "challenger"
+
+
 @dataclass(frozen=True, eq=False)
 class PairWork:
-    """Work on a shard: score its rows with two predictors.
+    """Work on a shard: score its rows once with two predictors.
 
     slices : columns whose values define slices; limit : loss above which a row is counted
     """
@@ -94,18 +101,22 @@ class PairWork:
     precision: Precision
     slices: tuple[str, ...] = ()
     limit: float = 0.5
+    tallied: bool = False
 
-    def __call__(self, shard: Shard) -> dict[str, PairedSums]:
-        """Return the sums of a shard by slice, ALL for all rows."""
+    def __call__(self, shard: Shard) -> tuple[SliceSums, Tallies]:
+        """Return the sums of a shard, and the tallies if they are wanted."""
         schema = self.data.schema
         names = {column: self._values(shard, column) for column in self.slices}
-        sums: dict[str, PairedSums] = {}
+        sums: SliceSums = {}
+        tallies: dict[str, list[Tally]] = {FIRST: [], SECOND: []}
         done = 0
-        for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
-            rows = load_window(self.data, window, self.precision)
-            targets = np.asarray(in_target_unit(schema, rows.targets), dtype=np.float64)
-            scores = [in_target_unit(schema, predictor.scores(rows.inputs)) for predictor in (self.first, self.second)]
-            lost = [_losses(schema, score, targets) for score in scores]
+        predictors = {FIRST: self.first, SECOND: self.second}
+        for raw_targets, scores in scored_windows(self.data, shard, predictors, self.precision):
+            targets = np.asarray(raw_targets, dtype=np.float64)
+            first, second = (_losses(schema, score, targets) for score in scores.values())
+            if self.tallied:
+                for name, blocks in tallies.items():
+                    blocks.append(tally_of(schema, scores[name], targets))
             block = slice(done, done + len(targets))
             done = block.stop
             masks = {ALL: np.ones(len(targets), dtype=bool)}
@@ -113,9 +124,9 @@ class PairWork:
                 part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
             for name, mask in masks.items():
-                pairs = _pairs(schema, scores[0][mask], targets[mask], lost[0][mask], lost[1][mask], self.limit)
+                pairs = _pairs(schema, scores[FIRST][mask], targets[mask], first[mask], second[mask], self.limit)
                 sums[name] = sums[name].plus(pairs) if name in sums else pairs
-        return sums
+        return sums, {name: merge(blocks) for name, blocks in tallies.items() if blocks}
 
     def _values(self, shard: Shard, column: str) -> NDArray[Any]:
         """Return the name of each row's slice, (rows,), in the shard's order."""
@@ -131,23 +142,14 @@ def compare(
     second: Predictor,
     precision: Precision,
     execution: Execution,
-    slices: tuple[str, ...] = (),
     limit: float = 0.5,
-) -> dict[str, PairedSums]:
-    """Return sums of two predictors over some shards, by slice; added up in the order of the shards.
-
-    Raises
-    ------
-    ConfigError : a slice by a column that the data set has not
-    """
-    check_slices(data.schema, slices)
-    total: dict[str, PairedSums] = {}
-    for part in execution.map(PairWork(data, first, second, precision, slices, limit), shards):
-        total |= merged(total, part)
-    return total
+) -> SliceSums:
+    """Return sums of two predictors over some shards, by slice; added up in the order of the shards."""
+    work = PairWork(data, first, second, precision, limit=limit)
+    return reduce(merged, (sums for sums, _ in execution.map(work, shards)), {})
 
 
-def merged(first: Mapping[str, PairedSums], second: Mapping[str, PairedSums]) -> dict[str, PairedSums]:
+def merged(first: Mapping[str, PairedSums], second: Mapping[str, PairedSums]) -> SliceSums:
     """Return sums of both, by slice."""
     return dict(first) | {name: first[name].plus(pairs) if name in first else pairs for name, pairs in second.items()}
 
@@ -237,7 +239,7 @@ def _check_few(column: str, n_values: int) -> None:
 # before.
 #
 # Each night's newest reserved rows are used for the first time if the night before was published. While
-# challengers are kept they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
+# challengers are rejected they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
 # so that all of them together spend one and a half times the level at most.
 
 FEWEST_ROWS = 30  # of a slice that counts
@@ -273,8 +275,8 @@ class PublishRule:
         worse by more than the margin, and what it is worse by may be chance
     margin : of the mistake rate, of regression as a share of the champion's squared error
     level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
-    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learned by
-        forgetting what was
+    shards : whether each shard is such a slice; otherwise shards are only reported, as a model that follows a change
+        forgets earlier rows
     """
 
     needed: Literal["better", "clearly better", "not worse"] = "better"
@@ -515,29 +517,32 @@ def judge(
     other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     """
-    pairs: dict[str, PairedSums] = {}
-    parts: list[Dataset] = []
-    precision = second.precision
+    data = store.union(list(records))
+    schema, reserved = data.schema, data.split("test")
+    check_slices(schema, slices)
+    work = PairWork(data, first, second, second.precision, slices, tallied=True)
+    measured = list(execution.map(work, reserved))  # the rows are read and scored once
+    of_shard: dict[str, SliceSums] = {}
+    for shard, (sums, _) in zip(reserved, measured, strict=True):
+        key = shard.path.partition("/")[0]
+        of_shard[key] = merged(of_shard.get(key, {}), sums)
+    pairs: SliceSums = {}
     for record in records:
-        data = store.dataset(record)
-        parts.append(data)
-        if not data.split("test"):
+        pair_sums = of_shard.get(record.key)
+        if pair_sums is None:
             continue
-        pair_sums = compare(data, data.split("test"), first, second, precision, execution, slices)
         age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
         pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
-    whole = store.union(list(records))
-    missing = () if ALL not in pairs else _missing(whole.schema, pairs[ALL])
-    decision = decide(whole.schema.task, pairs, rule, other, missing, looks)
-    predictors = {"champion": first, "challenger": second}
-    reserved = whole.split("test")
-    tallies = predictor_tallies(whole, reserved, predictors, precision, execution) if reserved else {}
+    missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
+    decision = decide(schema.task, pairs, rule, other, missing, looks)
+    tallies = merge_named(tallies for _, tallies in measured) if measured else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
     metrics = {name: scalar_metrics(report) for name, report in reports.items()}
     names = tuple(record.name for record in records)
-    counted = {name: value for name, value in reports.get("challenger", {}).items() if name in COUNTED}
-    counted |= {"labels": list(whole.schema.labels), "target": whole.schema.target}
-    return ChallengerResult(decision, names, metrics, sum(shard.size_bytes for shard in reserved), counted)
+    counted = {name: value for name, value in reports.get(SECOND, {}).items() if name in COUNTED}
+    counted |= {"labels": list(schema.labels), "target": schema.target}
+    bytes_read = sum(shard.size_bytes for shard in reserved)
+    return ChallengerResult(decision, names, metrics, bytes_read, counted)
 
 
 def judged_on(

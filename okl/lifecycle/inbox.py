@@ -207,7 +207,7 @@ MOST_NAMED = 10  # quarantined shards in a sentence
 class ShardStore:
     """A folder or URL of shards; several processes may read it, and write it with the same outcome.
 
-    place : of the store; made at the first write
+    location : of the store; created at the first write
     """
 
     def __init__(self, location: str | Place) -> None:

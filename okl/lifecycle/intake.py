@@ -150,7 +150,7 @@ class Intake:
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
     restorable : quarantined and released; the file is gone, but the data set is stored
-    places : of the first files that are there, new or not
+    locations : of the first files that are there, new or not
     """
 
     settings: RetrainSettings
@@ -164,7 +164,7 @@ class Intake:
     vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
     restorable: list[ShardRecord] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    locations: list[Place] = field(default_factory=list)
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
@@ -172,11 +172,11 @@ class Intake:
 
         Raises
         ------
-        ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost, or
+        ConfigError : the folder of arriving files does not exist; DataError : it does not answer, or a file is lost, or
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
         settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files, self.places = len(settled), [arrival.location for arrival in settled[:MOST_FIRST]]
+        self.files, self.locations = len(settled), [arrival.location for arrival in settled[:MOST_FIRST]]
         state, self._records = self.store.file_state(), dict(self.history.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}

@@ -158,13 +158,13 @@ KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
-def check_lineage_start(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
+def check_lineage_start(settings: RetrainSettings, reference: Schema, locations: Iterable[Place] = ()) -> None:
     """Check settings against the inputs and the target of a model; defaults are always accepted.
 
     Parameters
     ----------
     reference : schema of all shards of the model
-    places : files; the first readable one shows whether date columns were left out
+    locations : files; the first readable one shows whether date columns were left out
 
     Raises
     ------
@@ -182,7 +182,7 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, places: It
                 f"input. {ANOTHER}"
             )
     _check_categories(settings, reference)
-    _check_dates(settings, reference, places)
+    _check_dates(settings, reference, locations)
     folding = reference.svmlight
     if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
@@ -233,7 +233,7 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
         raise _otherwise(settings, "max_categories", f"{least} or more")
 
 
-def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[Place]) -> None:
+def _check_dates(settings: RetrainSettings, reference: Schema, locations: Iterable[Place]) -> None:
     """Refuse to drop dates that are inputs, and to add other date columns."""
     requested, name = settings.ingest.dates, settings.name
     split = any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings)
@@ -242,7 +242,7 @@ def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[
     if requested != "parts" or split:
         return
     apart = {*reference.source_columns, *reference.keys, reference.target, *settings.ingest.keys, *settings.ingest.drop}
-    unset = next((column for column in _dates(reference, places) if column not in apart), None)
+    unset = next((column for column in _dates(reference, locations) if column not in apart), None)
     if unset is not None:
         raise ConfigError(
             f"dates = 'parts' conflicts with the model {name}, which was created without the date column {unset!r} "
@@ -251,12 +251,12 @@ def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[
         )
 
 
-def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
+def _dates(reference: Schema, locations: Iterable[Place]) -> list[str]:
     """Return columns of dates of the first file that can be opened.
 
     The contract reports problems of the other files.
     """
-    for location in places:
+    for location in locations:
         try:
             schema = open_by(reference, location).schema
         except PlaceError:

@@ -161,7 +161,7 @@ def _plain(value: Any) -> bool:
 class Attempts:
     """Records of rejected challengers: a file each, named by the champion and the identity of the challenger.
 
-    place : of the shard store; champion : number of its version, None before the first
+    location : of the shard store; champion : number of its version, None before the first
     """
 
     def __init__(self, location: Place, champion: int | None) -> None:

@@ -15,7 +15,6 @@ FORMAT_VERSION = 1
 DIGITS = 16
 ATTEMPTS = "attempts"  # folder of rejected challengers in the shard store
 PAGE = "report.html"  # report of a version
-SHARD = "shard "  # prefix of the names of slices of one shard
 Status = Literal["accepted", "quarantined", "duplicate"]
 Time = str | float
 

@@ -5,40 +5,33 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from okl.certificates.certify import gap_proof
+from okl.data.executor import Execution
 from okl.distributed import open_for
-from okl.distributed.opening import RunExecution, check_workers
+from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
-from okl.lifecycle.describe import changes_since
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import (
-    RetrainResult,
-    apart_sentence,
-    history_of,
-    metrics_rows,
-    passed_over,
-    report_html,
-    report_markdown,
-    solvers_sentence,
-    summary_sentence,
-)
+from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_html, report_markdown
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
+from okl.report.retraining import apart_sentence, passed_over, solvers_sentence
+from okl.runs.run import Run
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Version files.
@@ -138,35 +131,45 @@ def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict
     ------
     OklError : a message; the champion stays as it is
     """
-    check_workers(settings.train)
-    return perform(RetrainingRun(settings, observer or NullObserver()), RETRAIN_STAGES)
+    return RetrainingRun(settings, observer or NullObserver()).perform()
 
 
 @dataclass(eq=False)
-class RetrainingRun:
-    """One retraining: call the stages of RETRAIN_STAGES in order, then `close`, whatever happened.
+class RetrainingRun(Run[RetrainSettings]):
+    """One retraining.
 
     A process may be killed in every stage: the next run continues from the champion and the stored shards. A run
     without new shards does nothing; nor does a run whose challenger was compared before.
     """
 
-    settings: RetrainSettings
-    observer: Observer = field(default_factory=NullObserver)
+    STAGES = RETRAIN_STAGES
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._model = Registry(self.settings.registry).model(self.settings.name)
         self.store = ShardStore(self._model.folder / "data")
-        self.account = RetrainResult(self.settings, str(self._model.folder.parent))
-        self._running = RunExecution(lambda: open_for(self.settings.train, self.settings.name))
+        self.record = RetrainResult(self.settings, str(self._model.folder.parent))
         self._pending: list[ShardRecord] = []
-        self._result: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """Return the name of the model."""
+        return self.settings.name
+
+    def check_settings(self) -> None:
+        """Raise an error for wrong options of the execution."""
+        check_workers(self.settings.train)
+
+    def open_execution(self) -> Execution:
+        """Open the execution of the settings of training."""
+        return open_for(self.settings.train, self.name)
 
     def discover(self) -> dict[str, Any]:
         """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
-        self.account.parent = self.history.parent
+        self.record.parent = self.history.parent
         self._attempts = Attempts(self.store.location, self.history.parent)
         self.intake = Intake(self.settings, self.store, self.history)
         return {"champion": self.history.parent} | self.intake.discover()
@@ -184,9 +187,9 @@ class RetrainingRun:
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
-            check_lineage_start(self.settings, reference, self.intake.places)
+            check_lineage_start(self.settings, reference, self.intake.locations)
             if new or self.intake.restorable:
-                self.intake.validate(self.store.set_reference(reference), self._advance)
+                self.intake.validate(self.store.set_reference(reference), self.report_rows)
         self.history = ModelHistory(self.history.champion, self.store.records())
         self._pending = self.intake.pending(self.history)
         self._stop_at((*self.intake.bad, *self.intake.standing))
@@ -194,67 +197,67 @@ class RetrainingRun:
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
-        champion, account = self.history.champion, self.account
-        account.history = history_of(self.history)
+        champion, record = self.history.champion, self.record
+        record.history = history_of(self.history)
         if champion is None or not self._pending:
             return {"shards": 0}
-        scoring = Scoring(self.settings, self.store, champion, self.history, self._running())
+        scoring = Scoring(self.settings, self.store, champion, self.history, self.execution)
         scoring.score(self._pending)
-        account.progressive, account.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
+        record.progressive, record.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
-        return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
+        return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": record.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
         """Train a challenger, unless there are no new shards or the same challenger was compared before."""
-        account = self.account
+        record = self.record
         if not self._pending:
-            reason = "There are no new shards to train on." if self.intake.bad else account.reason
-            account.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
-            return {"skipped": account.reason}
+            reason = "There are no new shards to train on." if self.intake.bad else record.reason
+            record.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
+            return {"skipped": record.reason}
         self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
         if self.history.champion is not None:
             now = self._plan.lineage.lineage
-            account.changed = changes_since(self.history.champion.version, now, "the champion so far")
+            record.changed = changes_since(self.history.champion.version, now, "the champion so far")
         planned = self._plan.lineage
         if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
-            account.outcome, account.reason = "judged before", before
+            record.outcome, record.reason = "judged before", before
             return {"skipped": before}
         try:
-            challenger = self._plan.learn(self.store, self._running(), self.observer)
+            challenger = self._plan.learn(self.store, self.execution, self.observer)
         except DivergedError as error:
-            account.outcome, account.reason = "kept", f"Kept: the challenger diverged. {error}"
+            record.outcome, record.reason = "kept", f"Kept: the challenger diverged. {error}"
             return {"diverged": str(error)}
-        account.challenger = challenger
+        record.challenger = challenger
         return {"how": challenger.how, "seconds": challenger.seconds} | (
             {"anew": self._plan.why} if self._plan.why else {}
         )
 
     def evaluate(self) -> dict[str, Any]:
         """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant."""
-        challenger = self.account.challenger
+        challenger = self.record.challenger
         if challenger is None:
-            return {"skipped": self.account.reason}
+            return {"skipped": self.record.reason}
         looks = self._attempts.looks()
         judgement = judge_challenger(
-            self.settings, self.store, self.history, self._plan.accepted, challenger, self._running(), looks
+            self.settings, self.store, self.history, self._plan.accepted, challenger, self.execution, looks
         )
-        self.account.apart = self.history.apart
+        self.record.apart = self.history.apart
         rows = challenger.data.rows("train")
         sentence = apart_sentence(self.history.apart, rows, judgement.decision.publish)
         if self.history.champion is not None:
             sentence += solvers_sentence(self.history.champion.model.configuration, self.settings.train.solver)
-        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + sentence
+        self.record.judgement, self.record.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
         """Compute the certificate of a batch solution."""
-        challenger = self.account.challenger
+        challenger = self.record.challenger
         if challenger is None or challenger.online:
-            return {"skipped": "an online learner" if challenger else self.account.reason}
+            return {"skipped": "an online learner" if challenger else self.record.reason}
         solver: SubgradientSolver = challenger.solver  # type: ignore[assignment]  # or an accelerated one, alike
-        self.account.certificate = gap_proof(solver, challenger.state).as_json()
-        return {name: value for name, value in self.account.certificate.items() if isinstance(value, int | float | str)}
+        self.record.certificate = gap_proof(solver, challenger.state).as_json()
+        return {name: value for name, value in self.record.certificate.items() if isinstance(value, int | float | str)}
 
     def publish(self) -> dict[str, Any]:
         """Publish the challenger as champion in one step, or keep the champion.
@@ -264,70 +267,58 @@ class RetrainingRun:
         ConflictError : the champion was changed by another process; nothing is published
         RegistryError, DataError : the registry cannot be written to; nothing is published
         """
-        account = self.account
-        challenger, judgement = account.challenger, account.judgement
+        record = self.record
+        challenger, judgement = record.challenger, record.judgement
         if challenger is None or judgement is None:
-            return {"skipped": account.reason}
+            return {"skipped": record.reason}
         if self.settings.dry_run or not judgement.decision.publish:
-            account.outcome = "dry run" if self.settings.dry_run else "kept"
-            return {"outcome": account.outcome}
-        account.outcome = "published"
-        model = next_model(challenger, self.history, self.settings, tuple(self._running().processors))
+            record.outcome = "dry run" if self.settings.dry_run else "kept"
+            return {"outcome": record.outcome}
+        record.outcome = "published"
+        model = next_model(challenger, self.history, self.settings, tuple(self.execution.processors))
         planned = self._plan.lineage
-        lineage = planned.measured(judgement, account.certificate, challenger)
+        lineage = planned.measured(judgement, record.certificate, challenger)
         self._result = self._describe()
 
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
 
         expected = {CHAMPION: self.history.parent}  # another process has published first
-        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
+        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since
         if not published.new and (why := taken_back(self._model, planned)) is not None:
-            account.outcome, account.reason = "judged before", why
-            return {"outcome": account.outcome}
-        account.version, account.folder = published.version.number, str(published.version.folder)
-        return {"version": account.version, "new": published.new}
+            record.outcome, record.reason = "judged before", why
+            return {"outcome": record.outcome}
+        record.version, record.folder = published.version.number, str(published.version.folder)
+        return {"version": record.version, "new": published.new}
 
     def report(self) -> dict[str, Any]:
         """Record the decision and write the report."""
-        account = self.account
-        if account.outcome == "kept":
-            account.report = str(self._attempts.page(self._model, self._plan.lineage))
-        elif account.folder is not None:
-            account.report = f"{account.folder}/{PAGE}"
+        record = self.record
+        if record.outcome == "kept":
+            record.report = str(self._attempts.page(self._model, self._plan.lineage))
+        elif record.folder is not None:
+            record.report = f"{record.folder}/{PAGE}"
         self._result = self._describe()
-        if account.outcome == "kept":
-            self._attempts.keep(self._model, self._plan.lineage, account.reason, report_html(self._result))
-        if self.settings.mlflow is not None and account.judgement is not None:
-            version = None if account.version is None else self._model.version(account.version)
-            account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
+        if record.outcome == "kept":
+            self._attempts.keep(self._model, self._plan.lineage, record.reason, report_html(self._result))
+        if self.settings.mlflow is not None and record.judgement is not None:
+            version = None if record.version is None else self._model.version(record.version)
+            record.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
             self._result = self._describe()
-        return {"outcome": self.account.outcome, "reason": self.account.reason}
-
-    def close(self) -> None:
-        """Release the workers."""
-        self._running.close()
-
-    def result(self) -> dict[str, Any]:
-        """Return the object that `okl retrain --json` prints."""
-        return self._result
+        return {"outcome": self.record.outcome, "reason": self.record.reason}
 
     def report_markdown(self) -> str:
         """Return the report as Markdown: new and rejected shards, both models' figures, the decision and its reason."""
         return report_markdown(self._result)
-
-    def summary(self) -> str:
-        """Return one sentence for a terminal."""
-        return summary_sentence(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return one flat row a figure: predictor, metric, value."""
         return metrics_rows(self._result)
 
     def _describe(self) -> dict[str, Any]:
-        self.account.shards = self.intake.as_json(self._pending)
-        return self.account.as_json()
+        self.record.shards = self.intake.as_json(self._pending)
+        return self.record.as_json()
 
     def _stop_at(self, bad: Sequence[ShardRecord]) -> None:
         if self.settings.on_bad == "stop" and bad:
@@ -336,6 +327,3 @@ class RetrainingRun:
                 f"{bad[0].reason} It is quarantined, and nothing was trained (on_bad = stop). Remove the file, or "
                 f"{remedy}."
             )
-
-    def _advance(self, done: int, total: int | None) -> None:
-        self.observer.advance(done, total or 0, {})

@@ -62,7 +62,7 @@ def progressive(
     """
     constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5
-    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, (), above)[ALL]
+    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, above)[ALL]
     n = max(1, pairs.rows)
     agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
     return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, pairs.beyond)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -58,7 +58,7 @@ class Residuals:
         return report
 
     def histogram(self) -> dict[str, list[Any]]:
-        """Evenly spaced edges (HISTOGRAM_BINS + 1) about 0, and counts between them: first below, last above all edges.
+        """Return evenly spaced edges (HISTOGRAM_BINS + 1) about 0, and counts between them, below and above them.
 
         The edges hold at least SHARE_SHOWN of the rows. Counts sum to the rows; a row is out of place by less than 1/64
         of its residual.
@@ -106,19 +106,9 @@ def measure_residuals(
 
 def merge_residuals(parts: Sequence[Residuals]) -> Residuals:
     """Add residuals up in the order given; the pictures of one range only."""
-    sums = reduce(_pair, parts)
     counts = merge_counts([part.counts for part in parts])
     grids = [part.grid for part in parts if part.grid is not None]
-    return Residuals(
-        rows=sums.rows,
-        squared_sum=sums.squared_sum,
-        absolute_sum=sums.absolute_sum,
-        target_mean=sums.target_mean,
-        target_squares=sums.target_squares,
-        counts=counts,
-        target_range=parts[0].target_range,
-        grid=reduce(np.add, grids) if grids else None,
-    )
+    return replace(reduce(_pair, parts), counts=counts, grid=reduce(np.add, grids) if grids else None)
 
 
 def _pair(a: Residuals, b: Residuals) -> Residuals:
@@ -126,13 +116,13 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
     rows = a.rows + b.rows
     share = b.rows / rows if rows else 0.0
     apart = b.target_mean - a.target_mean
-    return Residuals(
+    return replace(
+        a,
         rows=rows,
         squared_sum=a.squared_sum + b.squared_sum,
         absolute_sum=a.absolute_sum + b.absolute_sum,
         target_mean=a.target_mean + apart * share,
         target_squares=a.target_squares + b.target_squares + apart**2 * a.rows * share,
-        counts=a.counts,
     )
 
 

@@ -21,10 +21,10 @@ from safetensors.numpy import save as save_tensors
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import Predictor, predictor_from_stored
-from okl.foundation.errors import DataError, DivergedError, ModelError
+from okl.foundation.errors import DataError, ModelError
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import FloatArray, Precision
-from okl.models.inputs import RawValues, first_without_score, inputs_of, predictions
+from okl.models.inputs import RawValues, inputs_of, predictions, refuse_nonfinite
 
 # Schema validation.
 
@@ -153,11 +153,7 @@ class Model:
         """
         scores = self.scores(values, n_threads)
         predicted = predictions(self.schema, scores)
-        if (unfit := first_without_score(self.schema, scores, predicted)) is not None:
-            raise DivergedError(
-                f"The model's score of row {unfit} (counted from 0) is NaN or infinite: the model has diverged, or the "
-                "row's values are far outside those of training. Train with a smaller step size, or correct the row."
-            )
+        refuse_nonfinite(self.schema, scores, predicted)
         return predicted
 
 

@@ -18,7 +18,7 @@ from okl.data.ingest.columns import values_hint
 from okl.data.ingest.sources import SourceBatch, list_files
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
-from okl.foundation.errors import DataError, ModelError
+from okl.foundation.errors import DataError, DivergedError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, Precision
 
@@ -287,17 +287,29 @@ def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
     return named
 
 
-def first_without_score(
-    schema: Schema, scores: FloatArray, predicted: NDArray[Any], absent: Mask | None = None
-) -> int | None:
-    """Return the first row that is not `absent` (rows,) and whose score or target is NaN or infinite, or None.
+def refuse_nonfinite(
+    schema: Schema,
+    scores: FloatArray,
+    predicted: NDArray[Any],
+    absent: Mask | None = None,
+    where: str = "",
+    first_row: int = 0,
+) -> None:
+    """Raise DivergedError if the score or target of a row that is not `absent` (rows,) is NaN or infinite.
 
     Parameters
     ----------
     scores : (rows,), or (rows, n_classes); predicted : (rows,), what `predictions` makes of them
+    where : file of the rows, to begin the message; first_row : number of the first one there
     """
     values = predicted if schema.task == "regression" else scores
     unfit = ~np.isfinite(values) if values.ndim == 1 else ~np.isfinite(values).all(axis=1)
     if absent is not None:
         unfit &= ~absent
-    return int(unfit.argmax()) if unfit.any() else None
+    if unfit.any():
+        row = first_row + int(unfit.argmax())
+        raise DivergedError(
+            f"{f'{where}: the' if where else 'The'} model's score of row {row} (counted from 0) is NaN or infinite: "
+            "the model has diverged, or the row's values are far outside those of training. Train with a smaller step "
+            "size, or correct the row."
+        )

@@ -20,12 +20,11 @@ from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, o
 from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.values import is_text
-from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.errors import DataError
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import Place, place_of
-from okl.foundation.types import FloatArray
 from okl.models.file import Model
-from okl.models.inputs import check_columns, check_encodings, first_without_score, predictions, prepare_rows
+from okl.models.inputs import check_columns, check_encodings, predictions, prepare_rows, refuse_nonfinite
 
 # Pieces of a source to be scored in parallel.
 
@@ -87,7 +86,7 @@ def table_pieces(
         source = open_dataset(source)
     if not isinstance(source, Dataset):
         opened, types = (open_source(source), {}) if model is None else (open_by(model, source), csv_types(model))
-        parts = _joined((scan_source(opened, None, types, exact) if look else opened).pieces())
+        parts = _joined((scan_source(opened, None, types, exact) if look else opened).pieces)
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     if model is not None:
         check_encodings(source, model)
@@ -215,10 +214,9 @@ class ScorePiece:
             scores = self.model.predictor.scores(raw.inputs)
             predicted = predictions(self.model.schema, scores)
             absent = None if raw.complete is None else ~raw.complete
-            if (unfit := first_without_score(model, scores, predicted, absent)) is not None:
-                raise _nonfinite_score(source.file, source.first_row + unfit)
+            refuse_nonfinite(model, scores, predicted, absent, source.file, source.first_row)
             arrays = [source.batch.column(name) for name in self.keys]
-            arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
+            arrays += [pa.array(np.ascontiguousarray(column), mask=absent) for column in np.atleast_2d(scores.T)]
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
             yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
 
@@ -228,25 +226,11 @@ class ScorePiece:
         fields = [piece.schema.field(name) for name in self.keys]
         *names, last = output_names(model)
         fields += [pa.field(name, precision) for name in names]
-        return pa.schema([*fields, pa.field(last, pa.array(predictions(model, _no_scores(model.n_outputs))).type)])
+        no_scores = np.zeros((1, model.n_outputs)) if model.n_outputs > 1 else np.zeros(1)
+        return pa.schema([*fields, pa.field(last, pa.array(predictions(model, no_scores)).type)])
 
 
 def output_names(schema: Schema) -> list[str]:
     """Return columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
     return [*scores, "prediction"]
-
-
-def _nonfinite_score(file: str, row: int) -> DivergedError:
-    return DivergedError(
-        f"{file}: the model's score of row {row} (counted from 0) is NaN or infinite: the model has diverged, or the "
-        "row's values are far outside those of training. Train with a smaller step size, or correct the row."
-    )
-
-
-def _score_columns(scores: FloatArray) -> list[FloatArray]:
-    return [scores] if scores.ndim == 1 else [np.ascontiguousarray(column) for column in scores.T]
-
-
-def _no_scores(n_outputs: int) -> FloatArray:
-    return np.zeros((1, n_outputs)) if n_outputs > 1 else np.zeros(1)

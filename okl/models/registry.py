@@ -231,11 +231,6 @@ class Lineage:
                 f"A lineage holds values that JSON cannot represent ({error}). Give plain, finite values."
             ) from None
 
-    @classmethod
-    def from_stored(cls, stored: Mapping[str, Any]) -> Lineage:
-        """Build the record from stored JSON; raise KeyError or TypeError if a field is missing."""
-        return cls(**stored)
-
     def as_json(self) -> dict[str, Any]:
         """Return the entry as JSON."""
         return asdict(self)
@@ -345,7 +340,7 @@ class Entry:
         given = {name: value for name, value in content.items() if name != "format_version"}
         state, published = given.pop("state"), given.pop("published")
         if published is not None:
-            published = Publication(**{**published, "lineage": Lineage.from_stored(published["lineage"])})
+            published = Publication(**{**published, "lineage": Lineage(**published["lineage"])})
         state = AliasState(**{**state, "former": tuple(state["former"]), "kept": tuple(state["kept"])})
         return cls(**{**given, "state": state, "published": published, "discarded": tuple(given["discarded"])})
 
@@ -570,9 +565,9 @@ class Payload:
         local = RunFolder(local_folder(folder))
         try:
             local.open()
-            files = _written(local.beside, write)
+            files = _written(local.staging, write)
             with ThreadPoolExecutor(UPLOADS) as pool:
-                list(pool.map(lambda path: (folder / path).put(local.beside / path), files))
+                list(pool.map(lambda path: (folder / path).put(local.staging / path), files))
         finally:
             local.discard()
             local.close()
@@ -687,22 +682,44 @@ class Published(NamedTuple):
     new: bool
 
 
-# Reading of the log.
+# Pruning: files of old versions are removed, lineage and aliased versions stay.
+#
+# First an entry of the log names the versions that lose their files, then the files go: a process that promotes one of
+# them gets an error, because the order of the log decides both. Files of killed writers are removed by
+# the second pruning after their start: the first one may meet an active writer. A slower writer finds
+# its folder among the entry's discarded ones, and publishes nothing.
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Result of pruning. versions : numbers; size_bytes : of their files; leftovers : of killed writers, by name."""
+
+    versions: tuple[int, ...]
+    size_bytes: int
+    leftovers: tuple[str, ...]
+
+
+# Registered models: versions and aliases.
+
+ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,49}")
+MOST_FORMER = 20  # champions that rolling back can return to
 
 Which = int | str
 Expected = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
-class ModelLog:
-    """A model as it can be read; `RegisteredModel` adds what changes it.
+class RegisteredModel:
+    """All that a registry holds under one name, and what changes it: each change is one entry of the log, or none.
 
     name : of the model; folder : of the model, where retraining keeps its own things, too
+    prepare : makes the registry if it is not there, before the first change
     """
 
     name: str
     folder: Place
     log: RegistryLog = field(repr=False)
+    prepare: Callable[[], None] = field(repr=False, kw_only=True)
 
     def head(self) -> Entry:
         """Return the newest entry of the log and the state after it; number 0 if nothing was published."""
@@ -809,100 +826,6 @@ class ModelLog:
                     "and retry."
                 )
 
-
-# Pruning: files of old versions are removed, lineage and aliased versions stay.
-#
-# First an entry of the log names the versions that lose their files, then the files go: a process that promotes one of
-# them gets an error, because the order of the log decides both. Files of killed writers are removed by
-# the second pruning after their start: the first one may meet an active writer. A slower writer finds
-# its folder among the entry's discarded ones, and publishes nothing.
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """Result of pruning. versions : numbers; size_bytes : of their files; leftovers : of killed writers, by name."""
-
-    versions: tuple[int, ...]
-    size_bytes: int
-    leftovers: tuple[str, ...]
-
-
-def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
-    """Remove the files of all versions but the newest ones and those that aliases name.
-
-    Parameters
-    ----------
-    keep : how many of the newest versions keep their files, at least 1; dry_run : remove nothing, report what would be
-
-    Raises
-    ------
-    ConfigError : keep is below 1; RegistryError : a damaged log
-    """
-    if keep < 1:
-        raise ConfigError(f"keep = {keep}; expected at least 1, because the newest version is not pruned.")
-    # listed before the log is read, so that new versions are not taken for abandoned files
-    present = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
-    before = model.head()
-    proposed = _proposed(model, keep, present, why, before)
-    if not dry_run:
-        entry = model.log.append(lambda head: _proposed(model, keep, present, why, head))
-        proposed = entry if entry.kind == "prune" and entry.number > before.number else None
-    state, discarded = (before.state, ()) if proposed is None else (proposed.state, proposed.discarded)
-    pruned = [publication for publication in model.log.publications(before) if state.is_pruned(publication.version)]
-    if not dry_run:
-        # also files left by a killed process
-        for name in {*(publication.folder for publication in pruned), *discarded}.intersection(present):
-            remove_version(model.folder / "versions" / name)
-        for path in model.log.leftovers(_last_pruning(model, before)):
-            with suppress(FileNotFoundError):  # another one prunes, too
-                path.unlink()
-    gone = [publication for publication in pruned if not before.state.is_pruned(publication.version)]
-    return Pruned(
-        tuple(sorted(publication.version for publication in gone)),
-        sum(publication.size_bytes for publication in gone),
-        discarded,
-    )
-
-
-def _proposed(model: ModelLog, keep: int, present: list[str], why: str, head: Entry) -> Entry | None:
-    """Return the entry that prunes after another one; None if there is nothing to remove, now or the next time."""
-    state = _pruned(head.state, keep)
-    unnamed = sorted({*present} - {published.folder for published in model.log.publications(head)})
-    last = _last_pruning(model, head)
-    discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
-    if state == head.state and not unnamed:
-        return None
-    return Entry(0, "prune", state, discarded=discarded, why=why)
-
-
-def _pruned(state: AliasState, keep: int) -> AliasState:
-    through = max(state.pruned_through, state.latest - keep)
-    named = {*state.aliases.values()}
-    retained = tuple(sorted(version for version in named if version <= through))
-    former = tuple(version for version in state.former if version > through or version in retained)
-    return replace(state, pruned_through=through, kept=retained, former=former)
-
-
-def _last_pruning(model: ModelLog, head: Entry) -> int:
-    """Return number of the newest entry that prunes; 0 if there is none."""
-    return next((number for number in range(head.number, 0, -1) if model.log.read(number).kind == "prune"), 0)
-
-
-# Registered models: publication and aliases.
-
-ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,49}")
-MOST_FORMER = 20  # champions that rolling back can return to
-
-
-@dataclass(frozen=True)
-class RegisteredModel(ModelLog):
-    """All that a registry holds under one name, and what changes it: each change is one entry of the log, or none.
-
-    prepare : makes the registry if it is not there, before the first change
-    """
-
-    prepare: Callable[[], None] = field(repr=False, kw_only=True)
-
     def publish(
         self,
         write: Write,
@@ -993,7 +916,7 @@ class RegisteredModel(ModelLog):
             if head.state.champion == number and expected is None:
                 return None
             self.check_expected(required, head)
-            self._check_not_pruned(number, head)
+            _ = self.resolved(number, head).files  # raises an error if it was pruned
             if head.state.champion == number:
                 return None
             return Entry(0, "promote", _promoted(head.state, number), why=why)
@@ -1047,7 +970,7 @@ class RegisteredModel(ModelLog):
             self.check_expected(required, head)
             for number in numbers.values():
                 if number is not None:
-                    self._check_not_pruned(number, head)
+                    _ = self.resolved(number, head).files  # raises an error if it was pruned
             after = {alias: number for alias, number in {**head.state.aliases, **numbers}.items() if number is not None}
             if after == head.state.aliases:
                 return None
@@ -1056,12 +979,55 @@ class RegisteredModel(ModelLog):
         return self.log.append(change)
 
     def prune(self, keep: int = 10, *, dry_run: bool = False, why: str = "") -> Pruned:
-        """Remove the files of versions that no alias names, but for the newest ones; see `okl.models.registry`."""
-        return prune(self, keep, dry_run, why)
+        """Remove the files of all versions but the newest ones and those that aliases name.
 
-    def _check_not_pruned(self, number: int, head: Entry) -> None:
-        """Raise RegistryError if a version's files are gone."""
-        _ = self.resolved(number, head).files
+        Parameters
+        ----------
+        keep : how many of the newest versions keep their files, at least 1
+        dry_run : remove nothing, report what would be
+
+        Raises
+        ------
+        ConfigError : keep is below 1; RegistryError : a damaged log
+        """
+        if keep < 1:
+            raise ConfigError(f"keep = {keep}; expected at least 1, because the newest version is not pruned.")
+        # listed before the log is read, so that new versions are not taken for abandoned files
+        present = [folder.name for folder in folders(self.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
+        before = self.head()
+        proposed = self._proposed(keep, present, why, before)
+        if not dry_run:
+            entry = self.log.append(lambda head: self._proposed(keep, present, why, head))
+            proposed = entry if entry.kind == "prune" and entry.number > before.number else None
+        state, discarded = (before.state, ()) if proposed is None else (proposed.state, proposed.discarded)
+        pruned = [publication for publication in self.log.publications(before) if state.is_pruned(publication.version)]
+        if not dry_run:
+            # also files left by a killed process
+            for name in {*(publication.folder for publication in pruned), *discarded}.intersection(present):
+                remove_version(self.folder / "versions" / name)
+            for path in self.log.leftovers(self._last_pruning(before)):
+                with suppress(FileNotFoundError):  # another one prunes, too
+                    path.unlink()
+        gone = [publication for publication in pruned if not before.state.is_pruned(publication.version)]
+        return Pruned(
+            tuple(sorted(publication.version for publication in gone)),
+            sum(publication.size_bytes for publication in gone),
+            discarded,
+        )
+
+    def _proposed(self, keep: int, present: list[str], why: str, head: Entry) -> Entry | None:
+        """Return the entry that prunes after another one; None if there is nothing to remove, now or the next time."""
+        state = _pruned(head.state, keep)
+        unnamed = sorted({*present} - {published.folder for published in self.log.publications(head)})
+        last = self._last_pruning(head)
+        discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
+        if state == head.state and not unnamed:
+            return None
+        return Entry(0, "prune", state, discarded=discarded, why=why)
+
+    def _last_pruning(self, head: Entry) -> int:
+        """Return number of the newest entry that prunes; 0 if there is none."""
+        return next((number for number in range(head.number, 0, -1) if self.log.read(number).kind == "prune"), 0)
 
     def _check_not_discarded(self, payload: Payload, head: Entry) -> None:
         """Raise ConflictError if pruning took the files for a killed writer's: two prunings while they were written."""
@@ -1086,6 +1052,14 @@ def _check_alias(alias: str) -> str:
     if alias in (CHAMPION, PREVIOUS):
         raise ConfigError(f"The alias {alias} cannot be set directly. Promote a version, or roll back.")
     return alias
+
+
+def _pruned(state: AliasState, keep: int) -> AliasState:
+    through = max(state.pruned_through, state.latest - keep)
+    named = {*state.aliases.values()}
+    retained = tuple(sorted(version for version in named if version <= through))
+    former = tuple(version for version in state.former if version > through or version in retained)
+    return replace(state, pruned_through=through, kept=retained, former=former)
 
 
 # The registry.

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache, partial
 from importlib import resources
-from itertools import cycle
 from pathlib import Path
 from statistics import fmean, stdev
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,8 @@ from okl.data.executor import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.folders import write_whole
 from okl.foundation.types import Precision, Task
-from okl.report.figures import DARK, Theme, add_axes, empty_figure, png
+from okl.report.blocks import Figure
+from okl.report.figures import BASELINES, Panel, side_by_side
 from okl.report.format import metric_name
 
 # Cells: printed and measured numbers, and the verdict.
@@ -38,7 +38,6 @@ EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a devia
 MEASURED, NO_DATA, NO_LEARNER, DIVERGED, NOT_MEASURED = "measured", "no data", "no learner", "diverged", "not measured"
 LIKE_CONSTANT = 0.02  # relative difference from the constant predictor below which nothing was learned
 REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
-BASELINES = {"linear": "--", "constant": ":"}  # predictors without a kernel, and their line styles
 
 
 @dataclass(frozen=True)
@@ -620,10 +619,14 @@ class PaperTable:
         """Return the data of the pictures as JSON."""
         return self.experiment.curves(request, self)
 
-    def pictures(self, curves: Mapping[str, Any]) -> list[Picture]:
+    def figures(self, curves: Mapping[str, Any]) -> list[Figure]:
         drawn = {title: self.experiment.panels(title, lines) for title, lines in curves.items()}
         form = self.experiment.picture_title
-        return [Picture(form.format(name), partial(draw_panels, panels)) for name, panels in drawn.items() if panels]
+        return [
+            Figure(form.format(name), partial(side_by_side, panels), wide=True)
+            for name, panels in drawn.items()
+            if panels
+        ]
 
 
 def _unique(items: Iterable[WorkItem]) -> list[WorkItem]:
@@ -634,59 +637,6 @@ def _unique(items: Iterable[WorkItem]) -> list[WorkItem]:
 
 Lines = Mapping[str, Sequence[Sequence[float]]]
 Points = NDArray[np.float64]
-COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")
-BRIGHT = ("#6cb2ee", "#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#bdc3c7", "#f5b7d8", "#b5c76b")
-FEW_POINTS = 12  # drawn with markers
-
-
-class Picture(NamedTuple):
-    """A picture to draw in a theme."""
-
-    title: str
-    draw: Callable[[Theme], bytes]
-
-
-class Panel(NamedTuple):
-    """Axes of a picture: for each name points (n, 2), or (n, 3) with the half-width of a band about them."""
-
-    title: str
-    x: str
-    lines: Mapping[str, Points]
-    x_scale: str = "linear"
-    y_scale: str = "linear"
-    limits: tuple[float, float] | None = None
-
-
-def draw_panels(panels: Sequence[Panel], theme: Theme) -> bytes:
-    """Draw panels side by side with one legend and return a PNG."""
-    figure = empty_figure(9.2 if len(panels) == 2 else 11.5, 3.8, theme)
-    names = list(dict.fromkeys(name for panel in sorted(panels, key=lambda p: -len(p.lines)) for name in panel.lines))
-    colours = cycle(BRIGHT if theme is DARK else COLOURS)
-    colour = {name: theme.ink if name in BASELINES else next(colours) for name in names}
-    drawn: dict[str, Any] = {}
-    for place, panel in enumerate(panels, start=1):
-        axes = add_axes(figure, theme, (1, len(panels), place))
-        for name, points in panel.lines.items():
-            style = BASELINES.get(name, "-")
-            marker = "o" if len(points) < FEW_POINTS else ""
-            x, y = points[:, 0], points[:, 1]
-            (line,) = axes.plot(x, y, label=name, color=colour[name], linestyle=style, marker=marker, linewidth=1.5)
-            drawn.setdefault(name, line)
-            if points.shape[1] > 2:
-                axes.fill_between(x, y - points[:, 2], y + points[:, 2], color=colour[name], alpha=0.2, linewidth=0)
-        axes.set_title(panel.title, loc="left", fontsize=10, color=theme.ink)
-        axes.set_xlabel(panel.x)
-        axes.set_xscale(panel.x_scale)
-        axes.set_yscale(panel.y_scale, **({"linthresh": 0.01} if panel.y_scale == "symlog" else {}))
-        axes.tick_params(which="both", colors=theme.ink, labelsize=9)
-        axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-        if panel.limits is not None:
-            axes.set_ylim(*panel.limits)
-    figure.legend(
-        [drawn[name] for name in names], names, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5,
-        labelcolor=theme.ink,
-    )  # fmt: skip
-    return png(figure)
 
 
 def as_points(lines: Lines) -> dict[str, Points]:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.foundation.folders import write_whole
-from okl.papers.base import MEASURED, Outcome, Picture
-from okl.report.format import aligned, flatten
-from okl.report.page import Block, FigureBlock, Paragraph, Section, TableBlock, html_page, markdown_page
+from okl.papers.base import MEASURED, Outcome
+from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs
+from okl.report.format import flatten, mean_and_spread
+from okl.report.render import html, markdown, text
 
 # Cells and data sets as tables.
 
@@ -23,38 +24,35 @@ DATASET_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Lin
 CANDIDATE_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
 PERCENT = frozenset({"mistake_rate", "accuracy"})
 HIDDEN_SETTINGS = ("tried", "choice", "orders", "budget", "frequencies", "rank")
-Grid = tuple[Sequence[str], list[list[str]]]
 
 
-def cell_table(result: Mapping[str, Any]) -> Grid:
-    """Return header and rows of the cells, without empty columns."""
-    hidden = () if len({cell["metric"] for cell in result["cells"]}) > 1 else ("Metric",)
-    return _without_empty(CELL_HEADER, [_cell_row(cell) for cell in result["cells"]], hidden)
+def tables(result: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of cells, of data sets and, if settings were searched, of candidates, without empty columns."""
+    cells = result["cells"]
+    hidden = () if len({cell["metric"] for cell in cells}) > 1 else ("Metric",)
+    metric = cells[0]["metric"] if cells else ""
+    candidates = [
+        [f"{cell['dataset']}, {cell['algorithm']}",
+         "; ".join(f"{name}: {_spread(cell['metric'], error, None)}" for name, error in tried.items())]
+        for cell in cells if (tried := cell["setting"].get("tried"))
+    ]  # fmt: skip
+    shown = [
+        _without_empty("Cells", CELL_HEADER, [_cell_row(cell) for cell in cells], hidden),
+        _without_empty("Data sets", DATASET_HEADER, [_dataset_row(row, metric) for row in result["datasets"]]),
+    ]
+    return [*shown, *([Table("Candidates", CANDIDATE_HEADER, candidates, wide=True)] if candidates else [])]
 
 
-def dataset_table(result: Mapping[str, Any]) -> Grid:
-    """Return header and rows of the data sets, without empty columns."""
-    metric = result["cells"][0]["metric"] if result["cells"] else ""
-    return _without_empty(DATASET_HEADER, [_dataset_row(row, metric) for row in result["datasets"]])
-
-
-def candidate_table(result: Mapping[str, Any]) -> Grid:
-    """Return header and rows of the candidates with their errors, for each cell whose setting was chosen."""
-    rows = []
-    for cell in result["cells"]:
-        if tried := cell["setting"].get("tried"):
-            errors = (f"{name}: {_spread(cell['metric'], error, None)}" for name, error in tried.items())
-            rows.append([f"{cell['dataset']}, {cell['algorithm']}", "; ".join(errors)])
-    return CANDIDATE_HEADER, rows
-
-
-def _without_empty(header: Sequence[str], rows: Sequence[Sequence[str]], hidden: Sequence[str] = ()) -> Grid:
+def _without_empty(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], hidden: Sequence[str] = ()
+) -> Table:
     shown = [
         column
         for column, name in enumerate(header)
         if name not in hidden and (column < 2 or any(row[column] not in ("-", "") for row in rows))
     ]
-    return [header[column] for column in shown], [[row[column] for column in shown] for row in rows]
+    cells = [[row[column] for column in shown] for row in rows]
+    return Table(title, [header[column] for column in shown], cells, wide=True)
 
 
 def _cell_row(cell: Mapping[str, Any]) -> list[str]:
@@ -115,7 +113,7 @@ def _spread(metric: str, mean: float | None, sd: float | None) -> str:
     if mean is None:
         return "-"
     if metric in PERCENT:
-        return f"{100 * mean:.2f} ± {100 * sd:.2f} %" if sd is not None else f"{100 * mean:.2f} %"
+        return mean_and_spread(mean, sd)
     digits = ".5f" if metric == "squared_loss" else ".4g"
     return f"{mean:{digits}} ± {sd:{digits}}" if sd is not None else f"{mean:{digits}}"
 
@@ -126,7 +124,7 @@ def _signed(metric: str, value: float | None) -> str:
     return f"{100 * value:+.2f}" if metric in PERCENT else f"{value:+{'.5f' if metric == 'squared_loss' else '.3g'}}"
 
 
-# Text, Markdown and HTML.
+# Text and page.
 
 
 def conclusions(result: Mapping[str, Any]) -> list[str]:
@@ -145,35 +143,20 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return aligned lines for a terminal."""
-    lines: list[str] = []
-    for header, rows in (cell_table(result), dataset_table(result)):
-        lines += [*aligned([header, *rows]), ""]
-    return "\n".join([*lines, *conclusions(result), f"Report: {result['run']}/report.html"])
+    shown = [[table._replace(title="")] for table in tables(result)[:2]]
+    return text(*shown, paragraphs(*conclusions(result), f"Report: {result['run']}/report.html"))
 
 
-def markdown_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
-    """Return Markdown with pictures as PNG data URIs."""
-    return markdown_page(result["table"], _lead(result), _sections(result, pictures))
-
-
-def html_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
-    """Return one self-contained page, light or dark as the reader's system."""
-    facts = {name: value for name, value in result.items() if name not in ("cells", "datasets")}
-    run = TableBlock("All values", (), [list(pair) for pair in flatten(facts)], folded=True)
-    sections = [*_sections(result, pictures), Section("run", "Settings and the run", [run])]
-    return html_page(result["table"], _lead(result), sections)
-
-
-def _lead(result: Mapping[str, Any]) -> list[Block]:
-    return [Paragraph(sentence) for sentence in conclusions(result)]
-
-
-def _sections(result: Mapping[str, Any], pictures: Sequence[Picture]) -> list[Section]:
-    grids = {"Cells": cell_table(result), "Data sets": dataset_table(result), "Candidates": candidate_table(result)}
-    tables = [TableBlock(t, h, rows, wide=True) for t, (h, rows) in grids.items() if rows or t != "Candidates"]
-    figures = [FigureBlock(picture.title, picture.draw, wide=True) for picture in pictures]
-    sections = [Section("tables", "Tables", tables), Section("pictures", "Figures", figures)]
-    return [section for section in sections if section.blocks]
+def paper_page(result: Mapping[str, Any], figures: Sequence[Figure]) -> Page:
+    """Return the report of a reproduction."""
+    facts = flatten({name: value for name, value in result.items() if name not in ("cells", "datasets")})
+    return page(
+        result["table"],
+        paragraphs(*conclusions(result)),
+        Section("tables", "Tables", tables(result)),
+        Section("pictures", "Figures", figures),
+        Section("run", "Settings and the run", [Table("All values", (), facts, folded=True)]),
+    )
 
 
 # Files of results.
@@ -182,7 +165,7 @@ def _sections(result: Mapping[str, Any], pictures: Sequence[Picture]) -> list[Se
 def write_results(
     result: Mapping[str, Any],
     curves: Mapping[str, Any],
-    pictures: Sequence[Picture],
+    figures: Sequence[Figure],
     outcomes: Mapping[str, Outcome],
     folder: Path,
 ) -> None:
@@ -190,17 +173,18 @@ def write_results(
 
     Parameters
     ----------
-    result : output of `okl reproduce --json`; curves : data of the pictures
+    result : output of `okl reproduce --json`; curves : data of the figures
     outcomes : of all items, by name; folder : of the run; earlier results there are replaced
     """
+    report = paper_page(result, figures)
     items = [{"item": name, **_flat(outcome)} for name, outcome in outcomes.items()]
     files: dict[str, str | bytes] = {
         "result.json": json.dumps(result, indent=1, allow_nan=False),
         "curves.json": json.dumps(curves, allow_nan=False),
         "cells.parquet": _parquet([_flat(cell) for cell in result["cells"]]),
         "items.parquet": _parquet(items),
-        "report.md": markdown_report(result, pictures),
-        "report.html": html_report(result, pictures),
+        "report.md": markdown(report),
+        "report.html": html(report),
     }
     for name, content in files.items():
         write_whole(folder / name, content)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from okl.data.executor import Execution
 from okl.data.manifest import processor
 from okl.distributed import open_execution
-from okl.distributed.opening import RunExecution
 from okl.foundation.errors import ConfigError
-from okl.foundation.locations import okl_home
-from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.folders import lock_folder
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.validation import check_choice
 from okl.papers.base import Archive, DataFolder, ItemWork, PaperTable, Request, Stop, WorkItem, code_digest
-from okl.papers.report import markdown_report, text_summary, write_results
+from okl.papers.report import paper_page, write_results
 from okl.papers.settings import ReproduceSettings
+from okl.report.render import markdown
+from okl.runs.run import Run, new_run_folder
 
 # Tables by name.
 
@@ -96,11 +96,10 @@ class ReproductionFolder:
             marker = self.folder / MARKER
             if not marker.exists():
                 marker.write_text(json.dumps({"table": self.table}), encoding="utf-8")
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise ConfigError(f"{self.folder} cannot be written to ({error.strerror}). Choose another --out.") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock_folder(self.folder)
         except BlockingIOError:
             self._created = []
             raise ConfigError(f"{self.folder} is in use by another run. Wait for it, or use another --out.") from None
@@ -138,8 +137,7 @@ def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> 
     ------
     OklError : the reason in one sentence; finished items stay in the folder of the run
     """
-    check(settings)
-    return perform(ReproductionRun(settings, observer or NullObserver()), REPRODUCE_STAGES)
+    return ReproductionRun(settings, observer or NullObserver()).perform()
 
 
 def check(settings: ReproduceSettings) -> None:
@@ -174,32 +172,43 @@ def _check_names(option: str, names: Sequence[str], valid: Sequence[str], table:
 
 
 @dataclass(eq=False)
-class ReproductionRun:
-    """One run: call the stages of REPRODUCE_STAGES in order, then always `close`."""
+class ReproductionRun(Run[ReproduceSettings]):
+    """Reproduction of a table. Finished items stay in the folder of the run."""
 
-    settings: ReproduceSettings
-    observer: Observer = field(default_factory=NullObserver)
+    STAGES = REPRODUCE_STAGES
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.table = table_named(self.settings.table)
         self.request = request_of(self.settings, self.table)
-        name = f"{self.table.name}-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-        folder = Path(self.settings.out) if self.settings.out is not None else okl_home() / "runs" / name
-        self._folder = ReproductionFolder(folder, self.table.name)
+        folder = new_run_folder(self.settings.out, self.table.name)
+        assert isinstance(folder, Path), "options refuse a URL"
+        self._items_folder = ReproductionFolder(folder, self.table.name)
         self._stop = Stop()
-        self._running = RunExecution(lambda: open_execution(self.settings.workers, None, self.settings.threads))
-        self._started = time.perf_counter()
         self._resumed_items = 0
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder of the run."""
+        return self._items_folder.folder.name
+
+    def check_settings(self) -> None:
+        """Raise ConfigError for invalid settings."""
+        check(self.settings)
+
+    def open_execution(self) -> Execution:
+        """Open Dask workers or threads, as many as the settings say."""
+        return open_execution(self.settings.workers, None, self.settings.threads, run=self.name)
 
     def plan(self) -> dict[str, Any]:
         """Open the folder and start workers."""
-        self._folder.open()
+        self._items_folder.open()
         data = self.request.data
-        self._archive = Archive(str(self._folder.items), data, code_digest(self.table.code))
-        self._running()
+        self._archive = Archive(str(self._items_folder.items), data, code_digest(self.table.code))
+        self.execution  # noqa: B018  (workers start now)
         files = self.table.files
         missing = [name for name in self.request.datasets if files[name] and not data.has(files[name])]
-        return {"run": str(self._folder.folder), "missing_datasets": missing}
+        return {"run": str(self._items_folder.folder), "missing_datasets": missing}
 
     def choose(self) -> dict[str, Any]:
         """Try the candidates of every setting that has several."""
@@ -213,29 +222,21 @@ class ReproductionRun:
         """Compare with the paper and write the results into the folder."""
         self._result = self._collect()
         curves = self.table.curves(self.request)
-        self._pictures = self.table.pictures(curves)
-        write_results(self._result, curves, self._pictures, self.request.outcomes, self._folder.folder)
+        self._figures = self.table.figures(curves)
+        write_results(self._result, curves, self._figures, self.request.outcomes, self._items_folder.folder)
         return {"cells": len(self._result["cells"])}
 
     def close(self) -> None:
         """Stop running items, free workers and the folder; finished items stay."""
         self._stop.set()
         try:
-            self._running.close()
+            super().close()
         finally:
-            self._folder.close()
-
-    def result(self) -> dict[str, Any]:
-        """Return the object that `okl reproduce --json` prints."""
-        return self._result
+            self._items_folder.close()
 
     def report_markdown(self) -> str:
-        """Return the report with its pictures inline."""
-        return markdown_report(self._result, self._pictures)
-
-    def summary(self) -> str:
-        """Return the summary for a terminal."""
-        return text_summary(self._result)
+        """Return the report with its figures inline."""
+        return markdown(paper_page(self._result, self._figures))
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return one flat row for each cell."""
@@ -262,7 +263,7 @@ class ReproductionRun:
         open_items.sort(key=lambda item: -item.cost)
         self.observer.advance(done, total, {})
         work = ItemWork(self._archive, self._stop)
-        for item, outcome in zip(open_items, self._running().map(work, open_items), strict=True):
+        for item, outcome in zip(open_items, self.execution.map(work, open_items), strict=True):
             outcomes[item.name] = outcome
             done += item.rows
             self.observer.advance(done, total, {"items": len(outcomes)})
@@ -274,14 +275,14 @@ class ReproductionRun:
         return {
             "table": self.table.name,
             "title": self.table.title,
-            "run": str(self._folder.folder),
+            "run": str(self._items_folder.folder),
             "rule": self.table.rule,
             "remarks": list(self.table.remarks),
             "matches": sum(verdict != "worse" for verdict in verdicts),
             "compared": len(verdicts),
             "cells": [cell.as_json() for cell in cells],
             "datasets": self.table.dataset_rows(self.request),
-            "total_seconds": time.perf_counter() - self._started,
+            "total_seconds": time.perf_counter() - self.timeline.begun,
             "items": len(self.request.outcomes),
             "items_done_before": self._resumed_items,
             "workers": self.settings.workers,

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from okl.foundation.settings import Count
+from okl.foundation.settings import Count, Names
 from okl.foundation.types import Precision
-
-
-def _split(value: object) -> object:
-    """Split a comma-separated text into a tuple of names."""
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 class ReproduceSettings(BaseModel):

@@ -21,7 +21,6 @@ from okl.papers.base import (
     Experiment,
     Lines,
     Outcome,
-    Panel,
     PaperTable,
     Quantity,
     Request,
@@ -29,6 +28,7 @@ from okl.papers.base import (
     WorkItem,
     as_points,
 )
+from okl.report.figures import Panel
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.rivals import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely

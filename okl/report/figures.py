@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +70,9 @@ def add_axes(figure: Figure, theme: Theme, position: tuple[int, int, int] = (1, 
     """Add axes in the theme's colours; position : rows, columns and index of the subplot, as in matplotlib."""
     axes: Axes = figure.add_subplot(*position)
     axes.set_facecolor(theme.ground)
-    axes.tick_params(colors=theme.ink, labelsize=SMALL)
+    axes.tick_params(which="both", colors=theme.ink, labelsize=SMALL)
     for text in (axes.xaxis.label, axes.yaxis.label):
-        text.set_color(theme.ink)
-        text.set_fontsize(SMALL + 0.5)
+        text.set(color=theme.ink, fontsize=SMALL + 0.5)
     for name, spine in axes.spines.items():
         spine.set_color(theme.faint)
         spine.set_visible(name in ("left", "bottom"))
@@ -82,16 +82,9 @@ def add_axes(figure: Figure, theme: Theme, position: tuple[int, int, int] = (1, 
 def legend(axes: Axes, theme: Theme, corner: Corner = "upper right", columns: int = 3) -> None:
     """Draw the legend in a row above the lines."""
     axes.legend(
-        frameon=False,
-        labelcolor=theme.ink,
-        fontsize=SMALL,
-        ncols=columns,
-        handlelength=1.2,
-        columnspacing=0.9,
-        handletextpad=0.5,
-        borderaxespad=0.2,
-        loc=corner,
-    )
+        frameon=False, labelcolor=theme.ink, fontsize=SMALL, ncols=columns, handlelength=1.2, columnspacing=0.9,
+        handletextpad=0.5, borderaxespad=0.2, loc=corner,
+    )  # fmt: skip
 
 
 def lines_across(axes: Axes, theme: Theme, axis: Literal["x", "y", "both"] = "y") -> None:
@@ -100,12 +93,40 @@ def lines_across(axes: Axes, theme: Theme, axis: Literal["x", "y", "both"] = "y"
     axes.set_axisbelow(True)
 
 
-def png(figure: Figure) -> bytes:
+def finish(
+    axes: Axes,
+    theme: Theme,
+    x: str,
+    y: str,
+    shares: bool = False,
+    corner: Corner | None = "upper right",
+    columns: int = 3,
+) -> bytes:
+    """Format the ticks of linear axes, draw labels, grid lines and the legend, and return the figure as PNG.
+
+    Parameters
+    ----------
+    x, y : labels
+    shares : whether y is a share of rows
+    corner : place of the legend; None: no legend
+    columns : of the legend
+    """
+    axes.xaxis.set_major_formatter(large_numbers)
+    axes.yaxis.set_major_formatter(percents if shares else large_numbers)
+    axes.locator_params(axis="x", nbins=6)
+    axes.set_xlabel(x, parse_math=False)
+    axes.set_ylabel(y, parse_math=False)
+    lines_across(axes, theme)
+    if corner:
+        legend(axes, theme, corner, columns)
+    return png(axes.figure)
+
+
+def png(figure: Any) -> bytes:
     """Return the figure as PNG; the same figure gives the same bytes."""
-    canvas: Any = figure.canvas
     out = io.BytesIO()
     # not savefig, which draws everything twice
-    canvas.print_png(out, metadata={"Software": None})
+    figure.canvas.print_png(out, metadata={"Software": None})
     return out.getvalue()
 
 
@@ -159,49 +180,86 @@ def _font_characters() -> frozenset[int]:
     return frozenset(code for code in font.get_charmap() if code >= 32)
 
 
-# Training: learning curve and convergence
+# Training: learning curve, error by window, violation of constraints, convergence
+
+Points = Sequence[Sequence[float]]
 
 
-def learning_curve(
-    curve: Sequence[Sequence[float]], error: str, baseline: str, theme: Theme, shares: bool = False
-) -> bytes:
+def learning_curve(curve: Points, error: str, baseline: str, theme: Theme, shares: bool = False) -> bytes:
     """Draw the error against the rows seen.
 
     Parameters
     ----------
     curve : points [rows seen, error so far, error of the last window, baseline's error so far], at least one; None for
-        what is not known
-    error : what the errors are; baseline : name of the baseline; shares : whether errors are shares of rows
+        unknown values
+    error, baseline : names of the error and of the baseline
+    shares : whether errors are shares of rows
     """
     points = np.array([[np.nan if value is None else value for value in point] for point in curve], dtype=np.float64)
-    figure, axes = figure_with_axes(theme)
+    _, axes = figure_with_axes(theme)
     seen = points[:, 0]
-    marker = "o" if len(points) < 3 else ""
-    axes.plot(seen, points[:, 2], color=theme.soft, linewidth=1.2, label="last window", marker=marker)
-    axes.plot(seen, points[:, 1], color=theme.line, linewidth=2.0, label="so far", marker=marker)
+    _window_and_total(axes, seen, points[:, 2], points[:, 1], theme)
     axes.plot(seen, points[:, 3], color=theme.other, linewidth=1.4, linestyle="--", label=f"{baseline} so far")
     axes.set_ylim(0.0, _highest(points[:, 1:]))
-    axes.set_xlim(0.0, float(seen.max()))
-    axes.xaxis.set_major_formatter(large_numbers)
-    axes.yaxis.set_major_formatter(percents if shares else large_numbers)
-    axes.locator_params(axis="x", nbins=6)
-    if shares:  # no more than all of them are wrong, though the legend takes room above
+    if shares:  # no mark above 100%, though the legend takes room above
         top = min(1.0, axes.get_ylim()[1])
         axes.set_yticks([mark for mark in axes.get_yticks() if 0.0 <= mark <= top])
-    axes.set_xlabel("rows seen")
-    axes.set_ylabel(error, parse_math=False)
-    lines_across(axes, theme)
-    legend(axes, theme)
-    return png(figure)
+    return finish(axes, theme, "rows seen", error, shares=shares)
 
 
-def convergence_curve(points: Sequence[Sequence[float]], tolerance: float | None, theme: Theme) -> bytes:
+def violation_curve(points: Points, theme: Theme) -> bytes:
+    """Draw the average violation of the constraints against the rows seen.
+
+    points : each [rows seen, average per row so far, average per row since the last point]
+    """
+    _, axes = figure_with_axes(theme)
+    seen, so_far, recent = zip(*points, strict=True)
+    _window_and_total(axes, seen, recent, so_far, theme)
+    axes.set_ylim(0.0, 1.25 * max(*so_far, *recent, 1e-12))  # room for the legend above the lines
+    return finish(axes, theme, "rows seen", "violation per row")
+
+
+def _window_and_total(axes: Axes, seen: Any, window: Any, total: Any, theme: Theme) -> None:
+    """Draw the values of the last window and of all rows so far, with markers if there are few points."""
+    marker = "o" if len(seen) < 3 else ""
+    axes.plot(seen, window, color=theme.soft, linewidth=1.2, label="last window", marker=marker)
+    axes.plot(seen, total, color=theme.line, linewidth=2.0, label="so far", marker=marker)
+    axes.set_xlim(0.0, float(max(seen)))
+
+
+def window_curve(
+    points: Points, signals: Sequence[Mapping[str, Any]], error: str, baseline: str, theme: Theme, shares: bool = False
+) -> bytes:
+    """Draw the error and the baseline's error of each window, with markers for drift signals.
+
+    Parameters
+    ----------
+    points : each [first row, rows, error, baseline's error]
+    signals : of drift, each with first_row and last_row
+    error, baseline : names of the error and of the baseline
+    shares : whether errors are shares of rows
+    """
+    rows = [first + count / 2.0 for first, count, _, _ in points]
+    _, axes = figure_with_axes(theme)
+    axes.plot(rows, [point[3] for point in points], color=theme.other, linewidth=1.2, linestyle="--", label=baseline)
+    axes.plot(rows, [point[2] for point in points], color=theme.line, linewidth=1.4, label="okl")
+    if signals:
+        errors = {point[0]: point[2] for point in points}
+        centres = [(signal["first_row"] + signal["last_row"] + 1) / 2.0 for signal in signals]
+        heights = [errors[signal["first_row"]] for signal in signals]
+        axes.plot(centres, heights, "v", color=theme.ink, markersize=6, label="drift signal")
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(0.0, low), high + 0.2 * (high - low))  # room for the legend above the lines
+    return finish(axes, theme, "rows seen", error, shares=shares, corner="upper left")
+
+
+def convergence_curve(points: Points, tolerance: float | None, theme: Theme) -> bytes:
     """Draw the relative duality gap against the iterations, on a logarithmic scale.
 
     Parameters
     ----------
     points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
-    tolerance : the relative gap to stop at, if there is one
+    tolerance : relative gap at which the solver stops; None: it does not
     """
     figure, axes = figure_with_axes(theme)
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
@@ -211,10 +269,10 @@ def convergence_curve(points: Sequence[Sequence[float]], tolerance: float | None
     if tolerance and math.isfinite(tolerance):
         axes.axhline(tolerance, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
         legend(axes, theme)
-    axes.set_yscale("log")
     axes.set_xlim(0.0, max(1.0, float(done.max())))
     axes.xaxis.set_major_formatter(large_numbers)
     axes.locator_params(axis="x", nbins=6)
+    axes.set_yscale("log")
     axes.set_xlabel("iterations")
     axes.set_ylabel("gap, share of the objective")
     lines_across(axes, theme)
@@ -267,16 +325,10 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
 
 def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
     """Draw the histogram of residuals, without the first and last counts, which are beyond the edges."""
-    figure, axes = figure_with_axes(theme)
+    _, axes = figure_with_axes(theme)
     axes.stairs(np.array(counts[1:-1]), np.array(edges), fill=True, color=theme.line)
     axes.axvline(0.0, color=theme.other, linewidth=1.2)
-    axes.set_xlabel(f"predicted - true, in units of {label(target, 24)}", parse_math=False)
-    axes.set_ylabel("rows")
-    axes.locator_params(axis="x", nbins=6)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(large_numbers)
-    lines_across(axes, theme)
-    return png(figure)
+    return finish(axes, theme, f"predicted - true, in units of {label(target, 24)}", "rows", corner=None)
 
 
 def predicted_against_true(
@@ -284,8 +336,8 @@ def predicted_against_true(
 ) -> bytes:
     """Draw rows by predicted (x) and true value (y), shaded by the logarithm of their count, with the mean.
 
-    counts : rows by cell of (true, predicted); the mean of true values is drawn for each predicted one, which for a
-        prediction that can be taken at its word lies on the diagonal
+    counts : rows by cell of (true, predicted); the mean of the true values is drawn for each predicted one: it lies on
+        the diagonal for unbiased predictions
     """
     figure, axes = figure_with_axes(theme, height=3.7)
     rows = np.array(counts, dtype=np.float64)
@@ -322,60 +374,40 @@ def _count(value: float) -> str:
 # Regret: total and per row, with bounds, on logarithmic axes
 
 
-def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
-    """Draw regret against rows, with its upper bound, the fitted slope, and the theoretical bound.
+def regret_curve(
+    horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme, per_row: bool = False
+) -> bytes:
+    """Draw regret, or regret per row, against rows, with the theoretical bound; and, of the total, its upper bound.
 
     Parameters
     ----------
-    horizons : of a certificate, at least two, each with a regret above 0; growth : slope of the logarithms, if known
+    horizons : of a certificate, at least two, each with a regret above 0
+    growth : fitted slope of the logarithms; None: unknown
     """
-    rows = _column(horizons, "rows")
-    regret = _column(horizons, "regret")
-    figure, axes = figure_with_axes(theme)
-    above = np.maximum(_column(horizons, "regret_at_most") - regret, 0.0)
-    bars = [np.zeros(len(rows)), above]
-    axes.errorbar(
-        rows,
-        regret,
-        yerr=bars,
-        fmt="o",
-        markersize=5,
-        color=theme.line,
-        ecolor=theme.soft,
-        elinewidth=3,
-        label="regret",
-    )
-    if growth is not None:
-        # the line of least squares goes through the means of the logarithms
-        logs = np.log(rows)
-        fitted = np.exp(np.log(regret).mean() + growth * (logs - logs.mean()))
-        axes.plot(rows, fitted, color=theme.line, linewidth=1.4, label=f"slope {growth:.2f}")
-    axes.plot(rows, _column(horizons, "bound"), color=theme.other, linewidth=1.4, linestyle="--", label="bound")
-    _finish(axes, rows, "regret, in units of the loss", theme)
-    return png(figure)
-
-
-def average_regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
-    """Draw regret and its bound divided by rows; parameters as in `regret_curve`."""
-    rows = _column(horizons, "rows")
-    figure, axes = figure_with_axes(theme)
-    slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
-    averages = _column(horizons, "average_regret")
-    axes.plot(rows, averages, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"per row{slope}")
-    bounds = _column(horizons, "bound") / rows
-    axes.plot(rows, bounds, color=theme.other, linewidth=1.4, linestyle="--", label="bound")
-    _finish(axes, rows, "regret a row", theme)
-    return png(figure)
-
-
-def _column(horizons: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
-    return np.array([horizon[name] for horizon in horizons], dtype=np.float64)
-
-
-def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> None:
-    """Set logarithmic axes with labels, and ticks at the horizons and at round numbers."""
     from matplotlib.ticker import LogLocator
 
+    rows, regret, most, bound = (
+        np.array([horizon[name] for horizon in horizons], dtype=np.float64)
+        for name in ("rows", "regret", "regret_at_most", "bound")
+    )
+    figure, axes = figure_with_axes(theme)
+    if per_row:
+        slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
+        axes.plot(
+            rows, regret / rows, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"per row{slope}"
+        )
+        bound = bound / rows
+    else:
+        axes.errorbar(
+            rows, regret, yerr=[np.zeros(len(rows)), np.maximum(most - regret, 0.0)], fmt="o", markersize=5,
+            color=theme.line, ecolor=theme.soft, elinewidth=3, label="regret",
+        )  # fmt: skip
+        if growth is not None:
+            # the line of least squares goes through the means of the logarithms
+            logs = np.log(rows)
+            fitted = np.exp(np.log(regret).mean() + growth * (logs - logs.mean()))
+            axes.plot(rows, fitted, color=theme.line, linewidth=1.4, label=f"slope {growth:.2f}")
+    axes.plot(rows, bound, color=theme.other, linewidth=1.4, linestyle="--", label="bound")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(rows, [large_numbers(float(f"{value:.3g}")) for value in rows])
@@ -385,15 +417,16 @@ def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> 
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.2)  # room for the legend above the lines
     axes.set_xlabel("rows seen")
-    axes.set_ylabel(named)
+    axes.set_ylabel("regret per row" if per_row else "regret, in units of the loss")
     lines_across(axes, theme)
     legend(axes, theme, "upper left")
+    return png(figure)
 
 
 # Timeline: for each lane, the stacked shares of its phases in each bucket
 
 LANE_HEIGHT, REST_HEIGHT = 0.5, 1.15  # inches
-NAMED_SHARE = 0.17  # of the picture's width, which a stage must take for its name to stand above it
+NAMED_SHARE = 0.17  # of the picture's width, from which the name of a stage is drawn above it
 
 
 def colours(theme: Theme) -> dict[str, str]:
@@ -464,9 +497,9 @@ def reliability_curve(
     ----------
     bins : of `okl.metrics.ranking.reliability`, at least one
     value_name : "probability", which is to equal the share, or "mean" of the scores or leads
-    axes_named : what is across, and what is up
+    axes_named : labels of x and y
     """
-    figure, axes = figure_with_axes(theme)
+    _, axes = figure_with_axes(theme)
     rows, hits, values = (
         np.array([entry[name] for entry in bins], dtype=np.float64) for name in ("rows", "hits", value_name)
     )
@@ -477,22 +510,14 @@ def reliability_curve(
         values, share, yerr=bars, color=theme.line, ecolor=theme.soft, elinewidth=3.0, marker="o", markersize=4.5,
         linewidth=1.2, label="observed",
     )  # fmt: skip
-    if value_name == "probability":
-        axes.plot(
-            [0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.3, linestyle="--", label="perfectly calibrated"
-        )
+    probabilities = value_name == "probability"
+    if probabilities:
+        style: dict[str, Any] = {"color": theme.other, "linewidth": 1.3, "linestyle": "--"}
+        axes.plot([0.0, 1.0], [0.0, 1.0], label="perfectly calibrated", **style)
         axes.set_xlim(-0.02, 1.02)
-        axes.xaxis.set_major_formatter(percents)
-        legend(axes, theme, "upper left", 1)
-    else:
-        axes.xaxis.set_major_formatter(large_numbers)
-        axes.locator_params(axis="x", nbins=6)
     axes.set_ylim(-0.02, 1.02)
-    axes.yaxis.set_major_formatter(percents)
-    axes.set_xlabel(axes_named[0])
-    axes.set_ylabel(label(axes_named[1], 40), parse_math=False)
-    lines_across(axes, theme)
-    return png(figure)
+    x, y = axes_named[0], label(axes_named[1], 40)
+    return finish(axes, theme, x, y, shares=True, corner="upper left" if probabilities else None, columns=1)
 
 
 def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -504,3 +529,170 @@ def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.n
     middle = (share + square / (2.0 * rows)) / (1.0 + square / rows)
     half = SURE * np.sqrt(share * (1.0 - share) / rows + square / (4.0 * rows**2)) / (1.0 + square / rows)
     return middle - half, middle + half
+
+
+# Comparison: accuracy of each model, and along each grid
+
+BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 1.1  # inches
+COLUMNS, PANEL = 3, (3.1, 2.1)
+
+
+def compared_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
+    """Draw the mean accuracy of each model with one standard deviation, the best on top, and the majority class."""
+    rows = [row for row in result["models"] if row["mean"] is not None][::-1]
+    figure, axes = figure_with_axes(theme, 7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(rows))
+    for height, row in enumerate(rows):
+        axes.errorbar(
+            [100 * row["mean"]], [height], xerr=[100 * (row["spread"] or 0.0)], marker="o", markersize=5, capsize=3,
+            linestyle="", color=theme.line if row["best"] else theme.ink,
+        )  # fmt: skip
+    axes.axvline(100 * result["majority"], color=theme.other, linestyle="--", linewidth=1.2, label="majority class")
+    axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel("% right")
+    axes.grid(axis="x", color=theme.faint, linewidth=0.6)
+    parts = result["parts"]
+    text = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
+    axes.set_title(f"Accuracy: {text}", loc="left", fontsize=10, color=theme.ink)
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, loc="best")
+    return png(figure)
+
+
+def accuracy_paths(rows: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
+    """Draw accuracy against the parameter, one panel per model; hollow markers: stopped early on few rows.
+
+    rows : models of a comparison, each with a path of several points
+    """
+    columns = min(COLUMNS, len(rows))
+    lines = -(-len(rows) // COLUMNS)
+    figure = empty_figure(PANEL[0] * columns, PANEL[1] * lines + 0.3, theme)
+    for panel, row in enumerate(rows):
+        axes = add_axes(figure, theme, (lines, columns, panel + 1))
+        points = sorted(
+            (float(point["place"] if point["value"] is None else point["value"]), 100 * point["mean"], point["rows"])
+            for point in row["path"]
+        )
+        most = max(rows for _, _, rows in points)
+        axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=theme.soft, linewidth=1.2)
+        for x, y, rows_used in points:
+            face = theme.line if rows_used == most else theme.ground
+            axes.plot([x], [y], marker="o", markersize=4, color=theme.line, markerfacecolor=face)
+        if row["parameter"] != "kappa" and points[0][0] > 0.0:
+            axes.set_xscale("log")
+        unit = "" if row["path"][0]["value"] is not None or row["parameter"] == "C" else ", share of its range"
+        axes.set_title(f"{row['model']}: {row['parameter']}{unit}", loc="left", fontsize=9, color=theme.ink)
+        axes.tick_params(which="both", labelsize=7.5)
+        axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+        if panel % COLUMNS == 0:
+            axes.set_ylabel("% right")
+    return png(figure)
+
+
+# Retraining: errors by shard, of champions before training and of both models on reserved rows
+
+MOST_SHARDS_NAMED = 8
+
+
+def champion_errors(points: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
+    """Draw the errors of the champions and of a constant predictor, signals, rejected shards and new versions.
+
+    points : a shard each, in the order of training: shard, version, error, constant, fired, rejected
+    """
+    figure, axes = figure_with_axes(theme, height=3.2)
+    accepted = [(index, point) for index, point in enumerate(points) if not point["rejected"]]
+    places = [index for index, _ in accepted]
+    constant, errors = ([point[name] for _, point in accepted] for name in ("constant", "error"))
+    axes.plot(places, constant, color=theme.other, linewidth=1.2, linestyle="--", label="constant")
+    axes.plot(places, errors, color=theme.line, linewidth=1.6, marker="o", markersize=3.5, label="champion")
+    fired = [(index, point["error"]) for index, point in accepted if point["fired"]]
+    rejected = [(index, point["error"]) for index, point in enumerate(points) if point["rejected"]]
+    for marks, marker, name in ((fired, "v", "drift signal"), (rejected, "X", "rejected")):
+        if marks:
+            axes.plot(*zip(*marks, strict=True), marker=marker, label=name, linestyle="", color=theme.ink, markersize=7)
+    for index in range(1, len(points)):
+        if points[index]["version"] != points[index - 1]["version"]:
+            axes.axvline(index - 0.5, color=theme.faint, linewidth=0.8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low), high + 0.34 * (high - low))  # room for the legend above the lines
+    ticks = range(0, len(points), -(-len(points) // MOST_SHARDS_NAMED))
+    names = [_shard_label(points[index]["shard"]) for index in ticks]
+    axes.set_xticks(ticks, names, rotation=30, ha="right", parse_math=False)
+    axes.set_xlim(-0.5, len(points) - 0.5)
+    axes.set_ylabel("error")
+    lines_across(axes, theme)
+    legend(axes, theme, "upper left", 2)
+    return png(figure)
+
+
+def reserved_errors(tests: Mapping[str, Mapping[str, float]], theme: Theme) -> bytes:
+    """Draw both models' errors on the reserved rows of each shard, the last on top.
+
+    tests : errors of champion and challenger by name of the shard
+    """
+    figure, axes = figure_with_axes(theme, SIZE[0], 1.2 + 0.34 * len(tests))
+    for height, test in enumerate(tests.values()):
+        axes.plot([test["champion"], test["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
+    for name, marker, colour in (("champion", "s", theme.other), ("challenger", "o", theme.line)):
+        errors = [test[name] for test in tests.values()]
+        axes.plot(errors, range(len(tests)), marker=marker, linestyle="", color=colour, markersize=6, label=name)
+    axes.set_yticks(range(len(tests)), [_shard_label(name) for name in tests], parse_math=False)
+    axes.set_ylim(-0.6, len(tests) + 0.3)
+    axes.set_xlabel("error on reserved rows")
+    lines_across(axes, theme, "x")
+    legend(axes, theme, "upper right", 2)
+    return png(figure)
+
+
+def _shard_label(name: str) -> str:
+    plain = "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name.rpartition("/")[2])
+    return plain if len(plain) <= 20 else f"{plain[:9]}...{plain[-8:]}"
+
+
+# Papers: lines of several algorithms side by side
+
+COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")
+BRIGHT = ("#6cb2ee", "#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#bdc3c7", "#f5b7d8", "#b5c76b")
+BASELINES = {"linear": "--", "constant": ":"}  # predictors without a kernel, and their line styles
+FEW_POINTS = 12  # drawn with markers
+
+
+class Panel(NamedTuple):
+    """Axes of a figure: for each name points (n, 2), or (n, 3) with the half-width of a band about them."""
+
+    title: str
+    x: str
+    lines: Mapping[str, NDArray[np.float64]]
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    limits: tuple[float, float] | None = None
+
+
+def side_by_side(panels: Sequence[Panel], theme: Theme) -> bytes:
+    """Draw panels side by side with one legend."""
+    figure = empty_figure(9.2 if len(panels) == 2 else 11.5, 3.8, theme)
+    names = list(dict.fromkeys(name for panel in sorted(panels, key=lambda p: -len(p.lines)) for name in panel.lines))
+    colours = cycle(BRIGHT if theme is DARK else COLOURS)
+    colour = {name: theme.ink if name in BASELINES else next(colours) for name in names}
+    drawn: dict[str, Any] = {}
+    for place, panel in enumerate(panels, start=1):
+        axes = add_axes(figure, theme, (1, len(panels), place))
+        for name, points in panel.lines.items():
+            style = BASELINES.get(name, "-")
+            marker = "o" if len(points) < FEW_POINTS else ""
+            x, y = points[:, 0], points[:, 1]
+            (line,) = axes.plot(x, y, label=name, color=colour[name], linestyle=style, marker=marker, linewidth=1.5)
+            drawn.setdefault(name, line)
+            if points.shape[1] > 2:
+                axes.fill_between(x, y - points[:, 2], y + points[:, 2], color=colour[name], alpha=0.2, linewidth=0)
+        axes.set_title(panel.title, loc="left", fontsize=10, color=theme.ink)
+        axes.set_xlabel(panel.x)
+        axes.set_xscale(panel.x_scale)
+        axes.set_yscale(panel.y_scale, **({"linthresh": 0.01} if panel.y_scale == "symlog" else {}))
+        axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+        if panel.limits is not None:
+            axes.set_ylim(*panel.limits)
+    figure.legend(
+        [drawn[name] for name in names], names, loc="outside lower center", ncols=6, frameon=False, fontsize=8.5,
+        labelcolor=theme.ink,
+    )  # fmt: skip
+    return png(figure)

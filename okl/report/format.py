@@ -28,7 +28,9 @@ SPLIT_NAMES = {
     "progressive": "Progressive: each row predicted before it is trained on",
     "train": "Training rows",
 }
+MEASURED_ON = {"test": "on test rows", "progressive": "during training", "train": "on training rows"}
 MOST_LISTED = 30
+MIB = 2**20
 
 
 def number(value: object) -> str:
@@ -69,6 +71,25 @@ def metric_name(name: str) -> str:
     return METRIC_NAMES.get(name, name.replace("_", " "))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural.
+
+    >>> counted(1, "shard"), counted(1200, "row")
+    ('1 shard', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def shortened(text: object, most: int = 40) -> str:
+    """Return a text on one line, cut to a number of characters.
+
+    >>> shortened("a  b"), shortened("abcdef", 4)
+    ('a b', 'abc…')
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def percent(share: float | None, digits: int = 4) -> str:
     """Format a share as a percentage with a number of significant digits.
 
@@ -88,6 +109,15 @@ def mistake_rate_text(share: float | None) -> str:
     ['12.35%', '50.00%', '0.001%', '0.00%', '-']
     """
     return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
+
+
+def mean_and_spread(mean: float, spread: float | None = None) -> str:
+    """Return a mean share and its standard deviation in percent.
+
+    >>> mean_and_spread(0.8512, 0.0034), mean_and_spread(0.8512)
+    ('85.12 ± 0.34 %', '85.12 %')
+    """
+    return f"{100 * mean:.2f} %" if spread is None else f"{100 * mean:.2f} ± {100 * spread:.2f} %"
 
 
 def scalar_metrics(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -199,101 +229,63 @@ def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list
 
 
 def model_sentence(result: Mapping[str, Any]) -> str:
-    """Return a sentence that describes the model; "" if the result has no settings."""
-    settings, chosen = result.get("settings") or {}, result.get("chosen") or {}
-    solver, named = settings.get("solver"), str(settings.get("kernel"))
-    kernel = f"the {KERNELS.get(named, named)} kernel{_bandwidth(chosen)}"
+    """Return a sentence that describes the model; "" if the result has no solver."""
+    settings, chosen, proof = (result.get(name) or {} for name in ("settings", "chosen", "certificate"))
+    solver = settings.get("solver")
     if solver is None:
         return ""
+    unit = " on standardised inputs" if chosen.get("inputs") == "standardised" else ""
+    bandwidth = f" of bandwidth {number(chosen['bandwidth'])}{unit}" if "bandwidth" in chosen else ""
+    kernel = f"the {KERNELS.get(settings.get('kernel', ''), settings.get('kernel'))} kernel{bandwidth}"
+    step = f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
+    linear = f"The {solver} model is linear in"
+    expansion = f"The {solver} model is a kernel expansion"
+    columns, named = f"{number(settings.get('frequencies'))} random frequencies of {kernel}", settings.get("map")
+    if named is not None and named not in get_args(MapName):  # of an extension
+        columns = f"the {number(2 * int(settings.get('frequencies') or 0))} columns of the map {named} of {kernel}"
     if solver == "ridge":
-        return _direct(settings, chosen, kernel)
-    certificate = result.get("certificate") or {}
-    if certificate.get("kind") == "duality gap":
-        return _solved(str(solver), settings, kernel, certificate)
-    if certificate.get("kind") == "gap over all rows":
-        return _over_all_rows(str(solver), settings, kernel, certificate)
+        landmarks = chosen.get("n_landmarks")
+        plain = settings.get("kernel") == "linear" or landmarks is None
+        form = "linear in the inputs" if plain else f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
+        why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
+        return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
+    if proof.get("kind") in ("duality gap", "gap over all rows"):
+        space = f"the space of {kernel}" if named == "exact" else columns
+        space = "the inputs" if settings.get("kernel") == "linear" else space
+        if proof["kind"] == "duality gap":
+            return (
+                f"{linear} {space}. After {number(proof.get('iterations'))} iterations, its objective has a proven "
+                f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
+            )
+        sure = proof.get("confidence")
+        sure = "proved" if sure is None else f"{100.0 * sure:g}% confidence"
+        return (
+            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))} of the optimum "
+            f"({sure}, {number(proof.get('rows_sampled'))} sampled rows)."
+        )
     if settings.get("track"):
         return (
-            f"The {solver} model tracks changing data: it averages the weights of several step sizes, on "
-            f"{_map_columns(settings, kernel)}. Step size {number(chosen.get('step_size'))} with "
-            f"{chosen.get('weights')} weights has the largest share."
+            f"The {solver} model tracks changing data: it averages the weights of several step sizes, on {columns}. "
+            f"Step size {number(chosen.get('step_size'))} with {chosen.get('weights')} weights has the largest share."
         )
     if "maps" in chosen:
-        best = f"the linear map{_step(chosen)}" if "map" in chosen else f"{kernel}{_step(chosen)}"
-        return f"Best of {number(chosen['maps'])} feature maps compared during training by {solver}: {best}."
+        best = "the linear map" if "map" in chosen else kernel
+        return f"Best of {number(chosen['maps'])} feature maps compared during training by {solver}: {best}{step}."
     if "support_vectors" in chosen:
         reason = _reason("support_vectors", chosen)
-        vectors = f"{number(chosen['support_vectors'])} support vectors ({reason})"
-        return f"The {solver} model is a kernel expansion with {vectors} and {kernel}{_step(chosen)}."
+        return f"{expansion} with {number(chosen['support_vectors'])} support vectors ({reason}) and {kernel}{step}."
     if chosen.get("rank") == 0:
         vectors = f"{number(chosen.get('landmarks'))} support vectors"
-        return (
-            f"The {solver} model is a kernel expansion with {vectors} and {kernel}{_step(chosen)}: "
-            "these are too few for a feature map."
-        )
+        return f"{expansion} with {vectors} and {kernel}{step}: these are too few for a feature map."
     if "rank" in chosen:
         rank, landmarks = number(chosen["rank"]), number(chosen.get("landmarks"))
         return (
-            f"The {solver} model is linear in {rank} Nystrom features of {landmarks} landmarks with {kernel}"
-            f"{_step(chosen)} (rank {rank}: {chosen.get('rank_reason')})."
+            f"{linear} {rank} Nystrom features of {landmarks} landmarks with {kernel}{step} (rank {rank}: "
+            f"{chosen.get('rank_reason')})."
         )
     if chosen.get("map") == "linear":
-        return f"The {solver} model is linear{_step(chosen)}: the linear map was the best of the experts on a sample."
-    return f"The {solver} model is linear in {_map_columns(settings, kernel)}{_step(chosen)}."
-
-
-def _direct(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
-    """Return the sentence on a solution of normal equations, which has no duality gap."""
-    landmarks = chosen.get("n_landmarks")
-    form = "linear in the inputs" if settings.get("kernel") == "linear" or landmarks is None else ""
-    form = form or f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
-    why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
-    return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
-
-
-def _space(settings: Mapping[str, Any], kernel: str) -> str:
-    if settings.get("kernel") == "linear":
-        return "the inputs"
-    if settings.get("map") == "exact":
-        return f"the space of {kernel}"
-    return _map_columns(settings, kernel)
-
-
-def _map_columns(settings: Mapping[str, Any], kernel: str) -> str:
-    """Describe the columns of a random map, built-in or of an extension."""
-    frequencies, named = settings.get("frequencies"), settings.get("map")
-    if named is None or named in get_args(MapName):
-        return f"{number(frequencies)} random frequencies of {kernel}"
-    return f"the {number(2 * int(frequencies or 0))} columns of the map {named} of {kernel}"
-
-
-def _over_all_rows(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
-    confidence = certificate.get("confidence")
-    proof = "proved" if confidence is None else f"{100.0 * confidence:g}% confidence"
-    rows = number(certificate.get("rows_sampled"))
-    return (
-        f"The {solver} model is linear in {_space(settings, kernel)}. Its objective over all rows is within "
-        f"{number(certificate.get('gap'))} of the optimum ({proof}, {rows} sampled rows)."
-    )
-
-
-def _solved(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
-    return (
-        f"The {solver} model is linear in {_space(settings, kernel)}. After "
-        f"{number(certificate.get('iterations'))} iterations, its objective has a proven relative gap of "
-        f"{number(certificate.get('relative_gap'))} to the optimum."
-    )
-
-
-def _bandwidth(chosen: Mapping[str, Any]) -> str:
-    if "bandwidth" not in chosen:
-        return ""
-    unit = " on standardised inputs" if chosen.get("inputs") == "standardised" else ""
-    return f" of bandwidth {number(chosen['bandwidth'])}{unit}"
-
-
-def _step(chosen: Mapping[str, Any]) -> str:
-    return f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
+        return f"The {solver} model is linear{step}: the linear map was the best of the experts on a sample."
+    return f"{linear} {columns}{step}."
 
 
 def _reason(name: str, chosen: Mapping[str, Any]) -> str:

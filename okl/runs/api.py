@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings, settings_from
-from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.solvers.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from okl.report.results import RunResult
 
 Place = str | os.PathLike[str]
 OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys()
 
 
-def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> RunResult:
     """Train on a data set or a source, evaluate and save: `okl train` in this process, without Prefect.
 
     Parameters
@@ -29,7 +32,8 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
 
     Returns
     -------
-    what `okl train --json` prints: model (path), run (folder), rows, seconds, progressive, train, test, baselines, ...
+    RunResult : a mapping of what `okl train --json` prints, with attributes: model (the trained model), test, train and
+    progressive (metrics), certificate, report (location of the page), run (folder), ...
 
     Raises
     ------
@@ -69,7 +73,7 @@ def ingest(
     ----------
     source : file, directory or glob; destination : folder of the data set
     settings : how, which `options` then change; overwrite : replace a data set made from another source
-    progress : is told the rows done and the rows in all (None where only reading tells)
+    progress : called with the rows done and all rows (None if unknown)
     options : fields of `IngestSettings`, such as target="y", scale="standard", holdout=0.2
 
     Returns
@@ -111,7 +115,7 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
 def predict(
     model: Place, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return the score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
+    """Score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
 
     `okl predict`.
 
@@ -131,11 +135,11 @@ def predict(
     ------
     OklError : the run failed; no incomplete files remain
     """
-    from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
+    from okl.runs.predict import ScoreSettings, ScoringRun
 
     given = _plain({"model": model, "source": source, "out": out} | options)
     settings = settings_from(ScoreSettings, given, "okl.predict")
-    return perform(ScoringRun(settings, observer or NullObserver()), SCORE_STAGES)
+    return ScoringRun(settings, observer or NullObserver()).perform()
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

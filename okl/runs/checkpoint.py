@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -35,7 +35,7 @@ from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import settings_from
 from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
-from okl.runs.history import run_folder
+from okl.runs.run import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 from okl.solvers.settings import TrainSettings
 
@@ -43,7 +43,7 @@ from okl.solvers.settings import TrainSettings
 #
 # A file names a class by its tag (see okl.foundation.stored), and the tag is looked up here: nothing is imported
 # because a file says so. Classes of extensions have no tags but their full names; they are those of files and
-# packages that this process has been told to use.
+# packages that this process uses.
 
 PACKAGES = (
     "okl.kernels",
@@ -56,7 +56,6 @@ PACKAGES = (
     "okl.compiled.kernels",
     "okl.solvers",
     "okl.runs.checkpoint",
-    "okl.certificates.hindsight",
 )
 """Packages and modules that define classes with tags; of packages all modules are imported when a file needs them."""
 
@@ -120,10 +119,10 @@ def _import_all() -> None:
 class Position:
     """Position of a training loop, which the loop updates.
 
-    state : of the solver, which holds the place in the data; watch : windows of a stream in its own order
+    state : of the solver, which holds its position in the data; watch : windows of a stream in its own order
     learning, converging : the curve so far, one of them empty
     seconds : of the loop so far, interruptions left out; run_seconds : of the whole run, likewise
-    traffic : rounds and bytes of the whole run so far; resumed : how often the run was gone on with
+    traffic : rounds and bytes of the whole run so far; resumed : how often the run was resumed
     """
 
     state: Any
@@ -164,7 +163,7 @@ class EncodedTree:
         self._shared = shared
         self._names: dict[type[Any], str | None] = {}
         self._array_names: dict[int, str] = {}
-        self._places: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
         self.tree = self._node(value)
 
     def _node(self, value: Any) -> Any:
@@ -204,9 +203,9 @@ class EncodedTree:
     def _instance(self, value: Any, name: str) -> dict[str, Any]:
         if isinstance(value, tuple):
             return {"is": name, "has": [self._node(item) for item in value]}
-        if id(value) in self._places:
-            return {"same": self._places[id(value)]}
-        self._places[id(value)] = len(self._places)
+        if id(value) in self._numbers:
+            return {"same": self._numbers[id(value)]}
+        self._numbers[id(value)] = len(self._numbers)
         return {"is": name, "has": {key: self._node(item) for key, item in lasting_attributes(value).items()}}
 
     def _array(self, value: Array) -> dict[str, Any]:
@@ -301,12 +300,12 @@ def _aligned(stored: Array) -> Array:
 #
 #     NAME-000007/checkpoint.json      format version, what it belongs to, digests of the others, and of itself
 # state.json           the state, but for its arrays                 arrays.safetensors   its arrays
-# beside/              files that workers keep beside their shards, where there are any
+# beside/              files of workers with vectors of their shards, where there are any
 #
-# A new one is written beside the last one, which goes when the new one has its name.
+# A new one is written next to the last one, which is removed when the new one has its name.
 
 FORMAT_VERSION = 2  # 1 named classes by their modules; see okl.runs.checkpoint.former_names
-HEAD, STATE, ARRAYS, BESIDE = "checkpoint.json", "state.json", "arrays.safetensors", "beside"
+HEAD, STATE, ARRAYS, WORKER_FILES = "checkpoint.json", "state.json", "arrays.safetensors", "beside"
 DIGITS = 6
 
 
@@ -321,7 +320,7 @@ class CheckpointHead:
 
 
 def write_checkpoint(
-    run: Path, name: str, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None
+    run: Path, name: str, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], worker_files: Path | None
 ) -> None:
     """Write a checkpoint of a loop; the previous one is removed when this one is complete.
 
@@ -329,7 +328,7 @@ def write_checkpoint(
     ----------
     run : folder of the run; name : of the loop
     value : its position; about : what it belongs to, JSON; shared : see EncodedTree
-    beside : folder of files to keep, too; None: there are none
+    worker_files : folder of files of workers to store, too; None: there are none
 
     Raises
     ------
@@ -337,14 +336,14 @@ def write_checkpoint(
     """
     home = run / CHECKPOINT
     home.mkdir(exist_ok=True)
-    older = complete_ones(run, name)
+    older = checkpoints_of(run, name)
     number = 1 + (_number(older[-1]) if older else 0)
     partial, final_path = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
     for left in home.glob(".*"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     try:
         partial.mkdir()
-        _write(partial, value, about, shared, beside)
+        _write(partial, value, about, shared, worker_files)
         partial.rename(final_path)
     except SafetensorError as error:
         # of the system's error it keeps the words, and what is to be done depends on its number
@@ -359,7 +358,7 @@ def write_checkpoint(
         shutil.rmtree(going, ignore_errors=True)
 
 
-def complete_ones(run: Path, name: str) -> list[Path]:
+def checkpoints_of(run: Path, name: str) -> list[Path]:
     """Return the checkpoints of a loop, the latest last."""
     return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
 
@@ -402,9 +401,9 @@ def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
             if file_sha256(folder / name) != digest:
                 raise _damaged(folder / name, f"its bytes do not have the sha256 that {HEAD} states")
         for name, size in head.sizes.items():
-            stored_bytes = (folder / BESIDE / name).stat().st_size
+            stored_bytes = (folder / WORKER_FILES / name).stat().st_size
             if stored_bytes != size:
-                raise _damaged(folder / BESIDE / name, f"it has {stored_bytes} bytes, and {size} were written")
+                raise _damaged(folder / WORKER_FILES / name, f"it has {stored_bytes} bytes, and {size} were written")
         tree, arrays = json.loads((folder / STATE).read_bytes()), load_file(folder / ARRAYS)
     except OSError as error:
         raise _damaged(Path(error.filename or folder), f"it cannot be read ({error.strerror})") from None
@@ -413,18 +412,20 @@ def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
     return DecodedTree(tree, arrays, shared).value
 
 
-def bring_back_beside(head: CheckpointHead, folder: Path) -> None:
+def restore_worker_files(head: CheckpointHead, folder: Path) -> None:
     """Restore the workers' files to their location; existing files have the same name and content."""
     for name in head.sizes:
         if not (folder / name).exists():
-            _link(head.folder / BESIDE / name, folder / name)
+            _link(head.folder / WORKER_FILES / name, folder / name)
 
 
-def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None) -> None:
+def _write(
+    partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], worker_files: Path | None
+) -> None:
     apart = EncodedTree(value, shared)
     save_file(apart.arrays, partial / ARRAYS)
     (partial / STATE).write_text(json.dumps(apart.tree, allow_nan=False, separators=(",", ":")), encoding="utf-8")
-    sizes = {} if beside is None else _link_files(beside, partial / BESIDE)
+    sizes = {} if worker_files is None else _link_files(worker_files, partial / WORKER_FILES)
     head = {
         "format_version": FORMAT_VERSION,
         "about": about,
@@ -493,7 +494,7 @@ class Origin:
     settings : all of them, as JSON; mode : what auto means there
     data_sha256 : of the manifest, which holds those of its shards; source_sha256 : of okl's own code
     versions : of okl, Python, what computes, and extensions in use; processor : kind
-    key : of whoever began the run, "" for nobody
+    key : given when the run was started, to find it again; "" for none
     """
 
     settings: dict[str, Any]
@@ -512,7 +513,7 @@ class Origin:
         stored = settings.model_dump(mode="json")
         return cls(stored, settings.training_mode, data.sha256, source_sha256(), versions, processor(), key)
 
-    def going_on(self, about: Mapping[str, Any]) -> Origin:
+    def resumed_from(self, about: Mapping[str, Any]) -> Origin:
         """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
         settings = self.settings | _location_settings(about["settings"])
         return replace(self, key=about["key"], mode=about["mode"], settings=settings)
@@ -527,14 +528,14 @@ def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
 
 
-def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
+def in_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
     """Return the settings of a resumed run, in the mode in which it was started.
 
     In another mode it would not learn the same bits.
 
-    begun : settings that the run was begun with, as JSON, from which these may differ in where the work runs
+    stored : settings that the run was started with, as JSON; these may differ in the location of the work
     """
-    mode = settings.model_copy(update=_location_settings(begun)).training_mode
+    mode = settings.model_copy(update=_location_settings(stored)).training_mode
     return settings if mode == settings.training_mode else settings.model_copy(update={"mode": mode})
 
 
@@ -594,29 +595,6 @@ MAIN = "model"
 _LOG = run_logger()
 
 
-class LoopCheckpoints(Protocol):
-    """Protocol of the checkpoints of a loop."""
-
-    def kept(self) -> Position | None:
-        """Return the last position of an interrupted loop; None for a new one."""
-        ...
-
-    def offer(self, position: Position, execution: Execution) -> None:
-        """Write a checkpoint after a step of the loop if one is due."""
-        ...
-
-
-class NoCheckpoints:
-    """Checkpoints that are never written."""
-
-    def kept(self) -> Position | None:
-        """Return None: there is no checkpoint."""
-        return None
-
-    def offer(self, position: Position, execution: Execution) -> None:
-        """Do nothing."""
-
-
 @dataclass(eq=False)
 class RunCheckpoints:
     """Checkpoints of the loops of a run, in its folder.
@@ -626,9 +604,9 @@ class RunCheckpoints:
     folder : of the run, while it is unfinished; origin : what it belongs to
     seconds : between two checkpoints, 0 for none by the clock; rounds : steps of the solver between two, None for none
         by their number
-    shared : what is not stored, by name; beside : folder of files that workers keep, None for none
-    begun : time.perf_counter() when this process began the run, or went on with it
-    resumed : how often the run was gone on with; run_seconds, traffic : of all that came before this process
+    shared : what is not stored, by name; worker_files : folder of files that workers write, None for none
+    started : time.perf_counter() when this process started or resumed the run
+    resumed : how often the run was resumed; run_seconds, traffic : of all that came before this process
     """
 
     folder: Path
@@ -636,15 +614,15 @@ class RunCheckpoints:
     seconds: float
     rounds: int | None
     shared: Mapping[str, Any]
-    beside: Path | None = None
-    begun: float = field(default_factory=time.perf_counter)
+    worker_files: Path | None = None
+    started: float = field(default_factory=time.perf_counter)
     resumed: int = 0
     run_seconds: float = 0.0
     traffic: Traffic = field(default_factory=Traffic)
 
-    def of(self, loop: str) -> SingleLoop:
+    def of(self, loop: str) -> LoopCheckpoints:
         """Return the checkpoints of a loop by its name."""
-        return SingleLoop(self, loop)
+        return LoopCheckpoints(self, loop)
 
     def total_traffic(self, execution: Execution) -> Traffic:
         """Return the network traffic of this process and of those before it."""
@@ -657,7 +635,7 @@ class RunCheckpoints:
 
     def total_seconds(self) -> float:
         """Return the seconds of the run so far, without interruptions."""
-        return self.run_seconds + time.perf_counter() - self.begun
+        return self.run_seconds + time.perf_counter() - self.started
 
     def resume(self) -> Position | None:
         """Return the position of the main loop to resume from; None without a checkpoint.
@@ -678,12 +656,12 @@ class RunCheckpoints:
         ------
         CheckpointError : the checkpoint is damaged
         """
-        if not (checkpoints := complete_ones(self.folder, loop)):
+        if not (checkpoints := checkpoints_of(self.folder, loop)):
             return None
         head = read_head(checkpoints[-1])
         position: Position = read_value(head, self.shared)
-        if self.beside is not None:
-            bring_back_beside(head, self.beside)
+        if self.worker_files is not None:
+            restore_worker_files(head, self.worker_files)
         return position
 
     def write(self, loop: str, position: Position, execution: Execution) -> None:
@@ -695,31 +673,39 @@ class RunCheckpoints:
             resumed=self.resumed,
         )
         try:
-            write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.beside)
+            write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.worker_files)
         except OSError as error:
             _LOG.warning(
                 "Could not write a checkpoint (%s). The run continues, and the last checkpoint remains.", error
             )
 
 
-class SingleLoop:
-    """Checkpoints of one loop."""
+class LoopCheckpoints:
+    """Checkpoints of one loop.
 
-    def __init__(self, run: RunCheckpoints, loop: str) -> None:
+    Parameters
+    ----------
+    run : checkpoints of the run; None: there are none, and none are written
+    loop : name of the loop
+    """
+
+    def __init__(self, run: RunCheckpoints | None = None, loop: str = MAIN) -> None:
         self._run, self._loop = run, loop
-        self._last, self._steps = time.perf_counter(), 0
+        self._last_seconds, self._steps = time.perf_counter(), 0
 
-    def kept(self) -> Position | None:
-        """Return the stored position of the loop."""
-        return self._run.read(self._loop)
+    def last(self) -> Position | None:
+        """Return the last position of an interrupted loop; None for a new one."""
+        return None if self._run is None else self._run.read(self._loop)
 
     def offer(self, position: Position, execution: Execution) -> None:
-        """Write a checkpoint after the set number of seconds or steps."""
+        """Write a checkpoint after a step of the loop if the set number of seconds or steps is over."""
         self._steps += 1
         run, now = self._run, time.perf_counter()
-        if (run.seconds and now - self._last >= run.seconds) or (run.rounds and self._steps >= run.rounds):
+        if run is None:
+            return
+        if (run.seconds and now - self._last_seconds >= run.seconds) or (run.rounds and self._steps >= run.rounds):
             run.write(self._loop, position, execution)
-            self._last, self._steps = time.perf_counter(), 0
+            self._last_seconds, self._steps = time.perf_counter(), 0
 
 
 # Interrupted runs that can be resumed

@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial, reduce
 from statistics import fmean, stdev, variance
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,31 +19,34 @@ from scipy import stats
 from okl.compiled.products import multiply_rows
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
-from okl.data.ingest.run import check_not_ingested, check_source, ingest
-from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
-from okl.distributed import open_for
 from okl.distributed.cache import resident
-from okl.distributed.opening import RunExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.folders import output_folder
-from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.foundation.settings import IngestSettings
-from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, Precision
-from okl.runs.compare_report import Page, html_page, markdown_page
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import MODEL_NAMES, has_own_bias, is_model, make_model, parameter_of
+from okl.solvers.accelerated.models import (
+    MODEL_NAMES,
+    is_model,
+    make_model,
+    model_class,
+    parameter_of,
+)
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
+from okl.solvers.accelerated.problem import (
+    ClassMoments,
+    Moments,
+    class_moments,
+    error_minimising_bias,
+    moments_by_class,
+)
 from okl.solvers.factory import make_online_solver
 from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
@@ -83,11 +82,6 @@ def model_names(settings: CompareSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def is_certified(name: str) -> bool:
-    """Return whether a name is one of the models with a duality gap; the others are online solvers."""
-    return is_model(name)
-
-
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
@@ -106,29 +100,23 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
     ------
     ConfigError : an unknown name, a task that is not a classification, or a setting that a model does not use
     """
-    names = model_names(settings)
-    schema = data.schema
+    names, schema = model_names(settings), data.schema
     if schema.task == "regression":
         raise ConfigError(
             f"{data.folder}: the target {schema.target!r} is a regression target, but okl compare takes classes only. "
             "Run okl train with --solver ridge, fogd or nogd, or ingest numeric classes with --task multiclass."
         )
-    _check_parts(settings, data)
-    _check_map(settings, names, schema)
-
-
-def _check_parts(settings: CompareSettings, data: Dataset) -> None:
-    """Raise ConfigError if there are too few rows for validation."""
     if settings.holdout == "test" and not data.rows("test"):
         raise ConfigError(
             f"holdout = test, but {data.folder} has no test rows. Set --holdout to a share such as 0.2, or use --folds."
         )
-    smallest = min(data.schema.class_counts)
+    smallest = min(schema.class_counts)
     if settings.holdout is None and smallest < settings.folds:
         raise ConfigError(
             f"folds = {settings.folds}, but the smallest class has {smallest} training rows; each "
             "fold needs one of every class. Use fewer folds, or --holdout."
         )
+    _check_map(settings, names, schema)
 
 
 def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoice | None:
@@ -140,7 +128,7 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
     ------
     ConfigError : a kernel without a Fourier map, or an unknown way to draw frequencies
     """
-    if settings.frequencies is None or not any(map(is_certified, names)):
+    if settings.frequencies is None or not any(map(is_model, names)):
         return None
     if settings.kernel in ("polynomial", "linear"):
         raise ConfigError(
@@ -152,37 +140,29 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 
 
 def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
-    online = [name for name in names if not is_certified(name)]
+    online = [name for name in names if not is_model(name)]
     for name in online:
         factory_of(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or "fogd" in names:
         return
-    if len(online) == len(names):
-        for name, others in (("frequencies", OF_FREQUENCIES), ("map", OF_A_MAP)):
-            if _changed(settings, name):
-                subject = f"the solver {names[0]} does" if len(names) == 1 else f"{_list(names)} do"
-                raise ConfigError(
-                    f"{_option(settings, name)}, but {subject} not use {name}: {others}. Remove it, or add "
-                    "one of these to models."
-                )
-    for name in ("map",) if online else ("bandwidth", "kernel", "map"):
-        if _changed(settings, name):
+    changed = {
+        name: f"{name} = {value!r} is set"
+        for name, value in settings.model_dump().items()
+        if value != CompareSettings.model_fields[name].default
+    }
+    for name, others in (("frequencies", OF_FREQUENCIES), ("map", OF_A_MAP)):
+        if name in changed and len(online) == len(names):
+            listed = f"{', '.join(names[:-1])} and {names[-1]} do"
+            subject = f"the solver {names[0]} does" if len(names) == 1 else listed
             raise ConfigError(
-                f"{_option(settings, name)}, but certified models are linear in the inputs without a "
-                "map. Set frequencies too, or remove it."
+                f"{changed[name]}, but {subject} not use {name}: {others}. Remove it, or add one of these to models."
             )
-
-
-def _option(settings: CompareSettings, name: str) -> str:
-    return f"{name} = {getattr(settings, name)!r} is set"
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _changed(settings: CompareSettings, name: str) -> bool:
-    return bool(getattr(settings, name) != CompareSettings.model_fields[name].default)
+    for name in ("map",) if online else ("bandwidth", "kernel", "map"):
+        if name in changed:
+            raise ConfigError(
+                f"{changed[name]}, but certified models are linear in the inputs without a map. Set frequencies too, "
+                "or remove it."
+            )
 
 
 # The rows of a search: a seeded sample in memory, mapped, in an order in which all classes are evenly spread.
@@ -545,23 +525,6 @@ def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float
 BLOCK_ROWS = 4096
 
 
-def minimax_path(
-    model: str,
-    sample: Sample,
-    part: int,
-    class_index: int,
-    n_classes: int,
-    shares: Sequence[float],
-    method: Fapg,
-) -> list[PathPoint]:
-    """Solve for shares of the valid range (0, kappa_max) of a part's training rows, each warm-started.
-
-    class_index : index of the class against the rest, 0 for two classes
-    """
-    moments = merged_moments(sample, part, class_index, n_classes)
-    return path_of_moments(model, moments, shares, method)
-
-
 def path_of_moments(model: str, moments: ClassMoments, shares: Sequence[float], method: Fapg) -> list[PathPoint]:
     """Solve for shares of the valid range (0, kappa_max) of moments, each warm-started."""
     largest = kappa_max(model, moments)
@@ -606,45 +569,25 @@ def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) 
     """
     if sample.holdout is not None:
         fitted = sample.part(part)
-        return _class_moments(fitted.features, signs_of_classes(fitted.targets, n_classes)[class_index])
+        return ClassMoments(*_moments(fitted.features, signs_of_classes(fitted.targets, n_classes)[class_index]))
     folds = [number for number in range(sample.n_parts) if number != part]
     moments = [_fold_moments(sample, number, class_index, n_classes) for number in folds]
-    positive, negative = moments[0]
-    for more in moments[1:]:
-        positive, negative = positive.merged(more[0]), negative.merged(more[1])
-    return ClassMoments(positive, negative)
+    return ClassMoments(*(reduce(Moments.merged, of_class) for of_class in zip(*moments, strict=True)))
 
 
-def _fold_moments(sample: Sample, number: int, class_index: int, n_classes: int) -> tuple[Moments, Moments]:
-    def load() -> tuple[Any, ...]:
+def _fold_moments(sample: Sample, number: int, class_index: int, n_classes: int) -> list[Moments]:
+    def load() -> list[tuple[Any, ...]]:  # arrays, whose bytes the cache counts
         part = sample.part(number)
-        sign = signs_of_classes(part.test_targets, n_classes)[class_index]
-        return tuple(_arrays(_moments(part.test_features, sign, value)) for value in (1.0, -1.0))
+        both = _moments(part.test_features, signs_of_classes(part.test_targets, n_classes)[class_index])
+        return [(np.array(moments.count), moments.mean, moments.scatter) for moments in both]
 
-    positive, negative = resident((*sample.key, "moments", number, class_index), load)
-    return _from_arrays(positive), _from_arrays(negative)
-
-
-def _class_moments(features: Any, signs: Any) -> ClassMoments:
-    return ClassMoments(_moments(features, signs, 1.0), _moments(features, signs, -1.0))
+    stored = resident((*sample.key, "moments", number, class_index), load)
+    return [Moments(float(count), mean, scatter) for count, mean, scatter in stored]
 
 
-def _moments(features: Any, signs: Any, value: float) -> Moments:
-    total = moments_of(features[:0])
-    for first in range(0, len(features), BLOCK_ROWS):
-        block = slice(first, first + BLOCK_ROWS)
-        total = total.merged(moments_of(features[block][signs[block] == value]))
-    return total
-
-
-def _arrays(moments: Moments) -> tuple[Any, ...]:
-    """Return moments as arrays; the cache counts their bytes."""
-    return np.array([moments.count], dtype=np.float64), moments.mean, moments.scatter
-
-
-def _from_arrays(arrays: tuple[Any, ...]) -> Moments:
-    count, mean, scatter = arrays
-    return Moments(float(count[0]), mean, scatter)
+def _moments(features: FloatArray, signs: FloatArray) -> tuple[Moments, Moments]:
+    blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(features), BLOCK_ROWS)]
+    return moments_by_class(((features[block], signs[block], None) for block in blocks), features.shape[1])
 
 
 # Work item of the search: a certified model along its grid on a part of the rows, each fit warm-started.
@@ -691,7 +634,7 @@ class PathItem:
         for points in zip(*paths, strict=True):
             solutions = [point.solution for point in points]
             weights, own = [fit.weights for fit in solutions], [fit.bias for fit in solutions]
-            fitted = with_biases(weights, own, has_own_bias(self.model), features, signs)
+            fitted = with_biases(weights, own, model_class(self.model).HAS_OWN_BIAS, features, signs)
             trials.append(
                 Trial(
                     validate(fitted, part.test_features, part.test_targets),
@@ -707,7 +650,8 @@ class PathItem:
     def _path(self, sample: Sample, rows: DenseRows, class_index: int) -> list[PathPoint]:
         grid_points = [self.grid.points[index] for index in self.chosen]
         if self.grid.parameter == "kappa":
-            return minimax_path(self.model, sample, self.part, class_index, self.n_classes, grid_points, self.method)
+            moments = merged_moments(sample, self.part, class_index, self.n_classes)
+            return path_of_moments(self.model, moments, grid_points, self.method)
         high = self.grid.high(rows)
         values = [self.grid.value(grid_point, class_index, rows.n_points, high) for grid_point in grid_points]
         return path(self.model, rows, values, self.method)
@@ -827,38 +771,7 @@ def exact_mcnemar(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
 LEAST_ROWS = 1000  # of the first round
 ROUGH = 10.0  # times the tolerance, before the last round: enough to rank values
 SINGLE = ComparedGrid("", (0.0,), "value")
-
-
-class ComparedItem(Protocol):
-    """Frozen, picklable work item: one candidate, one part, some grid points."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def part(self) -> int: ...
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def chosen(self) -> tuple[int, ...]: ...
-
-    @property
-    def cost(self) -> int: ...
-
-    def run(self, sample: Sample) -> list[Trial]: ...
-
-
-@dataclass(frozen=True)
-class CompareWork:
-    """Function that runs work items on a sample, in any process."""
-
-    sample: Sample
-
-    def __call__(self, item: ComparedItem) -> list[Trial]:
-        """Return the trials of a work item."""
-        return item.run(self.sample)
+ComparedItem = PathItem | OnlineItem
 
 
 @dataclass(eq=False)
@@ -966,7 +879,7 @@ class ModelSearch:
         report(done, total, {})
         for step, n_rows in enumerate(self.steps()):
             items = self._items(candidates, step)
-            for item, trials in self._map(items, execution):
+            for item, trials in zip(items, execution.map(partial(run_item, self.sample), items), strict=True):
                 _record(by_name[item.model], item, trials)
                 done += item.cost
                 report(done, total, {})
@@ -974,7 +887,9 @@ class ModelSearch:
                 for candidate in candidates:
                     if candidate.trials:
                         candidate.halve()
-            report(done, total, {"best_accuracy": _best(candidates)})
+            scored = [each.best_mean(grid_point) for each in candidates for grid_point in each.trials]
+            best = max((value for value in scored if math.isfinite(value)), default=0.0)
+            report(done, total, {"best_accuracy": best})
         return candidates
 
     def total(self) -> int:
@@ -1000,7 +915,7 @@ class ModelSearch:
             if not last and not self._starts_small(candidate.name):
                 continue
             for part in range(self.sample.n_parts):
-                if is_certified(candidate.name):
+                if is_model(candidate.name):
                     method = self._method(last)
                     items.append(PathItem(part, steps[step], candidate.grid, candidate.alive, method, self.n_classes))
                 else:
@@ -1012,8 +927,10 @@ class ModelSearch:
         exact = Fapg(tolerance=settings.tolerance, max_iterations=settings.iterations)
         return exact if last else replace(exact, tolerance=min(ROUGH * settings.tolerance, 0.1))
 
-    def _map(self, items: list[ComparedItem], execution: Execution) -> Iterator[tuple[ComparedItem, list[Trial]]]:
-        return zip(items, execution.map(CompareWork(self.sample), items), strict=True)
+
+def run_item(sample: Sample, item: ComparedItem) -> list[Trial]:
+    """Return the trials of a work item on a sample, in any process."""
+    return item.run(sample)
 
 
 def _record(candidate: CompareCandidate, item: ComparedItem, trials: list[Trial]) -> None:
@@ -1023,11 +940,6 @@ def _record(candidate: CompareCandidate, item: ComparedItem, trials: list[Trial]
             candidate.tried_rows[grid_point] = item.n_rows
         candidate.trials[grid_point].append(trial)
         candidate.seconds += trial.seconds
-
-
-def _best(candidates: Sequence[CompareCandidate]) -> float:
-    scored = [candidate.best_mean(grid_point) for candidate in candidates for grid_point in candidate.trials]
-    return max((value for value in scored if math.isfinite(value)), default=0.0)
 
 
 # The table of a comparison: a row for each candidate with its spread, its certificate and a test against the best.
@@ -1059,10 +971,10 @@ def test_name(n_parts: int) -> str:
 def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": candidate.name,
-        "kind": "certified" if is_certified(candidate.name) else "online",
+        "kind": "certified" if is_model(candidate.name) else "online",
         "status": "failed" if candidate.failure else "measured",
         "note": candidate.failure,
-        "parameter": candidate.grid.parameter if is_certified(candidate.name) else None,
+        "parameter": candidate.grid.parameter if is_model(candidate.name) else None,
         "seconds": candidate.seconds,
         "best": candidate is best,
         "mean": None,
@@ -1080,10 +992,10 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
         "accuracies": own,
         "bias": bias,
         "biases": by_bias,
-        "place": candidate.grid.points[grid_point] if is_certified(candidate.name) else None,
+        "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
         "value": mean_value(trials),
         "tried": len(candidate.grid.points),
-        "relative_gap": _largest([trial.relative_gap for trial in trials]),
+        "relative_gap": _largest_gap(trials),
         "iterations": max(trial.iterations for trial in trials),
         "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
         "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share),
@@ -1118,7 +1030,7 @@ def _path(candidate: CompareCandidate) -> list[dict[str, Any]]:
     rows = []
     for grid_point in sorted(candidate.trials):
         trials = candidate.trials[grid_point]
-        if any(trial.failure for trial in trials) or not is_certified(candidate.name):
+        if any(trial.failure for trial in trials) or not is_model(candidate.name):
             continue
         bias = max(candidate.biases, key=lambda name: candidate.mean(grid_point, name))
         rows.append(
@@ -1127,148 +1039,23 @@ def _path(candidate: CompareCandidate) -> list[dict[str, Any]]:
                 "value": mean_value(trials),
                 "rows": candidate.tried_rows[grid_point],
                 "mean": candidate.mean(grid_point, bias),
-                "relative_gap": _largest([trial.relative_gap for trial in trials]),
+                "relative_gap": _largest_gap(trials),
             }
         )
     return rows
 
 
-def _largest(values: Sequence[float | None]) -> float | None:
-    measured = [value for value in values if value is not None]
-    return max(measured) if measured else None
+def _largest_gap(trials: Sequence[Trial]) -> float | None:
+    return max((trial.relative_gap for trial in trials if trial.relative_gap is not None), default=None)
 
 
 def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_share: float) -> float:
     grid_point, best_bias = best.choice()
     theirs = best.trials[grid_point]
     if len(trials) == 1:
-        return exact_mcnemar(_correct_rows(theirs, best_bias), _correct_rows(trials, bias))
+        return exact_mcnemar(theirs[0].correct_rows(best_bias), trials[0].correct_rows(bias))
     pairs = zip(accuracies(theirs, best_bias), accuracies(trials, bias), strict=True)
     return corrected_resampled_t([first - second for first, second in pairs], test_share)
-
-
-def _correct_rows(trials: Sequence[Trial], bias: str) -> NDArray[np.bool_]:
-    return np.concatenate([trial.correct_rows(bias) for trial in trials])
-
-
-# Folder of a comparison.
-
-
-def folder_of(settings: CompareSettings) -> Place:
-    """Return the folder of the run: `out`, or a new folder in okl's home folder."""
-    if settings.out is not None:
-        return place_of(settings.out).absolute()
-    name = settings.name or name_after(settings.data)
-    return okl_home() / "runs" / f"compare-{name}-{datetime.now():%Y%m%d-%H%M%S-%f}-{os.getpid()}"
-
-
-# Data of a comparison: a data set, or a source that is ingested into the run's folder.
-
-
-def check_data(settings: CompareSettings) -> None:
-    """Raise an error for data and settings that are wrong, before a row is read.
-
-    A source is checked only in part; `open_data` checks the rest after it is ingested.
-
-    Raises
-    ------
-    DataError : the data or a column does not exist
-    ConfigError : the settings do not fit the data
-    """
-    if not is_dataset(settings.data):
-        check_source(settings.data, settings.ingest or IngestSettings())
-        return
-    check_not_ingested(settings.data, settings.ingest)
-    _check_suited(settings, open_dataset(settings.data))
-
-
-def open_data(
-    settings: CompareSettings, folder: Path, progress: Callable[[int, int | None], None], execution: Execution
-) -> Dataset:
-    """Open the data set, or ingest the source, on the workers if there are any.
-
-    folder : folder of the new data set
-
-    Raises
-    ------
-    OklError : as `check_data` and `ingest`
-    """
-    if is_dataset(settings.data):
-        return open_dataset(settings.data)
-    options = settings.ingest or IngestSettings()
-    made = ingest(settings.data, folder, options, progress=progress, execution=execution).dataset
-    _check_suited(settings, replace(made, folder=place_of(settings.data)))  # errors name the source
-    return made
-
-
-def _check_suited(settings: CompareSettings, data: Dataset) -> None:
-    check_models(settings, data)
-
-
-# Frame of a run: its folder, workers, result and report.
-
-
-@dataclass(eq=False)
-class RecordedRun(ABC):
-    """Base of a run. Call its stages in order, `report` last; always call `close`, which removes unfinished files."""
-
-    settings: CompareSettings
-    observer: Observer = field(default_factory=NullObserver)
-
-    def __post_init__(self) -> None:
-        self._place = output_folder(folder_of(self.settings))
-        self._started = time.perf_counter()
-        self._running = RunExecution(lambda: open_for(self.settings))
-        self._result: dict[str, Any] = {}
-
-    @abstractmethod
-    def summary(self) -> str:
-        """Return the plain text summary."""
-
-    @abstractmethod
-    def _page(self) -> Page:
-        """Return the content of the report."""
-
-    @abstractmethod
-    def _collect(self) -> dict[str, Any]:
-        """Return the result of the stages."""
-
-    def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and rename the run's folder, which marks it as complete."""
-        self._result = self._collect()
-        folder = self._place.beside
-        (folder / "report.html").write_text(html_page(self._page()), encoding="utf-8")
-        (folder / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._place.complete()
-        return {"run": str(self._place.folder)}
-
-    def close(self) -> None:
-        """Close the workers, and remove the files of a run that did not complete."""
-        try:
-            self._running.close()
-        finally:
-            self._place.close()
-
-    def result(self) -> dict[str, Any]:
-        """Return the object that `okl compare --json` prints."""
-        return self._result
-
-    def report_markdown(self) -> str:
-        """Return the report as Markdown with inline figures."""
-        return markdown_page(self._page())
-
-    def _open_data(self) -> Dataset:
-        """Return the data set, ingested into the run's folder if the data are a source."""
-
-        def progress(done: int, total: int | None) -> None:
-            self.observer.advance(done, total or 0, {})
-
-        return open_data(self.settings, self._place.beside / "data", progress, self._running())
-
-    def _data_folder(self) -> Place:
-        """Return the folder of the data after the run is complete."""
-        data = self.settings.data
-        return place_of(data).absolute() if is_dataset(data) else self._place.folder / "data"
 
 
 # Refit of the winner on all training rows, or on as many as fit the memory limit.
@@ -1302,29 +1089,30 @@ class Winner:
 def fit_winner(
     settings: CompareSettings,
     data: Dataset,
-    name: str,
-    grid: ComparedGrid,
-    grid_point: float,
-    bias: str,
+    best: CompareCandidate,
     feature_map: FeatureMap | None,
     execution: Execution,
     report: ReportProgress,
 ) -> Winner:
-    """Train the winner again with the chosen parameter and bias rule.
+    """Train the best candidate again with its parameter and bias rule.
 
     Parameters
     ----------
-    name : name of the winner
-    grid, grid_point, bias : chosen grid point and bias rule of a certified model
     feature_map : map of certified models; None: the inputs
     report : called with the rows done, the total, and metrics
     """
-    if not is_certified(name):
+    name = best.name
+    if not is_model(name):
         return _train_online(settings, data, name, execution, report)
-    rows = sample_rows(data, "train", rows_that_fit(settings, data, feature_map), settings.seed, settings.precision)
+    point, bias = best.choice()
+    grid_point = best.grid.points[point]
+    columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
+    row_bytes = columns * np.dtype(settings.precision).itemsize + DUAL_BYTES
+    n_rows = max(2, min(data.rows("train"), int(settings.memory * 2**30 / row_bytes)))
+    rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
     signs = signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
-    grid = on_rows(grid, features, signs)
+    grid = on_rows(best.grid, features, signs)
     method = Fapg(tolerance=TOLERANCE_FACTOR * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations)
     values: list[float] = []
     fits: list[Fitted] = []
@@ -1334,24 +1122,13 @@ def fit_winner(
         values.append(value)
         fits.append(fit)
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
-    biases = with_biases(weights, own, has_own_bias(name), features, signs).biases[bias]
+    biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
     predictor = affine_predictor(feature_map, np.array(weights), np.array(biases), settings)
-    return Winner(predictor, len(features), tuple(values), certificate_of(fits))
+    return Winner(predictor, len(features), tuple(values), _certificate(fits))
 
 
-def rows_that_fit(settings: CompareSettings, data: Dataset, feature_map: FeatureMap | None) -> int:
-    """Return the number of training rows whose mapped columns and vectors of the method fit the memory limit."""
-    columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
-    size = np.dtype(settings.precision).itemsize
-    most = int(settings.memory * 2**30 / (columns * size + DUAL_BYTES))
-    return max(2, min(data.rows("train"), most))
-
-
-def certificate_of(fits: list[Fitted]) -> dict[str, Any]:
-    """Return the certificate as JSON.
-
-    Over several classes, gaps and objectives are summed, and the relative gap is the largest.
-    """
+def _certificate(fits: list[Fitted]) -> dict[str, Any]:
+    """Return the certificate as JSON; over classes, gaps and objectives are summed, the relative gap is the largest."""
     certificates = [fit.certificate for fit in fits]
     return {
         "kind": "duality gap",

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from okl.data.manifest import open_dataset, peak_memory_bytes, provenance
+from okl.data.manifest import is_dataset, open_dataset, peak_memory_bytes, provenance
 from okl.distributed.opening import check_workers
 from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError, OklError
-from okl.foundation.folders import check_published
-from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.folders import check_published, output_folder
+from okl.foundation.locations import Place, place_of
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model, save_model
+from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
+from okl.report.render import html, markdown
 from okl.runs.compare import (
     CompareCandidate,
-    ComparedGrid,
     ModelSearch,
-    RecordedRun,
     Sample,
     Winner,
-    check_data,
+    check_models,
     fit_winner,
-    folder_of,
-    is_certified,
     make_grid,
     map_choice,
     model_names,
@@ -38,14 +37,15 @@ from okl.runs.compare import (
     winner_of,
     with_biases,
 )
-from okl.runs.compare_report import Page, page_of, text_summary
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
 from okl.runs.precompile import compile_ahead as compile_solver
 from okl.runs.precompile import synthetic_rows
 from okl.runs.results import describe_data
+from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.solvers.accelerated.fitting import path
 from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import is_model
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.online.solver import SAMPLE_ROWS
 
@@ -66,11 +66,11 @@ def compile_ahead(settings: CompareSettings) -> None:
     with suppress(OklError):  # of synthetic rows; the run reports errors of its own rows
         schema = open_dataset(settings.data).schema
         for name in model_names(settings):
-            if not is_certified(name):
+            if not is_model(name):
                 compile_solver(train_settings(settings, name))
         rows = synthetic_rows(schema, train_settings(settings, "fogd"))
         features = np.ascontiguousarray(rows.inputs[:ROWS, :COLUMNS])
-        _fit_briefly([name for name in model_names(settings) if is_certified(name)], features)
+        _fit_briefly([name for name in model_names(settings) if is_model(name)], features)
 
 
 def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> None:
@@ -90,85 +90,92 @@ COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 
 @dataclass(eq=False)
-class ComparisonRun(RecordedRun):
-    """Comparison run: call the stages of COMPARE_STAGES in order, then always `close`."""
+class ComparisonRun(Run[CompareSettings]):
+    """Comparison run."""
+
+    STAGES = COMPARE_STAGES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.output = output_folder(_folder(self.settings))
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run's folder."""
+        return self.folder.name
+
+    def check_settings(self) -> None:
+        """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
+        check(self.settings)
 
     def plan(self) -> dict[str, Any]:
         """Read the sample, draw the map, make the grids and start workers."""
         settings = self.settings
-        self._place.open()
-        self.data = self._open_data()
+        assert self.output is not None
+        self.output.open()
+        self.data = open_run_data(self, settings)
+        if not is_dataset(settings.data):
+            check_models(settings, replace(self.data, folder=place_of(settings.data)))  # errors name the source
         self.names = model_names(settings)
         n_classes = max(2, len(self.data.schema.labels))
-        sample = self._sample(None)
-        self.feature_map, self.chosen = self._draw_map(sample)
-        self.sample = self._sample(self.feature_map)
+        shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
+        self.feature_map, self.chosen = self._draw_map(Sample(*shared))
+        self.sample = Sample(*shared, self.feature_map)
         rows = self.sample.all()
         features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
-        grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_certified(name)}
+        grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_model(name)}
         self._search = ModelSearch(settings, self.sample, self.names, grids, n_classes)
         return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
 
     def search(self) -> dict[str, Any]:
         """Fit and validate all values of all models."""
         started = time.perf_counter()
-        self.candidates = self._search.run(self._running(), self.observer.advance)
+        candidates = self._search.run(self.execution, self.observer.advance)
         self._search_seconds = time.perf_counter() - started
-        best = winner_of(self.candidates)
+        best = winner_of(candidates)
         if best is None:
-            raise DivergedError(f"Every model failed. The first error: {self.candidates[0].failure}")
+            raise DivergedError(f"Every model failed. The first error: {candidates[0].failure}")
         self.best: CompareCandidate = best
-        self.table = table_of(self.candidates, self._test_share())
+        self.table = table_of(candidates, self.sample.test_rows(0) / self.sample.train_rows())
         return {"winner": best.name, "mean": self.table[0]["mean"]}
 
     def refit(self) -> dict[str, Any]:
         """Train the winner again."""
-        grid_point, bias = self.best.choice()
-        grid: ComparedGrid = self.best.grid
         self.winner: Winner = fit_winner(
-            self.settings,
-            self.data,
-            self.best.name,
-            grid,
-            grid.points[grid_point],
-            bias,
-            self.feature_map,
-            self._running(),
-            self.observer.advance,
+            self.settings, self.data, self.best, self.feature_map, self.execution, self.observer.advance
         )
         return {"rows": self.winner.rows, "certificate": self.winner.certificate}
 
     def evaluate(self) -> dict[str, Any]:
         """Compute metrics of the winner and the majority class on both splits."""
         predictors = {"winner": self.winner.predictor, "majority": ConstantPredictor(self.data.schema)}
-        self.metrics: dict[str, dict[str, Any]] = {}
-        for split in ("train", "test"):
-            shards = self.data.split("train") if split == "train" else self.data.split("test")
-            if shards:
-                precision = self.settings.precision
-                tallies = predictor_tallies(self.data, shards, predictors, precision, self._running())
-                self.metrics[split] = {name: scalar_metrics(tally.report()) for name, tally in tallies.items()}
-        return {split: figures["winner"] for split, figures in self.metrics.items()}
+        self.metrics: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
+        for split, figures in self.metrics.items():
+            if shards := self.data.split(split):  # type: ignore[arg-type]  # one of both
+                tallies = predictor_tallies(self.data, shards, predictors, self.settings.precision, self.execution)
+                figures |= {name: scalar_metrics(tally.report()) for name, tally in tallies.items()}
+        return {split: figures["winner"] for split, figures in self.metrics.items() if figures}
 
     def save(self) -> dict[str, Any]:
         """Write the winner's model directory."""
         row = self.table[0]
         chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
-        model = Model(
-            self.data.schema,
-            self.winner.predictor,
-            self.settings.model_dump(mode="json"),
-            provenance(self.data, self.settings.seed) | {"chosen": chosen},
-        )
-        self.weights_sha256 = save_model(model, self._place.beside / "model")
+        origin = provenance(self.data, self.settings.seed) | {"chosen": chosen}
+        settings = self.settings.model_dump(mode="json")
+        model = Model(self.data.schema, self.winner.predictor, settings, origin)
+        self.weights_sha256 = save_model(model, self.staging / "model")
         return {"weights_sha256": self.weights_sha256}
 
-    def summary(self) -> str:
-        """Return the summary for a terminal."""
-        return text_summary(self._result)
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and publish the run's folder."""
+        self._result = self._collect()
+        (self.staging / "report.html").write_text(html(comparison_page(self._result)), encoding="utf-8")
+        self.complete()
+        return {"run": str(self.folder)}
 
-    def _page(self) -> Page:
-        return page_of(self._result)
+    def report_markdown(self) -> str:
+        """Return the report as Markdown with embedded figures."""
+        return markdown(comparison_page(self._result))
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return a row for each candidate."""
@@ -176,11 +183,6 @@ class ComparisonRun(RecordedRun):
             {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
             for row in self._result["models"]
         ]
-
-    def _sample(self, feature_map: FeatureMap | None) -> Sample:
-        settings = self.settings
-        folds, holdout = settings.folds, settings.holdout
-        return Sample(self.data, settings.rows, settings.seed, settings.precision, folds, holdout, feature_map)
 
     def _draw_map(self, sample: Sample) -> tuple[FeatureMap | None, dict[str, Any]]:
         settings = self.settings
@@ -192,29 +194,26 @@ class ComparisonRun(RecordedRun):
 
     def _chosen(self) -> dict[str, Any]:
         """Return the chosen values of the winner, with those of the shared map if it was trained on it."""
-        return (self.chosen if is_certified(self.best.name) else {}) | (self.winner.chosen or {})
-
-    def _test_share(self) -> float:
-        return self.sample.test_rows(0) / self.sample.train_rows()
+        return (self.chosen if is_model(self.best.name) else {}) | (self.winner.chosen or {})
 
     def _collect(self) -> dict[str, Any]:
-        settings, schema, sample = self.settings, self.data.schema, self.sample
-        bias = self.best.choice()[1]
-        single = len(self.winner.values) == 1
+        settings, schema, sample, winner = self.settings, self.data.schema, self.sample, self.winner
+        data_folder = place_of(settings.data).absolute() if is_dataset(settings.data) else self.folder / "data"
+        baselines = {split: figures.get("majority") for split, figures in self.metrics.items()}
         return {
-            "model": str(self._place.folder / "model"),
-            "run": str(self._place.folder),
-            "name": settings.name or self._place.folder.name,
+            "model": str(self.folder / "model"),
+            "run": str(self.folder),
+            "name": settings.name or self.name,
             "winner": {
                 "model": self.best.name,
                 "parameter": self.table[0]["parameter"],
-                "value": self.winner.values[0] if single else None,
-                "values": list(self.winner.values),
-                "bias": bias,
-                "rows": self.winner.rows,
+                "value": winner.values[0] if len(winner.values) == 1 else None,
+                "values": list(winner.values),
+                "bias": self.best.choice()[1],
+                "rows": winner.rows,
                 "chosen": self._chosen(),
             },
-            "certificate": self.winner.certificate,
+            "certificate": winner.certificate,
             "models": self.table,
             "majority": max(schema.class_counts) / sum(schema.class_counts),
             "test_name": test_name(sample.n_parts),
@@ -222,26 +221,16 @@ class ComparisonRun(RecordedRun):
             "search_rows": len(sample.all().targets),
             "rungs": list(self._search.steps()),
             "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
-            **self.metrics_of_splits(),
+            **{split: figures.get("winner") for split, figures in self.metrics.items()},
+            "baselines": {"majority": baselines},
             "weights_sha256": self.weights_sha256,
             "search_seconds": self._search_seconds,
-            "total_seconds": time.perf_counter() - self._started,
+            "total_seconds": time.perf_counter() - self.timeline.begun,
             "peak_memory_bytes": peak_memory_bytes(),
-            "workers": self._running().n_workers,
+            "workers": self.execution.n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, self._data_folder()),
+            "dataset": describe_data(self.data, data_folder),
         }
-
-    def metrics_of_splits(self) -> dict[str, Any]:
-        """Return the metrics of the winner and the majority class on both splits."""
-        figures = {split: self.metrics.get(split, {}) for split in ("train", "test")}
-        baselines = {split: metrics.get("majority") for split, metrics in figures.items()}
-        return {split: metrics.get("winner") for split, metrics in figures.items()} | {
-            "baselines": {"majority": baselines}
-        }
-
-
-# Entry points of a comparison.
 
 
 def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -255,13 +244,16 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> dict
     ------
     OklError : the settings, the data or a fit is wrong; no partial files remain
     """
-    check(settings)
-    return perform(ComparisonRun(settings, observer or NullObserver()), COMPARE_STAGES)
+    return ComparisonRun(settings, observer or NullObserver()).perform()
 
 
 def check(settings: CompareSettings) -> None:
     """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
     check_workers(settings)
     model_names(settings)
-    check_data(settings)
-    check_published(folder_of(settings))
+    check_data(settings, lambda data: check_models(settings, data), lambda ingest_settings: None)
+    check_published(_folder(settings))
+
+
+def _folder(settings: CompareSettings) -> Place:
+    return run_folder(settings, "compare-")

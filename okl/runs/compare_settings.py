@@ -6,13 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Positive
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Names, Positive
 from okl.foundation.types import Precision
-
-
-def _words(value: object) -> object:
-    """Return a list of words from one text, commas between them."""
-    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
 def _number_or_test(value: object) -> object:
@@ -25,7 +20,6 @@ def _number_or_test(value: object) -> object:
         return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_test)]
 
@@ -35,7 +29,7 @@ class CompareSettings(ExecutionSettings):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    models: Words = Field(
+    models: Names = Field(
         ("all",),
         description=(
             "comma-separated names; all: the nine certified models; online: fogd to tvm; ridge, scs, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,15 +44,31 @@ class MeasureShard:
 
     def __call__(self, shard: Shard) -> dict[str, Tally]:
         """Return the tallies of a shard, by name of the predictor."""
-        schema = self.data.schema
         tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
-        for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
-            rows = load_window(self.data, window, self.precision)
-            targets = in_target_unit(schema, rows.targets)
-            for name, predictor in self.predictors.items():
-                scores = in_target_unit(schema, predictor.scores(rows.inputs))
-                tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+        for targets, scores in scored_windows(self.data, shard, self.predictors, self.precision):
+            for name, parts in tallies.items():
+                parts.append(tally_of(self.data.schema, scores[name], targets))
         return {name: merge(parts) for name, parts in tallies.items()}
+
+
+def scored_windows(
+    data: Dataset, shard: Shard, predictors: Mapping[str, Predictor], precision: Precision
+) -> Iterator[tuple[FloatArray, dict[str, FloatArray]]]:
+    """Yield targets and scores by predictor of each window of a shard, those of a regression in the target's unit."""
+    schema = data.schema
+    for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
+        rows = load_window(data, window, precision)
+        scores = {name: in_target_unit(schema, predictor.scores(rows.inputs)) for name, predictor in predictors.items()}
+        yield in_target_unit(schema, rows.targets), scores
+
+
+def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray) -> Tally:
+    """Return the tally of scores and targets, those of a regression in the target's unit."""
+    statistics = schema.target_statistics
+    extent = None
+    if schema.task == "regression" and statistics is not None:
+        extent = statistics.minimum, statistics.maximum
+    return measure(schema.task, scores, targets, schema.n_outputs, extent)
 
 
 def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
@@ -61,12 +77,6 @@ def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | 
     if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
         return values
     return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
-
-
-def target_range(schema: Schema) -> tuple[float, float] | None:
-    """Return the lowest and highest training target; None for classes."""
-    statistics = schema.target_statistics
-    return None if schema.task != "regression" or statistics is None else (statistics.minimum, statistics.maximum)
 
 
 def predictor_tallies(
@@ -180,7 +190,7 @@ class MeasurePiece:
             complete = slice(None) if raw.complete is None else raw.complete
             scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[complete]))
             targets = in_target_unit(schema, raw.targets[complete])
-            tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+            tallies.append(tally_of(schema, scores, targets))
         return [merge(tallies)] if tallies else []
 
 

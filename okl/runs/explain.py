@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,15 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
-from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray
 from okl.metrics.counts import predicted_classes
 from okl.models.file import Model, load_model
 from okl.models.inputs import learnt_among, prepare_rows, read_as
 from okl.models.pieces import check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
-from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
 from okl.runs.evaluate import in_target_unit
-from okl.solvers.settings import TrainSettings
 
 # Sample of labelled rows
 
@@ -306,206 +302,3 @@ def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, s
     split = "test" if data.split("test") else "train"
     taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]
     return taken, f"{split} rows of {source}"
-
-
-# Explanation as text: facts, metrics, and a bar for each column
-
-MOST_COLUMNS = 20
-BAR = 30  # characters of the longest bar
-PLACES = {*ExecutionSettings.model_fields, "data", "out", "name"}
-
-
-def explanation_text(explanation: Mapping[str, Any]) -> str:
-    """Return the text of an explanation by `explain`."""
-    parts = (part(explanation) for part in (_what, _figures, _certificate, _lineage, _importance))
-    return "\n\n".join("\n".join(lines) for lines in parts if lines)
-
-
-def _what(explanation: Mapping[str, Any]) -> list[str]:
-    labels = ", ".join(map(str, explanation["labels"][:8])) + (", ..." if len(explanation["labels"]) > 8 else "")
-    columns = explanation["columns"]
-    inputs = "" if explanation["inputs"] == len(columns) else f", {explanation['inputs']:,} inputs"
-    facts = {
-        "predicts": f"{explanation['target']} ({explanation['task']}{': ' + labels if labels else ''})",
-        "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, "
-        f"missing values: {explanation['missing']}",
-        "model": predictor_sentence(explanation["what"]),
-        "settings": settings_text(explanation["configuration"], explanation["provenance"].get("chosen") or {}),
-        "chosen": _chosen(explanation["provenance"].get("chosen") or {}),
-        "trained on": _origin(explanation["provenance"], (explanation.get("lineage") or {}).get("learnt_rows")),
-    }
-    if explanation["task"] == "binary":
-        below, above = explanation["labels"]
-        facts["model"] += f"; score below 0: {below}, otherwise {above}"
-    return [str(explanation["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
-
-
-def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
-    """Return the solver and the settings that differ from their defaults, also for the winner of a comparison.
-
-    >>> settings_text({"solver": "fogd", "frequencies": 50, "passes": 1, "data": "rows"}, {})
-    'solver fogd, frequencies 50'
-    >>> settings_text({"models": ["c-svm", "dwd"], "folds": 3, "seed": 7}, {"model": "dwd"})
-    'solver dwd, seed 7'
-    """
-    usual = {name: value for name, value in TrainSettings.defaults().items() if name not in PLACES}
-    given = {name: value for name, value in _scalars(configuration) if name in usual and value != usual[name]}
-    solver = configuration.get("solver", chosen.get("model"))
-    return ", ".join(f"{name} {number(value)}" for name, value in ({"solver": solver} | given).items())
-
-
-def _chosen(chosen: Mapping[str, Any]) -> str:
-    """Return the values chosen during training, with their reasons."""
-    reasons = {name: value for name, value in chosen.items() if name.endswith("_reason")}
-    values = [(name, value) for name, value in _scalars(chosen) if name not in reasons]
-    return ", ".join(
-        f"{name} {number(value)}" + (f" ({chosen[f'{name}_reason']})" if f"{name}_reason" in reasons else "")
-        for name, value in values
-    )
-
-
-def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
-    """Return the origin of the model; learnt_rows : training rows including those of ancestor versions."""
-    rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
-    trained = f"{number(rows)} rows" if rows else ""
-    if rows and learnt_rows and rows < learnt_rows:
-        trained = f"{number(learnt_rows)} rows, {number(rows)} of them new in this version"
-    versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
-    parts = {"{}": trained, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
-    return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
-
-
-def _scalars(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in values.items() if isinstance(value, bool | int | float | str)]
-
-
-def predictor_sentence(what: Mapping[str, Any]) -> str:
-    """Return a short description of a predictor.
-
-    >>> kernel = {"name": "gaussian", "bandwidth": 2.0}
-    >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
-    ...                     "precision": "float32", "numbers": 600})
-    '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
-    >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
-    >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
-    ...                     "numbers": 300})
-    '64 columns of the map binning (binning.py 0123456789ab), 300 numbers of float32'
-    >>> predictor_sentence({"kind": "linear", "map": {"kind": "standardised-linear"}, "precision": "float32",
-    ...                     "shapes": {"weights": [1, 33], "offsets": [1]}, "numbers": 98})
-    'a linear model of the inputs: 33 weights, 1 offset, 64 numbers that scale the inputs; float32'
-    """
-    size = f"{what['numbers']:,} numbers of {what['precision']}"
-    if what["kind"] == "expansion":
-        return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
-    kind, shapes = what["map"]["kind"], what["shapes"]
-    if kind == "standardised-linear":
-        n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))
-        offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
-        scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
-        return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
-    if kind == "extension":
-        return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
-    if kind == "nystrom":
-        parts = f"a Nystrom map of {shapes['map.landmarks'][0]:,} landmarks and rank {shapes['map.projection'][1]:,}"
-    else:
-        n_frequencies = shapes["weights"][1] // 2
-        parts = f"{n_frequencies:,} {'structured' if kind == 'structured' else 'random'} Fourier frequencies"
-    return f"{parts}, {_kernel(what['map']['kernel'])}, {size}"
-
-
-def _kernel(kernel: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{name} {number(value)}" for name, value in kernel.items() if name != "name")
-    return f"{kernel['name']} kernel" + (f" ({given})" if given else "")
-
-
-def _figures(explanation: Mapping[str, Any]) -> list[str]:
-    if explanation.get("judged"):
-        return _judged(explanation["judged"], explanation["task"])
-    rows = [
-        [SPLIT_NAMES[split], METRIC_NAMES[metric], number(value)]
-        for split in SPLIT_NAMES
-        for metric, value in (explanation.get(split) or {}).items()
-        if metric in METRIC_NAMES and isinstance(value, int | float)
-    ]
-    return aligned(rows) if rows else []
-
-
-def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
-    """Return the metrics of a retrained model and the previous champion on the same held-out rows."""
-    other = judged["against"] or ("the mean" if task == "regression" else "majority class")
-    own, before = judged.get("challenger") or {}, judged.get("champion") or {}
-    rows = [
-        [METRIC_NAMES[metric], number(value), number(before.get(metric))]
-        for metric, value in own.items()
-        if metric in METRIC_NAMES and isinstance(value, int | float)
-    ]
-    if not rows:
-        return []
-    shards = len(judged["shards"])
-    heading = f"on {number(judged['rows'])} held-out rows of {shards:,} shard{'' if shards == 1 else 's'}"
-    return aligned([[heading, "this model", other], *rows])
-
-
-def _certificate(explanation: Mapping[str, Any]) -> list[str]:
-    proof = explanation.get("certificate")
-    if not proof:
-        return []
-    facts = [[name, number(value)] for name, value in _scalars(proof) if value != ""]
-    return ["certificate", *aligned(facts)]
-
-
-def _lineage(explanation: Mapping[str, Any]) -> list[str]:
-    lineage = explanation.get("lineage")
-    if not lineage:
-        return []
-    n_shards, how = len(lineage["shards"]), str(lineage["environment"].get("how") or "")
-    new = f"{n_shards:,} shard{'' if n_shards == 1 else 's'}, {lineage['rows']:,} rows"
-    facts = {
-        "version": number(lineage["version"]),
-        "parent": number(lineage["parent"]),
-        "new" if how or lineage["parent"] else "trained on": new,
-        "how": how,
-        "published": str(lineage["decision"].get("reason") or ""),
-    }
-    return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]
-
-
-def _importance(explanation: Mapping[str, Any]) -> list[str]:
-    if not explanation.get("importance"):
-        return [str(explanation["no_importance"])]
-    error = "squared error" if explanation["task"] == "regression" else "mistake rate"
-    return importance_lines(explanation["importance"], error, explanation["what"]["precision"])
-
-
-def importance_lines(importances: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
-    """Return the lines of `Importances.as_json`: a heading, and a line for each column.
-
-    Parameters
-    ----------
-    importances : JSON of importances, with `on`, the description of their rows
-    error : name of the error
-    precision : precision of the scores; smaller increases are rounding errors and shown as 0
-    """
-    columns = importances["columns"][:MOST_COLUMNS]
-    rounding = float(np.finfo(precision).eps) * importances["error"]
-    largest = max((item["rise"] for item in columns), default=0.0)
-    rows = [
-        [
-            item["column"],
-            "0" if abs(item["rise"]) <= rounding else f"{item['rise']:+.4g}",
-            f"+- {item['spread'] if item['spread'] > rounding else 0.0:.2g}",
-            _bar(item["rise"], largest) if item["rise"] > rounding else "",
-        ]
-        for item in columns
-    ]
-    hidden = len(importances["columns"]) - len(columns)
-    more = [f"and {hidden:,} less important columns"] if hidden > 0 else []
-    head = (
-        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on "
-        f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
-    )
-    return [head, *aligned(rows), *more]
-
-
-def _bar(rise: float, largest: float) -> str:
-    return "#" * round(BAR * rise / largest) if largest > 0.0 and rise > 0.0 else ""

@@ -1,32 +1,18 @@
-"""Folders of runs in okl's home folder, and the errors and times of past runs."""
+"""Errors and times of the past runs in okl's home folder."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from okl.foundation.locations import Place, name_after, okl_home, place_of
-from okl.report.assessment import MEASURED_ON, assess
-from okl.report.format import aligned, duration, metric_name, mistake_rate_text, number
-from okl.solvers.settings import TrainSettings
+from okl.foundation.locations import okl_home
+from okl.report.format import MEASURED_ON, aligned, duration, metric_name, mistake_rate_text, number
+from okl.report.results import assess
 
 RESULT = "result.json"
-
-
-def run_folder(settings: TrainSettings) -> Place:
-    """Return the folder of a run: `out`, or a new folder named by the model and the time in okl's home folder."""
-    if settings.out is not None:
-        return place_of(settings.out).absolute()
-    name = settings.name or name_after(settings.data)
-    stem = f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    runs = okl_home() / "runs"
-    folders = chain([stem], (f"{stem}-{k}" for k in count(2)))  # a chain: unpacking an endless count fills the memory
-    return next(runs / folder for folder in folders if not (runs / folder).exists())
 
 
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:

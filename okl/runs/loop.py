@@ -1,4 +1,4 @@
-"""Training loop that advances any solver until it has finished, and the linear baseline."""
+"""Training loop that advances any solver until it has finished."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
-from okl.runs.checkpoint import LoopCheckpoints, NoCheckpoints, Position
+from okl.runs.checkpoint import LoopCheckpoints, Position
 from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
 from okl.solvers.online.solver import OnlineSolver, OnlineState, with_current_snapshot
 
@@ -49,27 +49,27 @@ def run_loop(
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
-    keeper: LoopCheckpoints | None = None,
+    checkpoints: LoopCheckpoints | None = None,
 ) -> TrainedSolver:
     """Advance until the solver has finished.
 
     Parameters
     ----------
     begin : first state, or the Position of an interrupted loop
-    keeper : writes checkpoints
+    checkpoints : checkpoints of the loop; None: none are written
 
     Raises
     ------
     DivergedError : the weights are no longer finite
     """
-    observer, keeper = observer or NullObserver(), keeper or NoCheckpoints()
+    observer, checkpoints = observer or NullObserver(), checkpoints or LoopCheckpoints()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
     started_at = time.perf_counter() - at.seconds
     while (outcome := solver.finished(at.state)) is None:
         at.state = solver.advance(at.state, data, execution)
         _note(at, solver.progress(at.state), data.schema.task, observer)
         at.seconds = time.perf_counter() - started_at
-        keeper.offer(at, execution)
+        checkpoints.offer(at, execution)
     if outcome.kind == "diverged":
         raise DivergedError(
             f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "

@@ -7,8 +7,8 @@ from typing import Any
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
-from okl.data.ingest.run import check_not_ingested, check_source
-from okl.data.manifest import is_dataset, memory_bytes, open_dataset
+from okl.data.ingest.run import check_not_ingested
+from okl.data.manifest import memory_bytes, open_dataset
 from okl.data.order import WINDOW_BYTES
 from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
@@ -17,7 +17,7 @@ from okl.foundation.folders import check_published
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Mode, Task
 from okl.report.format import aligned
-from okl.runs.history import run_folder
+from okl.runs.run import check_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -247,13 +247,11 @@ def check(settings: TrainSettings) -> None:
     OklError : settings, data or execution options are invalid
     """
     check_workers(settings)
-    if is_dataset(settings.data):
-        check_not_ingested(settings.data, settings.ingest)
-        check_solver(settings, training_columns(settings, open_dataset(settings.data)))
-    else:
-        ingest = settings.ingest or IngestSettings()
-        check_source(settings.data, ingest)
-        check_solver_unread(settings, ingest)
+    check_data(
+        settings,
+        lambda data: check_solver(settings, training_columns(settings, data)),
+        lambda ingest_settings: check_solver_unread(settings, ingest_settings),
+    )
     check_published(run_folder(settings))  # last: it may make okl's home folder
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,16 +16,15 @@ from pydantic import Field
 
 from okl.data.ingest.csv import packed_ending
 from okl.data.ingest.sources import altered_columns
-from okl.distributed import open_for
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, check_published, output_folder
 from okl.foundation.locations import place_of
 from okl.foundation.settings import ExecutionSettings
-from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
 from okl.models.reference import REGISTRY, load, pinned
+from okl.runs.run import Run
 
 # Scoring of files to a folder
 
@@ -44,15 +42,19 @@ class ScoreSettings(ExecutionSettings):
 
 
 @dataclass(eq=False)
-class ScoringRun:
-    """Scoring run: call the stages of SCORE_STAGES in order, then always `close`."""
+class ScoringRun(Run[ScoreSettings]):
+    """Scoring run."""
 
-    settings: ScoreSettings
-    observer: Observer = field(default_factory=NullObserver)
+    STAGES = SCORE_STAGES
 
     def __post_init__(self) -> None:
-        self._place = output_folder(place_of(self.settings.out).absolute())
-        self._result: dict[str, Any] = {}
+        super().__post_init__()
+        self.output = output_folder(place_of(self.settings.out).absolute())
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder of scores."""
+        return self.folder.name
 
     def check(self) -> dict[str, Any]:
         """Open the model, split the source into pieces, and check their columns.
@@ -66,24 +68,23 @@ class ScoringRun:
     def score(self) -> dict[str, Any]:
         """Score all pieces, each to its own file."""
         started, settings = time.perf_counter(), self.settings
-        self._place.open()
-        destination = self._place
-        work = ScorePiece(
-            self.model, self.keys, destination.beside if isinstance(destination, RunFolder) else destination.folder
-        )
+        output = self.output
+        assert output is not None
+        output.open()
+        # workers upload to a URL themselves
+        work = ScorePiece(self.model, self.keys, output.staging if isinstance(output, RunFolder) else output.folder)
         counted = [piece.rows for piece in self.pieces]
         expected = 0 if None in counted else sum(rows or 0 for rows in counted)
         done, scored, counts, total = 0, 0, Counter[Any](), 0.0
-        with open_for(settings) as execution:
-            for part in execution.map(work, self.pieces):
-                done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
-                counts.update(part["counts"])
-                self.observer.advance(done, expected, {})
+        for part in self.execution.map(work, self.pieces):
+            done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
+            counts.update(part["counts"])
+            self.observer.advance(done, expected, {})
         seconds = time.perf_counter() - started
         self._result = {
             "model": settings.model,
             "source": settings.source,
-            "out": str(self._place.folder),
+            "out": str(self.folder),
             "rows": done,
             "scored": scored,
             "files": len(self.pieces),
@@ -97,19 +98,9 @@ class ScoringRun:
         return {"rows": done, "scored": scored, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
-        """Write _scores.json and rename the folder, which is then complete."""
-        # readers of Parquet folders skip names with an underscore
-        (self._place.beside / "_scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._place.complete()
-        return {"out": str(self._place.folder)}
-
-    def close(self) -> None:
-        """Remove an incomplete folder."""
-        self._place.close()
-
-    def result(self) -> dict[str, Any]:
-        """Return the object that `okl predict --json` prints."""
-        return self._result
+        """Write _scores.json and publish the folder, which is then complete."""
+        self.complete("_scores.json")  # readers of Parquet folders skip names with an underscore
+        return {"out": str(self.folder)}
 
     def report_markdown(self) -> str:
         """Return the result as a Markdown table."""

@@ -269,7 +269,7 @@ class RunRecord:
             self.constant: predictor_metrics(schema, self.tallies, self.constant, trained, True)
         }
         baselines["linear"] = linear and predictor_metrics(schema, self.tallies, "linear", linear)
-        data_in_run = self.data.folder.parent == self.place.beside  # and moves with it
+        data_in_run = self.data.folder.parent == self.place.staging  # and moves with it
         return {
             "model": str(folder / "model"),
             "run": str(folder),

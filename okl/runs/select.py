@@ -159,7 +159,7 @@ def better_online(shape: Shape, landmarks: int, frequencies: int) -> bool:
 Validation = Literal["rows", "blocks", "fifths"]
 """Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
 
-KEPT = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
+SURVIVORS = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
 _REPORT = Callable[[int, int, float], None]
 
 
@@ -177,7 +177,7 @@ class CandidateResult:
     landmarks : landmarks of the round, or columns of a linear candidate
     bandwidth : in scaled units; None for a linear candidate
     seconds : time of the round
-    kept : whether the candidate was in the last round
+    in_last_round : whether the candidate was in the last round
     """
 
     candidate: Candidate
@@ -188,7 +188,7 @@ class CandidateResult:
     landmarks: int
     bandwidth: float | None
     seconds: float
-    kept: bool
+    in_last_round: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values; the score is the accuracy, or the share of explained variance."""
@@ -198,7 +198,7 @@ class CandidateResult:
             "rows": self.rows,
             "landmarks": self.landmarks,
             "seconds": self.seconds,
-            "kept": self.kept,
+            "kept": self.in_last_round,
         }
 
 
@@ -231,7 +231,7 @@ class ValidationSample:
 
     Parameters
     ----------
-    places : (rows,), positions of the sampled rows in the data set
+    positions : (rows,), positions of the sampled rows in the data set
     n_threads : number of threads, which never changes the results
     by : validation
     """
@@ -245,19 +245,19 @@ class ValidationSample:
         n_threads: int,
         by: Validation = "rows",
     ) -> None:
-        self._schema, self._sample, self._places, self._threads = schema, sample, positions, n_threads
+        self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
         self.outputs, self.by = outputs, by
 
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
-        return ValidationSample(self._schema, self._sample, self._places, self.outputs, self._threads, by)
+        return ValidationSample(self._schema, self._sample, self._positions, self.outputs, self._threads, by)
 
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""
         targets = self._sample.targets[:rows]
         return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
-    def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> CandidateResult:
+    def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         started_at = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
@@ -267,7 +267,7 @@ class ValidationSample:
             best = fit_rows(basis, sample, self.outputs, n_threads=self._threads).best
             assert best is not None, "no penalty was given"
         else:
-            positions = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
+            positions = self._positions[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
             folds = folds_of(sample.targets, positions, self.outputs.task)
             best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
         return CandidateResult(
@@ -279,7 +279,7 @@ class ValidationSample:
             basis.n_columns,
             bandwidth,
             time.perf_counter() - started_at,
-            kept,
+            in_last_round,
         )
 
 
@@ -313,7 +313,7 @@ def successive_halving(
     report : called with the number of finished fits, their total, and the best score
     """
     running, out, outputs = list(starters), list[CandidateResult](), track.outputs
-    total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
+    total = len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2
     done, coarse = 0, None
     ran: list[CandidateResult] = []
     for number, (rows, landmarks) in enumerate(rounds):
@@ -330,7 +330,7 @@ def successive_halving(
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran, outputs.task)
         if not last:
-            going = [result.candidate for result in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
+            going = [result.candidate for result in surviving(ran, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
             # the best linear candidate always continues: it is cheap, and the baseline of the kernels
             going += [result.candidate for result in ran if result.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
@@ -383,7 +383,7 @@ class NeighbourSimilarity:
     rates: bool
 
     @property
-    def told(self) -> bool:
+    def differs(self) -> bool:
         """Return whether the error with contiguous folds is significantly larger."""
         if self.rows < LEAST_ROWS or self.together <= _MORE * self.apart:
             return False
@@ -397,7 +397,7 @@ class NeighbourSimilarity:
         On satimage, ijcnn1 and w7a it is up to twice as large, and selection by contiguous folds costs 0.3 to 0.7
         points on their test rows; on occupancy_detection it is nine times as large, and gains 9 points.
         """
-        return self.told and self.together > _MUCH_MORE * self.apart
+        return self.differs and self.together > _MUCH_MORE * self.apart
 
     def words(self, blocks: bool) -> str:
         """Return the sentences for the report; blocks : whether candidates were validated with contiguous folds."""
@@ -415,8 +415,8 @@ def measure_similarity(
     track: ValidationSample, candidate: CandidateResult, size: tuple[int, int]
 ) -> NeighbourSimilarity:
     """Return the errors of the best candidate with contiguous and shuffled folds, for the size of a round."""
-    together = track.judging("blocks").run(candidate.candidate, *size, kept=False)
-    apart = track.judging("fifths").run(candidate.candidate, *size, kept=False)
+    together = track.judging("blocks").run(candidate.candidate, *size, in_last_round=False)
+    apart = track.judging("fifths").run(candidate.candidate, *size, in_last_round=False)
     return NeighbourSimilarity(together.error, apart.error, size[0], track.outputs.task != "regression")
 
 
@@ -498,7 +498,7 @@ def _raced(
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, []
     similarity = measure_similarity(track, result.winner, size)
-    if not similarity.told:
+    if not similarity.differs:
         return result, by, []
     if not (similarity.decides and are_test_rows_given(data)):
         return result, by, [similarity.words(blocks=False)]

@@ -230,13 +230,16 @@ class Rounds:
     Parameters
     ----------
     execution, shards : receivers; work : that answers there; log : position of the run
+    carried : what the sender remembers from check to check, any value
     """
 
-    def __init__(self, execution: Execution, shards: Sequence[Shard], work: WorkerState, log: CommandLog) -> None:
+    def __init__(
+        self, execution: Execution, shards: Sequence[Shard], work: WorkerState, log: CommandLog, carried: Any = None
+    ) -> None:
         self._execution = execution
         self._shards = shards
         self._work = work
-        self.log = log
+        self.log, self.carried = log, carried
 
     def request(self, command: Command) -> list[Any]:
         """Send a command to all shards; return their parts in order.

@@ -21,7 +21,9 @@ from okl.papers.base import DataFolder
 from okl.papers.ito2017.experiments import ItoDataset, ito_datasets
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import valid_range
+from okl.solvers.accelerated.models import (
+    model_class,
+)
 from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of
@@ -64,10 +66,10 @@ def drawn(case: ItoDataset, folder: DataFolder) -> DenseRows:
 
 def references(rows: DenseRows) -> list[tuple[str, float, Callable[[], float]]]:
     """Model, with "rbf" where it takes a kernel and "no bias" where it has none, its parameter, the other's optimum."""
-    low, high = valid_range("nu-svm", rows)
+    low, high = model_class("nu-svm").valid_range(rows)
     nu = 0.5 * (low + high)
     moments = class_moments(rows)
-    kappas = [0.5 * valid_range(name, rows)[1] for name in ("mm-fda", "mm-mpm")]
+    kappas = [0.5 * model_class(name).valid_range(rows)[1] for name in ("mm-fda", "mm-mpm")]
     logistic, squared, hinge = logistic_losses, squared_hinge_losses, hinge_losses
     return [
         ("c-svm", 1.0, lambda: libsvm(SVC(C=1.0, kernel="linear", tol=1e-9), rows, None)),

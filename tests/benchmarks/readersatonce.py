@@ -96,14 +96,14 @@ def _read(registry: str, source: str, wanted: list[str], ready: Barrier, over: E
 
 def _score(place: Path, registry: str, source: Path, wanted: dict[str, int], seconds: float) -> Counter[str]:
     """Score by the flow, for a while."""
-    from flows.run import run_score
+    from flows.run import run_flow
 
     deadline, tally = time.monotonic() + seconds, Counter[str]()
     while time.monotonic() < deadline:
         out = place / f"scores-{sum(tally.values())}"
         settings = ScoreSettings(model="m@champion", registry=registry, source=str(source), out=str(out))
         try:
-            result = run_score(settings, NullObserver())
+            result = run_flow("okl_score", settings, NullObserver())
         except OklError as error:
             tally[str(error)] += 1
             continue

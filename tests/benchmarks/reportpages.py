@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 import okl
 from okl.foundation.locations import place_of
-from okl.lifecycle.describe import publish_trained
 from okl.lifecycle.retrain import retrain
+from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
 from tests.benchmarks.browser import Browser, browser
 from tests.lifecycle.stories import settings as retrain_settings

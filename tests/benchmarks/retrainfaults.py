@@ -60,7 +60,7 @@ def attempt(settings: RetrainSettings) -> tuple[str, str]:
         run = RetrainingRun(settings)
         try:
             for stage in RETRAIN_STAGES:
-                getattr(run, stage)()
+                run.perform_stage(stage)
             return "done", str(run.result()["outcome"])
         finally:
             run.close()

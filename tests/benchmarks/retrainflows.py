@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import temporary_settings
 
-from flows.retrain import okl_retrain
+from flows.runs import okl_retrain
 from flows.stack.control import down
 from flows.stack.state import StackState, live_state, stack_folder
 from okl.lifecycle.settings import RetrainSettings

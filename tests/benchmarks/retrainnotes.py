@@ -16,7 +16,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flows.retrain import okl_retrain
+from flows.runs import okl_retrain
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
 
 __all__ = ["okl_retrain"]

@@ -26,7 +26,7 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.losses import Hinge
 from okl.solvers.online.maps import FourierChoice
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_shards import in_shards, objectives, states, write_made_up
 

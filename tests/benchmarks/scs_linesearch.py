@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.solvers.subgradient.bundle import ExactSearch
+from okl.solvers.subgradient.method import ExactSearch
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 
 RAYS, POINTS = 10_000, 1000

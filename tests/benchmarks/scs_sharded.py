@@ -32,7 +32,7 @@ from okl.features.fourier import FourierFeatures, StructuredFeatures, draw_map
 from okl.foundation.types import FloatArray
 from okl.losses import Hinge
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, mapped_parts, objectives, states

@@ -21,7 +21,7 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Precision
 from okl.losses import Hinge
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 Doubles = NDArray[np.float64]

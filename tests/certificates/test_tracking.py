@@ -12,7 +12,7 @@ import pytest
 from okl.estimators.online import FOGDClassifier
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
-from okl.report.run import html_report, markdown_report, text_summary
+from okl.report.training import html_report, markdown_report, text_summary
 from okl.runs.plan import check
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings

@@ -13,6 +13,7 @@ from okl.compiled.budget import (
     RANDOM,
     SCALE,
     RowResult,
+    SupportArrays,
     clip,
     copy_support,
     count_row,
@@ -44,6 +45,31 @@ def seen_of(code: int, y: float, f: float, wrong_score: float = 0.0, output: int
     return RowResult(0, -1, int(y > 0), y, f, y * f if code == HINGE else y - f)
 
 
+def arrays_of(n_outputs: int, capacity: int = 16, n_inputs: int = 4, precision: Precision = "float64") -> SupportArrays:
+    floats = np.zeros(N_FLOATS)
+    floats[SCALE] = 1.0
+    return SupportArrays(
+        supports=np.zeros((n_inputs, capacity), dtype=precision),
+        coefficients=np.zeros((n_outputs, capacity), dtype=precision),
+        marks=np.zeros((2, capacity), dtype=np.int64),
+        memory=np.zeros((0, 0)),
+        integers=np.zeros(N_INTEGERS, dtype=np.int64),
+        floats=floats,
+        counts=np.zeros(5, dtype=np.int64),
+        sums=np.zeros(6),
+        class_counts=np.zeros(3, dtype=np.int64),
+        row=np.zeros(capacity, dtype=precision),
+        spare=np.zeros(capacity, dtype=precision),
+        column=np.zeros(n_inputs, dtype=precision),
+        scores=np.zeros(n_outputs, dtype=precision),
+    )
+
+
+def counted(scores: list[float], y: float, code: int) -> tuple[RowResult, SupportArrays]:
+    kept = arrays_of(len(scores))._replace(scores=np.array(scores))
+    return count_row(kept, y, code), kept
+
+
 def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:
     integers = np.zeros(N_INTEGERS, dtype=np.int64)
     integers[RANDOM] = 2**62 - 500  # products wrap around in 64 bits
@@ -61,9 +87,7 @@ def test_what_is_seen_of_a_row_is_its_output_label_and_margin() -> None:
         (THRESHOLDED_HALF_SQUARED, [0.3], 2.0),
         (MULTICLASS_HINGE, [0.1, 0.7, 0.3], 2.0),
     ]:
-        seen = count_row(
-            np.array(scores), np.zeros(5, dtype=np.int64), np.zeros(3), np.zeros(3, dtype=np.int64), y, code
-        )
+        seen, _ = counted(scores, y, code)
         if code == MULTICLASS_HINGE:
             assert seen == seen_of(code, 2.0, 0.3, wrong_score=0.7)
         else:
@@ -72,16 +96,14 @@ def test_what_is_seen_of_a_row_is_its_output_label_and_margin() -> None:
 
 def test_a_mistake_is_what_is_counted_as_one() -> None:
     for y, f in [(1.0, 0.0), (-1.0, 0.0), (1.0, -0.5), (-1.0, -0.5), (1.0, 0.2), (-1.0, 0.2)]:
-        counts, class_counts = np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64)
-        seen = count_row(np.array([f]), counts, np.zeros(3), class_counts, y, HINGE)
+        seen, kept = counted([f], y, HINGE)
         step = mistake_step(HINGE, 0.1, 0.7, seen)
-        assert step == (0.7 * y if counts[1] else 0.0)
+        assert step == (0.7 * y if kept.counts[1] else 0.0)
     for scores in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 2.0, 1.0]):
         for true in range(3):
-            counts, class_counts = np.zeros(5, dtype=np.int64), np.zeros(3, dtype=np.int64)
-            seen = count_row(np.array(scores), counts, np.zeros(3), class_counts, float(true), MULTICLASS_HINGE)
-            assert counts[1] == (int(np.argmax(scores)) != true)
-            assert mistake_step(MULTICLASS_HINGE, 0.1, 0.7, seen) == (0.7 if counts[1] else 0.0)
+            seen, kept = counted(scores, float(true), MULTICLASS_HINGE)
+            assert kept.counts[1] == (int(np.argmax(scores)) != true)
+            assert mistake_step(MULTICLASS_HINGE, 0.1, 0.7, seen) == (0.7 if kept.counts[1] else 0.0)
 
 
 def test_steps_begin_beyond_their_margins() -> None:
@@ -100,17 +122,17 @@ def test_steps_begin_beyond_their_margins() -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
     rng = np.random.default_rng(3)
-    supports, coefficients = np.zeros((4, 16), dtype=precision), np.zeros((3, 16), dtype=precision)
-    marks, integers = np.zeros((2, 16), dtype=np.int64), np.zeros(N_INTEGERS, dtype=np.int64)
+    arrays = arrays_of(3, precision=precision)
+    supports, coefficients, marks, integers = arrays.supports, arrays.coefficients, arrays.marks, arrays.integers
     rows: list[FloatArray] = []
     for number in range(6):
         x = rng.standard_normal(4).astype(precision)
         seen = seen_of(MULTICLASS_HINGE, 2.0, 0.0, output=number % 3, wrong=(number + 1) % 3)
-        put_support(supports, coefficients, marks, integers, x, number, seen, 0.5 + number)
+        put_support(arrays, x, number, seen, 0.5 + number)
         rows.append(x)
     assert (integers[COUNT], oldest_support(marks, 6)) == (6, 0)
-    drop_support(supports, coefficients, marks, integers, 1)  # the last one moves here
-    put_support(supports, coefficients, marks, integers, rows[1], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 9.0)
+    drop_support(arrays, 1)  # the last one moves here
+    put_support(arrays, rows[1], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 9.0)
     kept = [rows[1], rows[5], *rows[2:5]]
     np.testing.assert_array_equal(supports[:, :5].T, kept)
     assert not supports[:, 5:].any()
@@ -120,18 +142,21 @@ def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
     np.testing.assert_array_equal(marks[NUMBER, :5], [6, 5, 2, 3, 4])
     np.testing.assert_array_equal(marks[LABEL, :5], [2, 2, 2, 0, 1])
     assert (integers[COUNT], oldest_support(marks, 5)) == (5, 2)
-    column = np.empty(4, dtype=precision)
-    copy_support(column, supports, 3)
-    np.testing.assert_array_equal(column, rows[3])
+    copy_support(arrays, 3)
+    np.testing.assert_array_equal(arrays.column, rows[3])
+    put_support(arrays, rows[2], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 1.0, 0.5)  # half of what was there stays
+    np.testing.assert_array_equal(coefficients[:, 0], [0.0, -5.5, 5.5])
+    np.testing.assert_array_equal(supports[:, 0], rows[2])
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_scale_stays_in_range_and_f_is_scaled_exactly_as_often(precision: Precision) -> None:
-    coefficients, floats = np.ones((2, 16), dtype=precision), np.zeros(N_FLOATS)
-    floats[SCALE] = 1.0
+    arrays = arrays_of(2, precision=precision)
+    coefficients, floats = arrays.coefficients, arrays.floats
+    coefficients[:] = 1.0
     for factor, times in ((0.9, 500), (1.2, 200)):
         for _ in range(times):
-            rescale(coefficients, floats, factor)
+            rescale(arrays, factor)
             assert 1e-7 < floats[SCALE] < 1e7
     np.testing.assert_allclose(floats[SCALE] * coefficients, 0.9**500 * 1.2**200, rtol=1e-5)
 

@@ -5,11 +5,12 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.constrained import (
+    GradientSums,
     LimitCounters,
     Limits,
+    RowSteps,
     learn_constrained_block,
-    learn_fourier,
-    sum_fourier,
+    sweep_fourier,
 )
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.oco import make_rows, make_work, step
@@ -176,7 +177,8 @@ def test_learning_in_turns_matches_naive_for_any_number_of_threads(code: int, pr
 
         def learn(thread: int, learnt=learnt, turns=turns, n_threads=n_threads) -> None:  # type: ignore[no-untyped-def]
             block = buffer(16, case)
-            learn_fourier(learnt, turns, block, case.inputs, case.targets, case.waves, case.rule, thread, n_threads)
+            task = RowSteps(learnt, case.rule)
+            sweep_fourier(task, turns, block, case.inputs, case.targets, case.waves, thread, n_threads)
 
         with one_blas_thread():
             run_threads(n_threads, learn)
@@ -195,8 +197,8 @@ def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int, pre
 
         def add(thread: int, summed=summed, turns=turns, n_threads=n_threads) -> None:  # type: ignore[no-untyped-def]
             block = buffer(16, case)
-            rule = case.rule
-            sum_fourier(summed, turns, block, case.inputs, case.targets, case.waves, weights, rule, thread, n_threads)
+            task = GradientSums(summed, weights, case.rule)
+            sweep_fourier(task, turns, block, case.inputs, case.targets, case.waves, thread, n_threads)
 
         with one_blas_thread():
             run_threads(n_threads, add)
@@ -213,7 +215,8 @@ def test_nobody_waits_for_a_thread_that_failed() -> None:
             give_up_turns(turns)
             raise ValueError("thread 0 fails before its first turn")
         block: Block = buffer(16, case)
-        ended.append(learn_fourier(learnt, turns, block, case.inputs, case.targets, case.waves, case.rule, thread, 2))
+        task = RowSteps(learnt, case.rule)
+        ended.append(sweep_fourier(task, turns, block, case.inputs, case.targets, case.waves, thread, 2))
 
     with pytest.raises(ValueError, match="thread 0 fails"):
         run_threads(2, work)

@@ -75,14 +75,16 @@ def sweep_arguments(n_rows: int, n_columns: int, precision: str) -> tuple[list[F
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(3, 5), (50, 5)])
 def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
-    for name in ("sweep_box", "sweep_entropy"):
+    for barrier in (False, True):
         outputs, inputs = sweep_arguments(*shape, precision)
         expected, upper = [one.copy() for one in outputs], np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
         upper[0] = 0.0
         fifth = upper / 3.0
-        getattr(naive, name)(*expected, *inputs, fifth.copy(), upper, -1.0, 3.0)
-        given = (*inputs, fifth.copy(), upper, -1.0, 3.0, shape[0])
-        getattr(dual_sweep, f"{name}_segments")(outputs[0][None], *outputs[1:], new_claims(), *given)
+        numbers: list[Any] = [fifth.copy(), upper, -1.0, 3.0, barrier]
+        given: list[Any] = [*expected, *inputs, *numbers]
+        naive.sweep(*given)
+        given = [outputs[0][None], *outputs[1:], new_claims(), *inputs, fifth.copy(), *numbers[1:], shape[0]]
+        dual_sweep.sweep_segments(*given)
         for found, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
         assert outputs[1][0] == 0.0 < outputs[1].max()
@@ -91,8 +93,8 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
 def test_sweep_in_blocks_gives_the_bits_of_passes_of_their_own() -> None:
     outputs, inputs = sweep_arguments(203, 700, "float64")  # blocks of 44 rows
     given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs]
-    given += [np.zeros(203), np.full(203, 0.4), -1.0, 3.0, 203]
-    dual_sweep.sweep_box_segments(*given)
+    given += [np.zeros(203), np.full(203, 0.4), -1.0, 3.0, False, 203]
+    dual_sweep.sweep_segments(*given)
     products, sums = np.empty(203), np.zeros(700)
     compiled_products.multiply_rows(products, *inputs[:3])
     compiled_products.add_rows(sums, inputs[0], inputs[1], outputs[1])

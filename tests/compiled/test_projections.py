@@ -103,31 +103,14 @@ def test_root_matches_naive(guess: float) -> None:
     assert {projections.BELOW, projections.FOUND, projections.ABOVE} == set(sides)
 
 
-@pytest.mark.parametrize(("precision", "arrays"), KINDS)
-@pytest.mark.parametrize("sign", [0, 1, -1])
-def test_sampled_terms_and_their_deviation_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
-    entries, indices = make_entries(precision, arrays, 900), np.arange(3, 900, 7, dtype=np.int32)
-    (v, low, high), (other, others_low, others_high) = np.zeros((3, len(indices))), np.zeros((3, len(indices)))
-    n = projections.draw_terms(v, low, high, entries, indices, sign)
-    assert n == naive.draw_terms(other, others_low, others_high, entries, indices, sign) > 20
-    found, expected = (v[:n], low[:n], high[:n]), (other[:n], others_low[:n], others_high[:n])
-    np.testing.assert_array_equal(found, expected)
-    deviation = naive.deviation_of_terms(*expected, 0.1)
-    assert projections.deviation_of_terms(*found, 0.1) == pytest.approx(deviation, rel=1e-12)
-
-
 @pytest.mark.parametrize("width", [0.3, 1e-4, None])
 def test_roots_among_sorted_bends_match_naive_and_sum_to_the_total(width: float | None) -> None:
     rng = np.random.default_rng(8)
     low = np.round(rng.normal(size=200), 1)  # ties, too
     high = low + (rng.random(200) if width is None else width)
     v = np.round(rng.normal(size=200), 1)
-    leaves, arrives, sums = np.sort(v - high), np.sort(v - low), np.zeros((2, 201))
-    expected = np.zeros((2, 201))
-    for places, found, other in zip((leaves, arrives), sums, expected, strict=True):
-        projections.accumulate(found, places)
-        naive.accumulate(other, places)
-    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-11)
+    leaves, arrives = np.sort(v - high), np.sort(v - low)
+    sums = [np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives)]
     bends = projections.Bends(leaves, arrives, sums[0], sums[1], float(high.sum()))
     for share in (0.0213, 0.3077, 0.9131):  # not on a level of the staircase
         total = float(low.sum() + share * (high - low).sum())
@@ -148,35 +131,15 @@ def test_rival_roots_match_naive(upper: float) -> None:
         limits = (0.0, upper, 0.4 * size * min(upper, 2.0))
         ends = float(point.min()), float(point.max())
         found = {
-            "bisect": projections.bisect(point.copy(), *ends, *limits),
-            "bisect_finely": projections.bisect_finely(point.copy(), *ends, *limits),
+            "bisect": projections.bisect(point.copy(), *ends, *limits, False),
+            "bisect finely": projections.bisect(point.copy(), *ends, *limits, True),
             "search_breakpoints": projections.search_breakpoints(point.copy(), np.empty(2 * size), *limits),
         }
-        expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits)[0], 0.0, upper)
+        expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits, False)[0], 0.0, upper)
         assert expected.sum() == pytest.approx(limits[2])
         for name, (root, _) in found.items():
             actual = np.clip(point - root, 0.0, upper)
             np.testing.assert_allclose(actual, expected, atol=1e-12 * (1 + limits[2]), err_msg=name)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_copied_entries_match_naive(precision: Precision) -> None:
-    point = make_entries(precision, False, 99).point
-    kept, expected = np.empty(99), np.empty(99)
-    assert projections.copy_entries(kept, point) == naive.copy_entries(expected, point)
-    np.testing.assert_array_equal(kept, expected)
-
-
-def test_sums_of_bounds_and_counts_match_naive() -> None:
-    entries = make_entries("float64", True)
-    lower, upper = np.asarray(entries.lower), np.asarray(entries.upper).copy()
-    upper[3], upper[9] = -5.0, math.nan
-    for limits in (upper, np.nan_to_num(upper, nan=1.0, posinf=2.0)):
-        sums, expected = np.empty(5), np.empty(5)
-        projections.sum_bounds(sums, entries.signs, lower, limits)
-        naive.sum_bounds(expected, entries.signs, lower, limits)
-        np.testing.assert_allclose(sums, expected, rtol=1e-11)
-    assert projections.count_signs(entries.signs) == naive.count_signs(entries.signs)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

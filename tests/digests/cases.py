@@ -121,11 +121,11 @@ def estimator_cases() -> dict[str, tuple[str, str, dict[str, Any]]]:
         add(f"{kind}Classifier", "cancer", tag="-proven", tol=1e-2, random_state=0, method="proven")
     add("UnifiedClassifier", "cancer", model="c-svm", tol=1e-3, random_state=0)
     add("PegasosClassifier", "cancer", "iris", **online)
-    add("SCSClassifier", "cancer", "iris", gap=0.01, n_columns=80, random_state=0)
-    add("SCSRegressor", "diabetes", gap=0.05, lam=0.1, n_columns=80, random_state=0)
+    add("SCSClassifier", "cancer", "iris", n_columns=80, feature_map="orthogonal", random_state=0)
+    add("SCSRegressor", "diabetes", gap=0.05, lam=0.1, n_columns=80, feature_map="orthogonal", random_state=0)
     for directions in ("conjugate", "subgradient"):
         add("SCSClassifier", "cancer", tag=f"-{directions}", gap=0.05, lam=0.1, n_columns=80, directions=directions,
-            random_state=0)  # fmt: skip
+            feature_map="orthogonal", random_state=0)  # fmt: skip
     add("KernelRidgeClassifier", "cancer", "iris", n_landmarks=60, random_state=0)
     add("KernelRidgeRegressor", "diabetes", n_landmarks=60, random_state=0)
     add("FourierMap", "cancer", n_frequencies=20, random_state=0)

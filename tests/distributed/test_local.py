@@ -14,7 +14,7 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.data.reading import permutation_of, prefetch_window, window_jobs
-from okl.distributed.local import LocalExecution, ReadAhead, ReadInTurn
+from okl.distributed.local import LocalExecution, WindowReader
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.types import Precision
 
@@ -112,7 +112,7 @@ class Recorder:
 
 def test_next_window_is_in_flight_between_calls(data: Dataset) -> None:
     recorder, windows = Recorder(), windows_of(data)
-    reader = ReadAhead(recorder.plan, 2)
+    reader = WindowReader(recorder.plan, 2)
     for k in range(3):
         rows = reader.take(data, windows, k, "float32")
         assert recorder.wait_for(k + 1)  # without anybody asking for it
@@ -123,7 +123,7 @@ def test_next_window_is_in_flight_between_calls(data: Dataset) -> None:
 
 def test_two_buffers_serve_a_whole_pass(data: Dataset) -> None:
     recorder, windows = Recorder(), windows_of(data)
-    reader = ReadAhead(recorder.plan, 3)
+    reader = WindowReader(recorder.plan, 3)
     for k in range(len(windows)):
         reader.take(data, windows, k, "float32")
     assert len(recorder.buffers) == 2
@@ -144,7 +144,7 @@ def test_rows_stay_as_they_are_until_the_next_are_asked_for(data: Dataset) -> No
 
 def test_a_window_in_flight_is_given_up_when_the_plan_changes(data: Dataset) -> None:
     recorder, windows = Recorder(), windows_of(data)
-    reader = ReadAhead(recorder.plan, 1)
+    reader = WindowReader(recorder.plan, 1)
     reader.take(data, windows, 0, "float32")
     assert recorder.wait_for(1)
     assert (reader.take(data, windows, 3, "float32").inputs == 3).all()
@@ -221,7 +221,7 @@ class TurnRecorder:
 
 def test_a_window_is_read_once_by_several_threads_when_the_next_is_expected(data: Dataset) -> None:
     recorder, windows = TurnRecorder(), windows_of(data)
-    reader = ReadInTurn(recorder.plan, recorder.expect, 2)
+    reader = WindowReader(recorder.plan, 2, recorder.expect)
     for k in (0, 0, 1, 1, len(windows) - 1):
         assert (reader.take(data, windows, k, "float32").inputs == k).all()
     last = len(windows) - 1
@@ -232,7 +232,7 @@ def test_a_window_is_read_once_by_several_threads_when_the_next_is_expected(data
 
 def test_a_failure_is_raised_and_the_window_is_read_again(data: Dataset) -> None:
     recorder, windows = TurnRecorder(), windows_of(data)
-    reader = ReadInTurn(recorder.plan, recorder.expect, 2)
+    reader = WindowReader(recorder.plan, 2, recorder.expect)
     reader.take(data, windows, 0, "float32")
     recorder.failing = 1
     with pytest.raises(DataError, match="damaged"):
@@ -244,7 +244,7 @@ def test_a_failure_is_raised_and_the_window_is_read_again(data: Dataset) -> None
 @pytest.mark.parametrize("order", ["stored", "shuffle"])
 def test_any_window_of_any_plan_is_what_a_naive_read_gives(data: Dataset, order: Any) -> None:
     windows, others = windows_of(data, order), windows_of(data, order, seed=2)
-    reader = ReadInTurn(window_jobs, prefetch_window, 2)
+    reader = WindowReader(window_jobs, 2, prefetch_window)
     for plan, k, precision in [
         (windows, 0, "float32"), (windows, 1, "float32"), (windows, 4, "float64"), (others, 4, "float64"),
         (others, 5, "float32"), (others[:1], 0, "float32"), (windows, 5, "float32"),
@@ -261,7 +261,7 @@ def test_what_cannot_be_expected_is_an_error_only_once_it_is_read(data: Dataset)
     later = windows[1].pieces[-1][0]
     shards = [replace(shard, path="gone.parquet") if shard.index == later else shard for shard in data.shards]
     bad = replace(data, shards=tuple(shards))
-    reader = ReadInTurn(window_jobs, prefetch_window, 2)
+    reader = WindowReader(window_jobs, 2, prefetch_window)
     assert len(reader.take(bad, windows, 0, "float32").targets) == windows[0].rows
     with pytest.raises(DataError, match=r"gone\.parquet"):
         reader.take(bad, windows, 1, "float32")
@@ -269,10 +269,10 @@ def test_what_cannot_be_expected_is_an_error_only_once_it_is_read(data: Dataset)
 
 def test_readers_go_ahead_where_learners_leave_cores(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     windows, read = windows_of(data), []
-    for cores, kind in ((1, ReadInTurn), (2, ReadInTurn), (3, ReadAhead), (8, ReadAhead)):
+    for cores, ahead in ((1, False), (2, False), (3, True), (8, True)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         with LocalExecution(2) as execution:
             (rows,) = execution.stream(data, windows, 1, 2, "float32")
             read.append(rows.inputs.tobytes())
-            assert isinstance(execution._reader, kind)
+            assert (execution._readers()._pool is not None) == ahead
     assert len(set(read)) == 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from okl.distributed.rpc import pack, run_batch
+from okl.distributed.rpc import BatchMessage, pack, run_batch
 from tests.distributed.works import write_into
 
 
@@ -35,9 +35,9 @@ ITEMS = pickle.dumps([Numbered(2), Numbered(5)])
 
 def test_work_is_sent_once_and_known_by_its_digest_afterwards() -> None:
     packed, value = pack(write_into), pickle.dumps(VALUE)
-    first = run_batch(packed.digest, packed.content, ITEMS, value, "here", "sum 1")
-    again = run_batch(packed.digest, None, ITEMS, value, "here", "sum 1")
-    assert (first.known, first.worker, first.error) == (True, "here", None)
+    first = run_batch(BatchMessage(packed.digest, packed.content, ITEMS, value, "sum 1"), "here")
+    again = run_batch(BatchMessage(packed.digest, None, ITEMS, value, "sum 1"), "here")
+    assert (first.known, first.worker, first.error) == (True, "here", b"")
     assert again.results == first.results
     expected = [write_into(item, VALUE.copy()) for item in pickle.loads(ITEMS)]
     for mine, theirs in zip(pickle.loads(first.results), expected, strict=True):
@@ -45,5 +45,5 @@ def test_work_is_sent_once_and_known_by_its_digest_afterwards() -> None:
 
 
 def test_unknown_work_is_reported() -> None:
-    reply = run_batch("0" * 64, None, ITEMS, None, "here")
+    reply = run_batch(BatchMessage("0" * 64, None, ITEMS, None), "here")
     assert (reply.known, reply.results) == (False, b"")

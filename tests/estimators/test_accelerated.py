@@ -29,7 +29,10 @@ from okl.estimators.accelerated import (
     UnifiedClassifier,
 )
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.models import MODEL_NAMES, takes_kernel
+from okl.solvers.accelerated.models import (
+    MODEL_NAMES,
+    model_class,
+)
 
 MODEL = pytest.mark.parametrize("model", MODEL_NAMES)
 
@@ -139,7 +142,7 @@ def test_sparse_rows_give_the_solution_of_dense_ones(model: str) -> None:
     )
 
 
-@pytest.mark.parametrize("model", [name for name in MODEL_NAMES if takes_kernel(name)])
+@pytest.mark.parametrize("model", [name for name in MODEL_NAMES if model_class(name).TAKES_KERNEL])
 def test_kernel_of_products_gives_the_solution_of_explicit_columns(model: str) -> None:
     inputs, labels = cancer(150)
     explicit = UnifiedClassifier(model=model, tol=1e-6).fit(inputs, labels)

@@ -1,4 +1,4 @@
-"""The estimators and the command have the same defaults, in the table of their settings and on the same rows."""
+"""The estimators and the command have the same defaults: one table of all options, and models of the same rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import okl.estimators
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
-from okl.estimators import accelerated
-from okl.estimators.accelerated import UnifiedClassifier
+from okl.estimators import UnifiedClassifier
+from okl.estimators.base import OPTIONS, options_of
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.fitting import ModelTask
@@ -22,43 +23,77 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice
-from okl.solvers.settings import TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, STRATEGIES, SolverSettings, owners_of, solver_settings
 
-# estimator : command. Two differ on purpose: the kernel of an estimator is "linear", the inputs as they are, which no
-# map is needed for; and the l1 estimators have an intercept, that of fewest training errors, as scikit-learn's have.
-SAME = {
-    "C": "C",
-    "nu": "nu",
-    "kappa": "kappa",
-    "bias": "bias",
-    "fit_intercept": "fit_intercept",
-    "bandwidth": "bandwidth",
-    "degree": "degree",
-    "offset": "offset",
-    "tol": "tol",
-    "max_iter": "max_iterations",
+# The table: every estimator with every solver that it may hold.
+
+KINDS = [getattr(okl.estimators, name) for name in okl.estimators.__all__]
+
+
+def solvers_of(kind: type[Any]) -> list[dict[str, Any]]:
+    """The parameters that choose a solver, and its name."""
+    if kind is UnifiedClassifier:
+        return [{"model": name} for name in MODEL_NAMES]
+    if hasattr(kind, "strategy"):
+        return [{"strategy": name} for name in STRATEGIES]
+    return [{}]
+
+
+TABLE = [pytest.param(kind, given, id=f"{kind.__name__} {given}") for kind in KINDS for given in solvers_of(kind)]
+
+# the only defaults that differ, and why
+DIFFERENT = {
+    # rows in memory are few: one pass of some hundreds learns little. A pass is the call of partial_fit
+    "passes": 20,
+    # of the accelerated models: inputs as they are need no map, may be sparse, and coef_ has an entry for each
+    "kernel": "linear",
+    # constraints require a ball; the command asks for its radius
+    "radius": 10.0,
 }
-CLASSES = [
-    kind
-    for name, kind in vars(accelerated).items()
-    if name.endswith("Classifier") and not name.startswith("_") and kind.__module__ == accelerated.__name__
-]
+# parameters that are no options of solvers: of scikit-learn, of rows in memory, or by which a solver is chosen
+OF_ESTIMATORS = {
+    *("n_jobs", "random_state", "memory_budget", "scale_target", "probability", "model", "strategy", "method"),
+    *("directions", "growth"),
+}
 
 
-def resolved(name: str, value: Any) -> Any:
-    """A default as a number: C is 1 where it is chosen."""
-    return (1.0 if name == "C" else "auto") if value in (None, "auto") else value
+def resolved(options: SolverSettings) -> dict[str, Any]:
+    """Options of a solver, those that are chosen by a rule as what they become."""
+    values = options.model_dump()
+    chosen = {"C": 1.0, "loss": "hinge"}
+    return {name: chosen.get(name, value) if value == "auto" else value for name, value in values.items()}
 
 
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_defaults_are_those_of_the_command(kind: type[Any]) -> None:
-    command = {name: TrainSettings.defaults()[theirs] for name, theirs in SAME.items()}
-    own = {field.name: field.default for field in fields(kind) if field.name in SAME}
-    assert {"tol", "max_iter", "fit_intercept"} <= set(own)
-    assert {name: resolved(name, value) for name, value in own.items()} == {
-        name: resolved(name, command[name]) for name in own
-    }
-    assert kind.n_columns == 2 * TrainSettings.defaults()["frequencies"]
+@pytest.mark.parametrize(("kind", "given"), TABLE)
+def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
+    kind: type[Any], given: dict[str, Any]
+) -> None:
+    solver = kind(**given).solver_name
+    command = resolved(solver_settings(solver)())
+    own = resolved(options_of(kind(**given)))
+    assert {name: value for name, value in own.items() if value != command[name]}.items() <= DIFFERENT.items()
+    for field in fields(kind):
+        match OPTIONS.get(field.name, field.name):
+            case "precision":
+                assert field.default == solver_settings(solver).PRECISION
+            case "n_columns":
+                assert field.default == 2 * command["frequencies"]
+            case "feature_map":
+                assert field.default in (None, command["map"])
+            case "class_weight":
+                assert (field.default is None) == (command.get("class_weights", "none") == "none")
+            case "shuffle":
+                assert field.default == (command["order"] == "shuffle")
+            case "fit_intercept":
+                assert field.default is True  # the l1 models have none of their own: that of fewest training errors
+            case option if option not in {*command, *OF_ESTIMATORS}:  # of another solver of this estimator
+                others = [solver_settings(name).model_fields[option] for name in owners_of(option)]
+                assert field.default in (None, others[0].default)
+
+
+def test_every_solver_has_an_estimator() -> None:
+    found = {kind(**given).solver_name for kind in KINDS for given in solvers_of(kind)}
+    assert found == set(SOLVER_NAMES) - {"wolfe"}  # which is SCS over all rows, along other directions
 
 
 def two_clouds() -> tuple[FloatArray, FloatArray]:

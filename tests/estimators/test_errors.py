@@ -15,11 +15,11 @@ from tests.estimators.cases import CASE, begun, moons, waves
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bandwidth": 0}, r'bandwidth = 0; expected a finite number above 0, or "auto"'),
+        ({"bandwidth": 0}, "FOGD.*: bandwidth = 0: input should be greater than 0, or input should be 'auto'"),
         ({"bandwidth": "wide"}, "bandwidth = 'wide'"),
         ({"step_size": float("inf")}, "step_size = inf"),
         ({"step_size": True}, "step_size = True"),
-        ({"n_frequencies": 2.5}, "n_frequencies = 2.5; expected an integer of at least 1"),
+        ({"n_frequencies": 2.5}, "n_frequencies = 2.5: input should be a valid integer"),
         ({"passes": 0}, "passes = 0"),
         ({"precision": "float16"}, "precision = 'float16'; expected one of float32, float64"),
     ],

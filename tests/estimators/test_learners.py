@@ -16,8 +16,11 @@ from okl.estimators.online import (
     BudgetKernelRegressor,
     ExpertKernelClassifier,
     ExpertKernelRegressor,
+    FOGDClassifier,
+    FOGDRegressor,
     NOGDClassifier,
     NOGDRegressor,
+    PegasosClassifier,
 )
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
@@ -25,14 +28,18 @@ from okl.kernels import CustomKernel, Gaussian
 from tests.estimators.cases import moons, several, waves
 
 CLASSIFIERS: dict[str, OnlineEstimator] = {
+    "fogd": FOGDClassifier(),
+    "fogd-float64": FOGDClassifier(precision="float64"),
     "nogd": NOGDClassifier(budget=60),
     "nogd-kmeans": NOGDClassifier(budget=60, landmarks="kmeans", rank=40),
     "bsgd-merging": BudgetKernelClassifier(budget=60),
     "projectron": BudgetKernelClassifier(strategy="projectron", budget=60),
     "ogd": BudgetKernelClassifier(strategy="ogd", passes=2),
     "experts": ExpertKernelClassifier(),
+    "pegasos": PegasosClassifier(),
 }
 REGRESSORS: dict[str, OnlineEstimator] = {
+    "fogd": FOGDRegressor(),
     "nogd": NOGDRegressor(budget=60, rank=40),
     "nogd-rpcholesky": NOGDRegressor(budget=60, landmarks="rpcholesky", rank=40),
     "ogd": BudgetKernelRegressor(strategy="ogd", passes=2),
@@ -92,7 +99,10 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
         (NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21 is more than the 20 landmarks"),
         (NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
         (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest'; expected one of"),
-        (BudgetKernelClassifier(strategy="rbp", regularisation=0.1), "regularisation is set, but the strategy rbp"),
+        (
+            BudgetKernelClassifier(strategy="rbp", regularisation=0.1),
+            "regularisation = 0.1 is set, but the solver rbp has no regularisation",
+        ),
         (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
         (ExpertKernelClassifier(kernel="linear"), "'linear'"),
         (NOGDClassifier(budget=0), "budget = 0"),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from okl.foundation.errors import DataError
-from okl.foundation.telemetry import Observer
+from okl.runs.run import Run
 
 STAGES = ("plan", "count", "report")
 
@@ -23,14 +23,12 @@ class CountSettings(BaseModel):
     end: Literal["well", "error", "interrupt"] = Field("well", description="how counting ends")
 
 
-class CountingRun:
+class CountingRun(Run[CountSettings]):
     """Count, and keep a table and a report."""
 
-    def __init__(self, settings: CountSettings, observer: Observer) -> None:
-        self.settings = settings
-        self.observer = observer
-        self.counted = 0
-        self.closed = False
+    STAGES = STAGES
+    name = "counting"
+    counted = 0
 
     def plan(self) -> dict[str, Any]:
         return {"upto": self.settings.upto, "unbounded": float("inf")}
@@ -48,9 +46,6 @@ class CountingRun:
 
     def report(self) -> dict[str, Any]:
         return {"written": True}
-
-    def close(self) -> None:
-        self.closed = True
 
     def result(self) -> dict[str, Any]:
         return {"counted": self.counted}

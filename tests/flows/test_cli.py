@@ -158,10 +158,7 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
     assert load_model(here["model"]).precision == "float64"
     assert here["timeline"]["workers"] >= 1  # threads
     assert there["timeline"]["workers"] == 2
-    page, picture = (tmp_path / "there" / name for name in ("report.html", "dask-report.html"))
-    assert f'<a href="{picture.name}">' in page.read_text()
-    assert "Activity of this process and of each worker over time" in page.read_text()
-    assert "</html>" in picture.read_text()
+    assert "Activity of this process and of each worker over time" in (tmp_path / "there" / "report.html").read_text()
     lanes = set(pq.read_table(tmp_path / "there" / "timeline.parquet")["lane"].to_pylist())
     assert "driver" in lanes
     assert len({lane for lane in lanes if lane.startswith("tcp://127.0.0.1:")}) == 2

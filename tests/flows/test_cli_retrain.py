@@ -10,8 +10,8 @@ import pytest
 
 import okl
 from flows.server import TemporaryServer
-from okl.lifecycle.report import summary_text
 from okl.models.registry import Registry
+from okl.report.retraining import summary_text
 from tests.distributed.processes import soon
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query

@@ -12,7 +12,7 @@ import pytest
 import okl
 from flows.server import TemporaryServer
 from okl.foundation.types import Task
-from okl.report.run import text_summary
+from okl.report.training import text_summary
 from tests.flows.commandline import Terminal
 from tests.rows import curved, inputs_of, scores_of, write
 

@@ -18,29 +18,33 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.flow_engine import run_flow
+from pydantic import BaseModel
 
 from flows.server import TemporaryServer
 from flows.service import ServiceSettings
 from flows.stages import follow_stages, is_transient
 from okl.foundation.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
 from okl.foundation.locations import explained
+from okl.runs.run import Run
 from tests.flows.environment import child_environment
 
 ATTEMPTS: list[int] = []
 
 
-class Work:
+class WorkSettings(BaseModel):
+    stage: str
+
+
+class Work(Run[WorkSettings]):
     """A run of one stage, which does what it is told to."""
 
-    def __init__(self, stage: Callable[[int], None]) -> None:
-        self._stage = stage
+    STAGES = ("work",)
+    name = "work"
 
     def work(self) -> dict[str, Any]:
         ATTEMPTS.append(len(ATTEMPTS) + 1)
-        self._stage(ATTEMPTS[-1])
+        ACTIONS[self.settings.stage](ATTEMPTS[-1])
         return {}
-
-    def close(self) -> None: ...
 
     def result(self) -> dict[str, Any]:
         return {"attempts": len(ATTEMPTS)}
@@ -52,12 +56,12 @@ class Work:
         return "done"
 
 
-STAGES: dict[str, Callable[[int], None]] = {}
+ACTIONS: dict[str, Callable[[int], None]] = {}
 
 
 @flow(name="okl-works", persist_result=False, retries=0)
 def works(stage: str, service: ServiceSettings) -> dict[str, Any] | State[Any]:
-    return follow_stages("okl-works", lambda observer: Work(STAGES[stage]), ("work",), service)
+    return follow_stages("okl-works", lambda: Work(WorkSettings(stage=stage)), service)
 
 
 @pytest.fixture
@@ -86,7 +90,7 @@ def test_what_may_pass_is_tried_again_and_what_may_not_is_not(client: SyncPrefec
     def bad(attempt: int) -> None:
         raise DataError("the rows are bad") if attempt > 1 else ConnectionResetError("once")
 
-    STAGES.update(gone_at_first=gone_at_first, bad=bad)
+    ACTIONS.update(gone_at_first=gone_at_first, bad=bad)
     deployment = deployed(client, "tried")
     run = client.create_flow_run_from_deployment(deployment)
     done = perform(client, run, "gone_at_first", retries=2, retry_seconds=0.4)
@@ -104,7 +108,7 @@ def test_a_stage_that_takes_too_long_fails(client: SyncPrefectClient) -> None:
         for _ in range(1200):  # not one long sleep: the alarm that would end it is pytest's here, and in no worker
             time.sleep(0.05)
 
-    STAGES["sleeps"] = sleeps
+    ACTIONS["sleeps"] = sleeps
     run = client.create_flow_run_from_deployment(deployed(client, "sleeps"))
     begun = time.monotonic()
     failed = perform(client, run, "sleeps", stage_seconds=0.2, retries=0)
@@ -119,7 +123,8 @@ from uuid import UUID
 import flows.stages
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
-from tests.flows.test_levels import STAGES, works
+from pydantic import BaseModel
+from tests.flows.test_levels import ACTIONS, works
 
 def deaf(attempt):
     while True:  # what an exception cannot end, as a call of the system that never returns
@@ -128,7 +133,7 @@ def deaf(attempt):
         except BaseException:
             pass
 
-STAGES["deaf"] = deaf
+ACTIONS["deaf"] = deaf
 flows.stages.HANGING_SECONDS = 0.5
 with get_client(sync_client=True) as client:
     run = client.read_flow_run(UUID(sys.argv[1]))
@@ -155,7 +160,7 @@ def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPr
 
 def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> None:
     """Real firings, which nobody performs until some are overdue; whichever begins first serves all of them."""
-    STAGES["quick"] = lambda attempt: None
+    ACTIONS["quick"] = lambda attempt: None
     every_second = IntervalSchedule(interval=timedelta(seconds=1), anchor_date=datetime.now(UTC))
     deployment = deployed(client, "late", every_second)
     wanted = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))

@@ -12,9 +12,9 @@ import pytest
 
 from flows.progress import run_observer
 from flows.records import wait_for_records
+from flows.runs import okl_train
 from flows.server import TemporaryServer
 from flows.stages import Started
-from flows.train import okl_train
 from okl.foundation.telemetry import NullObserver
 from okl.runs.train import train
 from tests.flows.commandline import Terminal, end_started, start

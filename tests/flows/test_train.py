@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.run import run_train
+from flows.run import run_flow
 from flows.server import TemporaryServer
 from okl.foundation.errors import DataError
 from okl.foundation.locations import okl_home
@@ -31,7 +31,7 @@ def home(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Path) -> None:
     write_blobs(tmp_path / "rows.parquet")
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y"), frequencies=20)
-    result = run_train(settings, NullObserver())
+    result = run_flow("okl_train", settings, NullObserver())
     assert Path(result["model"]).is_dir()
     assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.1
 
@@ -52,7 +52,7 @@ def test_a_failed_run_is_recorded_and_leaves_nothing(configured: TemporaryServer
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y", task="regression"))
     (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])
     with pytest.raises(DataError, match=r"rows\.parquet"):
-        run_train(settings, NullObserver())
+        run_flow("okl_train", settings, NullObserver())
     newest = query(
         configured.home, "select state_type from flow_run where deployment_id is null order by created desc limit 1"
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from okl.foundation.folders import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 folder.open()
-(folder.beside / "half").write_text("written")
+(folder.staging / "half").write_text("written")
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -36,7 +36,7 @@ with destination_folder(Path(sys.argv[1])) as folder:
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "deep" / "run")
     place.open()
-    (place.beside / "file").write_text("content")
+    (place.staging / "file").write_text("content")
     assert not place.folder.exists()
     place.complete()
     place.close()
@@ -48,7 +48,7 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_completed_goes_with_the_parents_made_for_it(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "deep" / "er" / "run")
     place.open()
-    (place.beside / "file").write_text("content")
+    (place.staging / "file").write_text("content")
     place.close()
     place.close()
     assert list(tmp_path.iterdir()) == []
@@ -94,7 +94,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     first.open()
     second.open()
-    assert first.beside.exists()
+    assert first.staging.exists()
     first.complete()
     (first.folder / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot be created: .*(not empty|exists)"):

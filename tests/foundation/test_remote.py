@@ -235,7 +235,7 @@ def test_whoever_claims_a_place_second_keeps_it_and_the_first_is_told(bucket: Re
     first, second = PublishedFolder(bucket / "run"), PublishedFolder(bucket / "run")
     first.open()
     second.open()
-    (second.beside / "result.json").write_text("{}")
+    (second.staging / "result.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"is being written by another process\. Choose another folder"):
         first.complete()
     first.close()

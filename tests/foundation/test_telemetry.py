@@ -41,10 +41,18 @@ from okl.foundation.telemetry import (
     summed,
 )
 from okl.foundation.types import Task
+from okl.report.blocks import Table
 from okl.report.figures import DARK, LIGHT, timeline_picture
-from okl.report.run import MOST_DRAWN_BUCKETS, describe_timeline, write_timeline
-from okl.report.tables import fact_tables
-from okl.report.text import timeline_facts, timeline_sentence
+from okl.report.results import RunResult
+from okl.report.timeline import (
+    MOST_DRAWN_BUCKETS,
+    describe_timeline,
+    phases,
+    timeline_owner,
+    timeline_sentence,
+    write_timeline,
+)
+from okl.report.training import facts_section
 
 # What is logged says of which run and shard it is, wherever it was logged.
 
@@ -245,20 +253,21 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     assert light != dark
     assert timeline_picture(told, LIGHT) == light
     result = {"timeline": told, "workers": 20}
-    assert timeline_facts(result)[0][0] == "Workers"
-    assert "Training time of 20 workers: " in str(timeline_sentence(result))
+    assert timeline_owner(RunResult(result)) == "Workers"
+    assert "Training time of 20 workers: " in timeline_sentence(RunResult(result))
     alone = {"timeline": {"shares": told["shares"], "workers": 1}}
-    assert "Training time of 1 worker: " in str(timeline_sentence(alone | {"workers": 1}))
-    assert "Training time of 1 thread: " in str(timeline_sentence(alone))
-    (run,) = fact_tables(result | {"settings": {}})
+    assert "Training time of 1 worker: " in timeline_sentence(RunResult(alone | {"workers": 1}))
+    assert "Training time of 1 thread: " in timeline_sentence(RunResult(alone))
+    (run,) = facts_section(RunResult(result | {"settings": {}})).blocks
+    assert isinstance(run, Table)
     names = [name for name, _ in run.rows]
     assert "timeline.workers" in names
     assert not [name for name in names if "lanes" in name or "stages" in name], "what is drawn is not listed as well"
 
 
 def test_nothing_is_told_of_a_run_that_has_no_timeline() -> None:
-    assert timeline_facts({}) == []
-    assert timeline_sentence({"timeline": {"shares": {}}}) is None
+    assert phases(RunResult()) == ""
+    assert timeline_sentence(RunResult({"timeline": {"shares": {}}})) == ""
 
 
 def test_a_span_costs_microseconds() -> None:

@@ -89,7 +89,7 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     assert retrain(settings(place, train=elsewhere))["how"] == "continued with 1 new shards"
     shards(place, 3)
     run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
-    told = {stage: getattr(run, stage)() for stage in RETRAIN_STAGES}
+    told = {stage: run.perform_stage(stage) for stage in RETRAIN_STAGES}
     run.close()
     assert told["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
     assert run.result()["how"] == "started anew on 3 shards, because frequencies changed from 10 (m@2) to 15"

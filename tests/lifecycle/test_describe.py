@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from okl.lifecycle.describe import changes_since
+from okl.lifecycle.versions import changes_since
 from okl.models.registry import Lineage, Publication, Version
-from okl.report.run import html_report, markdown_report
+from okl.report.training import html_report, markdown_report
 from tests.report.results import made_result, undrawn
 
 

@@ -97,7 +97,7 @@ def test_a_full_disk_at_publish_leaves_the_champion_and_the_next_run_publishes(p
     before = arrays(place)
     run = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[: RETRAIN_STAGES.index("publish")]:
-        getattr(run, stage)()
+        run.perform_stage(stage)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limit[1]))
     try:

@@ -10,9 +10,11 @@ import pytest
 
 from okl.foundation.errors import DataError
 from okl.lifecycle.lineage_checks import check_arrivals
-from okl.lifecycle.report import quarantined, quarantined_text, report_markdown, summary_text
+from okl.lifecycle.report import quarantined, report_markdown
 from okl.lifecycle.retrain import retrain
 from okl.models.registry import RegisteredModel, Registry
+from okl.report.registry import quarantined_text
+from okl.report.retraining import summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import lineage, refused_by_both, settings, shards
 from tests.models.registered import publish

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from okl.lifecycle.report import errors_picture, points_of
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.report.blocks import Figure
 from okl.report.figures import DARK, LIGHT
+from okl.report.retraining import champion_figure, points_of
 from tests.lifecycle.stories import settings, shards
 
 
@@ -23,7 +24,7 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     shards(tmp_path, 5, flipped=True)
     run = RetrainingRun(settings(tmp_path, publish_if="better", margin=0.5))
     for stage in RETRAIN_STAGES:
-        getattr(run, stage)()
+        run.perform_stage(stage)
     run.close()
     result = run.result()
     assert result["outcome"] == "kept"
@@ -48,11 +49,11 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert "What changed" not in Path(first["report"]).read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="http', page)
     pictures = [b64decode(found) for found in re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)]
-    assert len(pictures) == 4  # two, on light and on dark ground
+    assert len(pictures) == 6  # three, on light and on dark ground
     assert all(picture.startswith(b"\x89PNG") for picture in pictures)
-    assert len(set(pictures)) == 4
+    assert len(set(pictures)) == 6
     markdown = run.report_markdown()
-    assert markdown.count("](data:image/png;base64,") == 2
+    assert markdown.count("](data:image/png;base64,") == 3
     assert "| day-05.parquet | contradiction |" in markdown
     again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
     assert (again["outcome"], again["report"]) == ("judged before", None)
@@ -69,6 +70,7 @@ def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> N
     points = points_of(result)
     assert [one["fired"] for one in points] == [False, False, True, False, False, True, False]
     assert [one["rejected"] for one in points] == [False] * 6 + [True]
-    (picture,) = errors_picture(result)
+    (picture,) = champion_figure(result)
+    assert isinstance(picture, Figure)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != picture.draw(DARK)
-    assert errors_picture({**result, "history": [], "progressive": []}) == []
+    assert champion_figure({**result, "history": [], "progressive": []}) == []

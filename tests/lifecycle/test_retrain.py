@@ -8,11 +8,13 @@ import pytest
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError
 from okl.foundation.locations import place_of
-from okl.lifecycle.describe import publish_trained
 from okl.lifecycle.inbox import ShardStore
-from okl.lifecycle.report import attempts_text, latest_attempts, verdicts_picture
+from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
+from okl.report.registry import attempts_text
+from okl.report.retraining import reserved_figure
 from tests.lifecycle.shards import ROWS, content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
@@ -157,7 +159,7 @@ def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(pl
     shards(place, 3)
     slow = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(slow, stage)()
+        slow.perform_stage(stage)
     assert retrain(settings(place))["version"] == 2
     Registry(place / "registry").model("m").rollback()
     assert slow.publish() == {"outcome": "judged before"}
@@ -181,9 +183,9 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
     shards(place, 3)
     slow, fast = RetrainingRun(settings(place)), RetrainingRun(settings(place, margin=0.1))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(slow, stage)()
+        slow.perform_stage(stage)
     for stage in RETRAIN_STAGES:
-        getattr(fast, stage)()
+        fast.perform_stage(stage)
     published = slow.publish()  # the same shards from the same parent: the same version, found
     assert (published["version"], published["new"], fast.result()["version"]) == (2, False, 2)
     slow.close()
@@ -191,7 +193,7 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
     shards(place, 4)
     late = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[:-2]:
-        getattr(late, stage)()
+        late.perform_stage(stage)
     shards(place, 5)
     assert retrain(settings(place))["version"] == 3
     with pytest.raises(ConflictError, match="champion"):
@@ -266,7 +268,8 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     assert (result["outcome"], result["apart"]) == ("kept", 490)
     told = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
     assert told in result["reason"]
-    assert "the champion came from a run and may have" in verdicts_picture(result)[0].told
+    (figure,) = reserved_figure(result)
+    assert "the champion came from a run and may have" in str(figure)
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:

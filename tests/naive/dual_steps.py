@@ -21,13 +21,6 @@ def _entropy(u: float) -> tuple[Part, Callable[[float], float]]:
     return inside, lambda a: 1.0 / a + 1.0 / (u - a)
 
 
-def _roots(s: float) -> tuple[Part, Callable[[float], float]]:
-    def inside(a: float) -> tuple[float, float]:
-        return -2.0 * math.sqrt(s * a), -math.sqrt(s / a)
-
-    return inside, lambda a: 0.5 * math.sqrt(s) * a**-1.5
-
-
 def _continued(
     part: Part, curvature: Callable[[float], float], x: float, low: float, high: float
 ) -> tuple[float, float]:
@@ -41,10 +34,6 @@ def _continued(
 
 def entropy_at(x: float, u: float, cut: float) -> tuple[float, float]:
     return _continued(*_entropy(u), x, cut * u, u - cut * u)
-
-
-def roots_at(x: float, s: float, lower: float) -> tuple[float, float]:
-    return _continued(*_roots(s), x, lower, math.inf)
 
 
 def entropy_value(points: FloatArray, upper: FloatArray, cut: float) -> float:
@@ -63,28 +52,14 @@ def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: f
     return total
 
 
-def roots_value(points: FloatArray, scales: FloatArray, lower: FloatArray) -> float:
-    return sum(roots_at(x, s, low)[0] for x, s, low in zip(points, scales, lower, strict=True))
+def quadratic_value(points: FloatArray, curvatures: FloatArray, targets: float | FloatArray) -> float:
+    return float(np.sum(0.5 * curvatures * points**2 - targets * points))
 
 
-def add_root_slopes(gradient: FloatArray, points: FloatArray, scales: FloatArray, lower: FloatArray) -> None:
-    gradient += [roots_at(x, s, low)[1] for x, s, low in zip(points, scales, lower, strict=True)]
-
-
-def roots_excess(points: FloatArray, at: FloatArray, scales: FloatArray, lower: FloatArray) -> float:
-    total = 0.0
-    for a, b, s, low in zip(points, at, scales, lower, strict=True):
-        value, slope = roots_at(b, s, low)
-        total += roots_at(a, s, low)[0] - value - slope * (a - b)
-    return total
-
-
-def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    return float(sum(0.5 * c * a**2 - a for a, c in zip(points, curvatures, strict=True)))
-
-
-def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: FloatArray) -> None:
-    gradient += [c * a - 1.0 for a, c in zip(points, curvatures, strict=True)]
+def add_quadratic_slopes(
+    gradient: FloatArray, points: FloatArray, curvatures: FloatArray, targets: float | FloatArray
+) -> None:
+    gradient += curvatures * points - targets
 
 
 def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Slow twins of okl.compiled.dual_sweep and okl.compiled.dual_sweep."""
+"""Slow twins of okl.compiled.dual_sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.naive.dual_steps import entropy_prox
 from tests.naive.products import add_rows, multiply_rows
 
 
-def sweep_box(
+def sweep(
     sums: FloatArray,
     out: FloatArray,
     gradient: FloatArray,
@@ -18,36 +18,20 @@ def sweep_box(
     signs: FloatArray,
     vector: FloatArray,
     points: FloatArray,
-    curvatures: FloatArray,
+    numbers: FloatArray,
     upper: FloatArray,
     offset: float,
     lipschitz: float,
+    barrier: bool,
 ) -> None:
     """Three passes, one after the other."""
     multiply_rows(gradient, rows, signs, vector)
-    for i in range(len(points)):
-        gradient[i] += curvatures[i] * points[i] + offset
-        out[i] = min(max(points[i] - gradient[i] / lipschitz, 0.0), upper[i])
-    add_rows(sums, rows, signs, out)
-
-
-def sweep_entropy(
-    sums: FloatArray,
-    out: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    logits: FloatArray,
-    upper: FloatArray,
-    offset: float,
-    lipschitz: float,
-) -> None:
-    """Three passes, one after the other."""
-    multiply_rows(gradient, rows, signs, vector)
-    gradient += offset
-    entropy_prox(out, points - gradient / lipschitz, signs, upper, lipschitz, 0.0)
+    gradient += offset if barrier else numbers * points + offset
+    targets = points - gradient / lipschitz
+    if barrier:
+        entropy_prox(out, targets, signs, upper, lipschitz, 0.0)
+    else:
+        out[:] = np.minimum(np.maximum(targets, 0.0), upper)
     add_rows(sums, rows, signs, out)
 
 

@@ -123,36 +123,20 @@ def find_root(
     return (at - g(at) / slope if g(at) else at), FOUND, 0.0, 0
 
 
-def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: Doubles, upper: Doubles) -> None:
-    for place, (sign, bound) in enumerate([(1, lower), (1, upper), (-1, lower), (-1, upper)]):
-        sums[place] = math.fsum(bound[signs == sign])
-    sums[4] = sum(not least <= most for least, most in zip(lower, upper, strict=True))
-
-
-def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
-    return signs.tolist().count(1), signs.tolist().count(-1)
-
-
 def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
     for i, a in enumerate(point.tolist()):
         out[i] = math.copysign(max(0.0, abs(a) - np.broadcast_to(thresholds, len(out))[i]), a)
 
 
-def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
-    kept[:] = [float(a) for a in point]
-    return min(kept), max(kept)
-
-
-def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
+def bisect(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
+) -> tuple[float, int]:
     low, high = np.full(len(kept), lower), np.full(len(kept), upper)
     return find_root(kept, low, high, len(kept), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
 
 
-bisect_finely = bisect
-
-
 def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
-    return bisect(kept, min(kept), max(kept), lower, upper, total)
+    return bisect(kept, min(kept), max(kept), lower, upper, total, False)
 
 
 def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[tuple[float, float, float]]:
@@ -163,23 +147,6 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[t
         free = sum(low < v - theta < high for v, low, high in terms)
         found.append((math.fsum(values), float(free), math.fsum(map(abs, values))))
     return found
-
-
-def draw_terms(
-    v: Doubles, low: Doubles, high: Doubles, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int
-) -> int:
-    terms = [one_form(entries, int(i)) for i in indices if sign in (0, entries.signs[i])]
-    for place, term in enumerate(terms):
-        v[place], low[place], high[place] = term
-    return len(terms)
-
-
-def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
-    return float(np.std([clip(term, t) for term in zip(v, low, high, strict=True)]))
-
-
-def accumulate(sums: Doubles, values: Doubles) -> None:
-    sums[:] = [math.fsum(values[:count]) for count in range(len(sums))]
 
 
 def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:

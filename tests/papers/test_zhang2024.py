@@ -136,7 +136,7 @@ def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
     assert [item.name for item in table.items(request)] == list(recorded)
     curves = json.loads(json.dumps(table.curves(request)))
     assert list(curves) == ["breast cancer"]
-    drawn = table.pictures(curves)[0].draw(LIGHT)
+    drawn = table.figures(curves)[0].draw(LIGHT)
     lines = curves["breast cancer"]
     optimum = lines.pop("optimum")[0][3]
     assert set(lines) == set(ALGORITHMS) - {EXACT}

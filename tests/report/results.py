@@ -9,7 +9,9 @@ import numpy as np
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.foundation.types import Task
 from okl.metrics.counts import measure
+from okl.report.blocks import Figure
 from okl.report.format import scalar_metrics
+from okl.report.training import training_page
 from okl.runs.evaluate import constant_scores
 
 ROWS = 3000
@@ -91,6 +93,12 @@ def undrawn(result: dict[str, Any]) -> dict[str, Any]:
     """The same without what pictures are drawn of: what is told of it takes a thousandth of the time."""
     kept = {split: result[split] and scalar_metrics(result[split]) for split in ("train", "test")}
     return {name: value for name, value in result.items() if name != "curve"} | kept
+
+
+def figures_of(result: dict[str, Any]) -> list[Figure]:
+    """All figures of a report."""
+    blocks = (block for section in training_page(result).sections for block in section.blocks)
+    return [block for block in blocks if isinstance(block, Figure)]
 
 
 def made_regret(sign: float = 1.0, vacuous: bool = True) -> dict[str, Any]:

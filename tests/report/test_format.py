@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from okl.report.assessment import warning_sentences
 from okl.report.format import TERMINAL, chosen_facts, model_sentence
-from okl.report.run import html_report, markdown_report, text_summary
+from okl.report.training import html_report, markdown_report, text_summary, warning_sentences
 from tests.report.results import made_result, undrawn
 
 LED = "of the expert that leads"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from base64 import b64decode
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from okl.report.assessment import assess, summary_sentences
 from okl.report.format import number, scalar_metrics
-from okl.report.run import html_report, markdown_report, report_figures, text_summary, write_report
-from tests.report.results import made_result, undrawn
+from okl.report.results import assess
+from okl.report.training import html_report, markdown_report, summary_sentences, text_summary, write_report
+from tests.report.results import figures_of, made_result, undrawn
 
 COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")
 HOSTILE = ("<script>alert(1)</script>", "木 a|b & $x^2$ `\\frac` \n[c](d) \U0001f332")
@@ -105,7 +107,7 @@ def test_page_holds_every_number_and_setting(name: str) -> None:
 def test_page_refers_to_nothing_outside_itself(name: str) -> None:
     page = page_of(name)
     reader = read(page)
-    assert len(reader.references) == 2 * len(report_figures(RESULTS[name])) >= 4
+    assert len(reader.references) == 2 * len(figures_of(RESULTS[name])) >= 4
     assert all(reference.startswith("data:image/png;base64,") for reference in reader.references)
     assert [anchor.removeprefix("#") for anchor in reader.anchors] == reader.ids
     assert not {"script", "link", "iframe", "object"} & set(reader.tags)
@@ -118,7 +120,7 @@ def test_names_from_the_data_stay_text() -> None:
     result = RESULTS["hostile"]
     page, markdown = page_of("hostile"), markdown_report(result)
     reader = read(page)
-    assert reader.tags.count("img") == len(report_figures(result))
+    assert reader.tags.count("img") == len(figures_of(result))
     assert "<script>alert(1)</script>" in reader.text
     for report in (page, markdown):
         assert "<script" not in report
@@ -140,11 +142,11 @@ def test_pictures_are_small_and_differ_between_light_and_dark(name: str) -> None
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_figure_has_a_caption_as_alternative_text(name: str) -> None:
     reader = read(page_of(name))
-    drawn = report_figures(RESULTS[name])
+    drawn = figures_of(RESULTS[name])
     assert len(reader.alts) == len(drawn)
     for alt, picture in zip(reader.alts, drawn, strict=True):
-        assert alt == f"{picture.title}. {picture.told}"
-        assert len(picture.told) > 20
+        assert alt == f"{picture.title}. {picture.caption}"
+        assert len(picture.caption) > 20
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -157,7 +159,7 @@ def test_sections_have_a_fixed_order(name: str) -> None:
 def test_many_classes_are_listed_by_their_largest_confusions() -> None:
     text = read(page_of("hundred")).text
     assert "the confusion matrix of 100 classes is too large to draw" in text.lower()
-    assert not [picture for picture in report_figures(RESULTS["hundred"]) if "onfusion" in picture.title]
+    assert not [picture for picture in figures_of(RESULTS["hundred"]) if "onfusion" in picture.title]
     confusion = np.array(RESULTS["hundred"]["test"]["confusion"])
     off = confusion - np.diag(confusion.diagonal())
     true, named = np.unravel_index(off.argmax(), off.shape)
@@ -175,7 +177,7 @@ def test_the_same_result_gives_the_same_page(name: str) -> None:
 def test_markdown_holds_every_number_and_its_pictures(name: str) -> None:
     result = RESULTS[name]
     markdown = markdown_report(result)
-    assert markdown.count("](data:image/png;base64,") == len(report_figures(result)) == 3
+    assert markdown.count("](data:image/png;base64,") == len(figures_of(result)) == 3
     text = markdown.replace("\\", "")
     assert all(told in text for told in numbers_of(result))
 
@@ -206,3 +208,11 @@ def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_report({"test": "not a mapping"}, path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_template_and_style_are_in_the_wheel() -> None:
+    build = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["packages"] == ["okl", "flows"]  # all files in them
+    assert not {"exclude", "only-include", "artifacts"} & build["targets"]["wheel"].keys()
+    files = {file.name for file in resources.files("okl.report").iterdir()}
+    assert {"page.html.jinja", "page.css"} <= files

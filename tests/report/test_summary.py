@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from okl.report.assessment import assess, summary_sentences, warning_sentences
 from okl.report.format import number
-from okl.report.run import html_report, markdown_report, text_metrics, text_summary
+from okl.report.results import assess
+from okl.report.training import (
+    html_report,
+    markdown_report,
+    summary_sentences,
+    text_metrics,
+    text_summary,
+    warning_sentences,
+)
 from tests.report.results import made_result, undrawn
 
 RESULTS: dict[str, dict[str, Any]] = {

@@ -87,7 +87,7 @@ def test_pandas_arrow_csv_and_parquet_get_the_same_scores(folder: Path, model: M
         }
         run = ScoringRun(settings_from(ScoreSettings, given, "test"))
         for stage in SCORE_STAGES:
-            getattr(run, stage)()
+            run.perform_stage(stage)
         np.testing.assert_array_equal(pq.read_table(tmp_path / "out" / source)["score"].to_numpy(), scores)
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from okl.report.blocks import Paragraph
 from okl.report.figures import LIGHT
 from okl.report.format import number
-from okl.report.run import html_report, markdown_report, report_figures, text_summary
-from okl.report.text import regret_section
-from tests.report.results import made_regret, made_result
+from okl.report.results import RunResult
+from okl.report.training import html_report, markdown_report, text_summary
+from okl.report.trust import regret_blocks
+from tests.report.results import figures_of, made_regret, made_result
 
 PLAIN = {name: value for name, value in made_result("binary", ("no", "yes")).items() if name != "curve"}
 PLAIN["test"] = {"mistake_rate": 0.2}  # one picture less to draw
@@ -31,6 +33,10 @@ def page_text(result: dict[str, Any]) -> str:
 
 def markdown_text(result: dict[str, Any]) -> str:
     return unescape(markdown_report(result).replace("\\", ""))
+
+
+def sentences_of(result: dict[str, Any]) -> str:
+    return "\n".join(block.text for block in regret_blocks(RunResult(result)) if isinstance(block, Paragraph))
 
 
 READERS: dict[str, Callable[[dict[str, Any]], str]] = {"page": page_text, "markdown": markdown_text}
@@ -52,11 +58,11 @@ def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str)
 
 
 def test_regret_is_drawn_twice_log_log() -> None:
-    drawn = report_figures(CERTIFIED)
+    drawn = figures_of(CERTIFIED)
     assert [picture.title for picture in drawn if "egret" in picture.title] == PAIR
     pair = [picture.draw(LIGHT) for picture in drawn if picture.title in PAIR]
     assert pair[0] != pair[1]
-    assert pair == [picture.draw(LIGHT) for picture in report_figures(CERTIFIED) if picture.title in PAIR]
+    assert pair == [picture.draw(LIGHT) for picture in figures_of(CERTIFIED) if picture.title in PAIR]
     page = html_report(CERTIFIED)
     pngs = [b64decode(uri) for uri in re.findall(r"data:image/png;base64,([^\"]*)", page)]
     assert len(pngs) == len(set(pngs)) == 2 * len(drawn)
@@ -76,9 +82,7 @@ def test_terminal_shows_regret_and_kernel_bound_in_one_line_each() -> None:
 def test_theorem_1_is_printed_everywhere_and_marked_where_it_is_vacuous(vacuous: bool) -> None:
     result = PLAIN | {"certificate": made_regret(vacuous=vacuous)}
     bound = "45,000,000" if vacuous else "25,000"
-    section = regret_section(result)
-    assert section is not None
-    for text in ("\n".join(section.sentences), text_summary(result)):
+    for text in (sentences_of(result), text_summary(result)):
         assert bound in text
         assert "Theorem 1" in text
         assert ("is vacuous" in text or "(vacuous" in text) == vacuous
@@ -89,19 +93,15 @@ def test_without_a_ball_there_is_a_reason_and_no_figure() -> None:
         assert f"No regret is shown. {REASON}" in text
         assert "Bound / regret" not in text
     assert "not shown: nothing keeps the weights" in text_summary(REFUSED)
-    assert [picture.title for picture in report_figures(REFUSED)] == [
-        picture.title for picture in report_figures(PLAIN)
-    ]
+    assert [picture.title for picture in figures_of(REFUSED)] == [picture.title for picture in figures_of(PLAIN)]
 
 
 def test_negative_regret_is_explained_and_not_drawn() -> None:
-    section = regret_section(BEATEN)
-    assert section is not None
-    text = "\n".join(section.sentences)
+    text = sentences_of(BEATEN)
     assert "700 less than that of the best fixed weights" in text
     assert "A negative regret is possible if the data change over time" in text
     assert "No growth rate is given" in text
-    assert not [picture for picture in report_figures(BEATEN) if picture.title in PAIR]
+    assert not [picture for picture in figures_of(BEATEN) if picture.title in PAIR]
     assert "-700" in text_summary(BEATEN)
 
 

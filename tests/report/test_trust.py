@@ -7,20 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.report.blocks import Figure, Paragraph, Table
 from okl.report.figures import LIGHT, wilson
-from okl.report.page import BarChart, FigureBlock, Paragraph, TableBlock
-from okl.report.sections import (
+from okl.report.quality import (
     absolute_residual_quantile,
     calibration_error,
     mistake_tables,
-    reliability_bars,
     reliability_blocks,
-    reliability_section,
 )
+from okl.report.results import RunResult
+from okl.report.trust import trust_section
 from tests.report.results import made_result, undrawn
 
 BINARY = made_result("binary", ("no", "yes"))
 CLASSES = made_result("multiclass", ("a", "b", "c"))
+
+
+def reliability_of(result: dict[str, Any]) -> list[Any]:
+    """Blocks on test rows if there are any."""
+    rows_name = "test rows" if result.get("test") else "training rows (seen in training)"
+    labels = result.get("dataset", {}).get("labels", ())
+    measured = result.get("test") or result["train"]
+    return reliability_blocks(measured, labels, result.get("settings", {}), rows_name)
 
 
 def told(blocks: list[Any]) -> str:
@@ -28,9 +36,9 @@ def told(blocks: list[Any]) -> str:
 
 
 def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
-    words, picture = reliability_blocks(BINARY | {"settings": {"loss": "logistic"}})
+    words, picture = reliability_of(BINARY | {"settings": {"loss": "logistic"}})
     assert isinstance(words, Paragraph)
-    assert isinstance(picture, FigureBlock)
+    assert isinstance(picture, Figure)
     bins = BINARY["test"]["reliability"]["bins"]
     off = calibration_error(bins)
     assert off == pytest.approx(
@@ -39,30 +47,20 @@ def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     assert f"The calibration error on test rows is {100 * off:.2g}%." in words.text
     assert "probability of yes" in words.text
     assert picture.title == "Reliability of probabilities, test rows"
-    scores = reliability_blocks(BINARY)[1]
-    assert isinstance(scores, FigureBlock)
+    scores = reliability_of(BINARY)[1]
+    assert isinstance(scores, Figure)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != scores.draw(LIGHT)
 
 
 def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None:
     for result, what in ((BINARY, "scores"), (CLASSES, "margins")):
-        blocks = reliability_blocks(result)
+        blocks = reliability_of(result)
         assert "are not probabilities" in told(blocks)
-        assert [block.title for block in blocks if isinstance(block, FigureBlock)] == [
-            f"Reliability of {what}, test rows"
-        ]
-    trained = reliability_blocks(BINARY | {"test": None})
+        assert [block.title for block in blocks if isinstance(block, Figure)] == [f"Reliability of {what}, test rows"]
+    trained = reliability_of(BINARY | {"test": None})
     assert "training rows (seen in training)" in told(trained)
-    assert "no reliability curve" in told(reliability_blocks({"test": {"confusion": [[1, 0], [0, 1]]}}))
-    assert reliability_blocks(made_result("regression")) == []
-
-
-def test_bars_of_reliability_are_the_shares_of_the_bins() -> None:
-    (bars,) = reliability_bars(CLASSES["test"], "reserved rows")
-    assert isinstance(bars, BarChart)
-    bins = CLASSES["test"]["reliability"]["bins"]
-    assert [bar.length for bar in bars.bars] == [one["hits"] / one["rows"] for one in bins]
-    assert reliability_bars({}, "reserved rows") == []
+    assert "no reliability curve" in told(reliability_of({"test": {"confusion": [[1, 0], [0, 1]]}}))
+    assert reliability_of(made_result("regression")) == []
 
 
 def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
@@ -78,34 +76,30 @@ def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
         np.testing.assert_allclose((end - hits / rows) ** 2, 4.0 * end * (1.0 - end) / rows, atol=1e-12)
 
 
+def trust_text(result: dict[str, Any]) -> str:
+    return told(list(trust_section(RunResult(undrawn(result))).blocks))
+
+
 def test_report_shows_standard_error_and_training_error() -> None:
-    section = reliability_section(undrawn(BINARY))
-    assert section is not None
     error, learnt = (BINARY[split]["mistake_rate"] for split in ("test", "train"))
-    text = told(list(section.blocks))
+    text = trust_text(BINARY)
     assert f"is accurate to ± {200 * (error * (1 - error) / 1000) ** 0.5:.2g}% (two standard errors)" in text
     assert f"Training rows: {100 * learnt:.2f}% mistakes. Test rows, not used for training: {100 * error:.2f}%" in text
-    unseen = reliability_section(undrawn(BINARY | {"test": None}))
-    assert unseen is not None
-    assert "Each row was predicted before the model was trained on it" in told(list(unseen.blocks))
-    learnt_only = reliability_section(undrawn(BINARY | {"test": None, "progressive": None}))
-    assert learnt_only is not None
-    assert "so it will be larger on new rows" in told(list(learnt_only.blocks))
+    assert "Each row was predicted before the model was trained on it" in trust_text(BINARY | {"test": None})
+    assert "so it will be larger on new rows" in trust_text(BINARY | {"test": None, "progressive": None})
 
 
 def test_report_shows_objective_and_lower_bound_of_a_certified_gap() -> None:
     proof = {"kind": "duality gap", "objective": 491.25, "dual_objective": 490.5, "gap": 0.75, "relative_gap": 0.0015}
-    section = reliability_section(undrawn(BINARY) | {"certificate": proof})
-    assert section is not None
-    text = told(list(section.blocks))
+    text = trust_text(BINARY | {"certificate": proof})
     assert "491.2" in text
     assert "at least 490.5: the gap is at most 0.7500, or 0.15%" in text
 
 
 def test_the_worst_pairs_and_classes_come_first() -> None:
     pairs, classes = mistake_tables({"confusion": [[90, 8, 2], [30, 70, 0], [0, 1, 0]]}, ["a", "b", "c"], "", "rows")
-    assert isinstance(pairs, TableBlock)
-    assert isinstance(classes, TableBlock)
+    assert isinstance(pairs, Table)
+    assert isinstance(classes, Table)
     assert pairs.rows[:3] == [["b", "a", "30", "30%"], ["a", "b", "8", "8%"], ["a", "c", "2", "2%"]]
     assert pairs.note == "These are 100% of all mistakes."
     assert classes.rows == [["c", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]

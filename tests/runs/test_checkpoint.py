@@ -18,20 +18,20 @@ from okl.foundation.errors import CheckpointError
 from okl.foundation.types import Task
 from okl.runs.checkpoint import (
     ARRAYS,
-    BESIDE,
     HEAD,
     STATE,
+    WORKER_FILES,
     DecodedTree,
     EncodedTree,
     Origin,
     Position,
     RunCheckpoints,
-    bring_back_beside,
     check_same_origin,
     check_same_settings,
-    complete_ones,
+    checkpoints_of,
     read_head,
     read_value,
+    restore_worker_files,
     write_checkpoint,
 )
 from okl.solvers.base import SolverProgress
@@ -116,7 +116,7 @@ def written(run: Path) -> Path:
     np.save(scratch / "shard.npy", np.arange(9.0))
     for _ in range(2):
         write_checkpoint(run, "model", example(), {"key": "k"}, {}, scratch)
-    (found,) = complete_ones(run, "model")
+    (found,) = checkpoints_of(run, "model")
     return found
 
 
@@ -142,7 +142,7 @@ def test_files_beside_come_back_once(tmp_path: Path) -> None:
     head = read_head(written(tmp_path))
     (tmp_path / "new").mkdir()
     for _ in range(2):  # the model's loop, and that of the linear one
-        bring_back_beside(head, tmp_path / "new")
+        restore_worker_files(head, tmp_path / "new")
     assert np.array_equal(np.load(tmp_path / "new" / "shard.npy"), np.arange(9.0))
 
 
@@ -174,7 +174,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 DAMAGE |= {
     "missing": (lambda folder: (folder / STATE).unlink(), "state.json is damaged: it cannot be read"),
-    "beside torn": (torn(f"{BESIDE}/shard.npy"), r"shard\.npy is damaged: it has \d+ bytes, and 200 were written"),
+    "worker file torn": (
+        torn(f"{WORKER_FILES}/shard.npy"),
+        r"shard\.npy is damaged: it has \d+ bytes, and 200 were written",
+    ),
     "newer": (newer, r"has format 99, but this version of okl reads formats up to 2\. Resume with the version of okl"),
 }
 
@@ -212,7 +215,7 @@ def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(
     learnable: dict[Task, Dataset], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     origin = Origin.of(TrainSettings(data="nowhere"), learnable["binary"])
-    keeper = RunCheckpoints(tmp_path / "gone", origin, 0.0, 1, {})
+    checkpoints = RunCheckpoints(tmp_path / "gone", origin, 0.0, 1, {})
     with open_execution(threads=1) as execution:
-        keeper.of("model").offer(Position(0), execution)
+        checkpoints.of("model").offer(Position(0), execution)
     assert "Could not write a checkpoint" in caplog.text

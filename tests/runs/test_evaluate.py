@@ -27,7 +27,7 @@ TASKS = ["binary", "multiclass", "regression"]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("runs")
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for task in TASKS:
         source = write(folder, curved(900, task), f"{task}.parquet")  # type: ignore[arg-type]
         found[task] = train(train_settings(source, folder / task, {"scale": "minmax"}, passes=3))

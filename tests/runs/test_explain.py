@@ -21,7 +21,9 @@ from okl.lifecycle.retrain import retrain
 from okl.models.file import Model
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
-from okl.runs.explain import importance_lines, permutation_importance
+from okl.report.explanation import importance_blocks
+from okl.report.render import text
+from okl.runs.explain import permutation_importance
 from tests.flows.commandline import Terminal
 from tests.lifecycle.stories import settings, shards
 
@@ -166,10 +168,11 @@ def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
     weak = next(one for one in found.columns if one.column == "a")
     assert weak.rise == 0.0
     assert weak.spread > 0.0
-    lines = importance_lines(found.as_json() | {"on": "rows"}, "mistake rate", "float32")
+    lines = text(importance_blocks(found.as_json() | {"on": "rows"}, "mistake rate", "float32")).splitlines()
     assert [line.split()[:2] for line in lines if line.startswith(("a ", "b "))] == [["a", "0"], ["b", "0"]]
     tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # the scores of other rows, rounded otherwise
-    lines = importance_lines(found.as_json() | {"on": "rows", "columns": [tiny]}, "squared error", "float32")
+    told = importance_blocks(found.as_json() | {"on": "rows", "columns": [tiny]}, "squared error", "float32")
+    lines = text(told).splitlines()
     assert lines[-1].split() == ["b", "0", "+-", "0"]
 
 

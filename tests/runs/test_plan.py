@@ -15,7 +15,6 @@ from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, settings_from
-from okl.runs.history import run_folder
 from okl.runs.plan import (
     MIB,
     AssumedData,
@@ -28,6 +27,7 @@ from okl.runs.plan import (
     plan_text,
     workload_of,
 )
+from okl.runs.run import run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.factory import make_online_solver
 from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings, solver_settings

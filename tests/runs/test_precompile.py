@@ -41,7 +41,7 @@ settings = TrainSettings(**json.loads(sys.argv[1]))
 compile_ahead(settings)
 ahead, run = compiled(), TrainingRun(settings)
 for stage in ("ingest", "plan", "learn", "evaluate"):
-    getattr(run, stage)()
+    run.perform_stage(stage)
 run.close()
 print(json.dumps([ahead, compiled()]))
 """

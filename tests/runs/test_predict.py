@@ -135,7 +135,7 @@ def score(model: Path, source: Path, out: Path, **values: Any) -> dict[str, Any]
 def finished(run: ScoringRun) -> dict[str, Any]:
     try:
         for stage in SCORE_STAGES:
-            getattr(run, stage)()
+            run.perform_stage(stage)
         return run.result()
     finally:
         run.close()
@@ -296,7 +296,7 @@ def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: 
 def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
     run = ScoringRun(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "out"))
     for stage in SCORE_STAGES:
-        getattr(run, stage)()
+        run.perform_stage(stage)
     run.close()
     assert {row["prediction"] for row in run.metrics_table()} == {"0", "1"}
     assert "| rows |" in run.report_markdown()

@@ -69,12 +69,12 @@ def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, fol
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()
         shared = {"data": data, "scratch": scratch}
-        keeper = Mortal(folder, Origin.of(settings, data), 0.0, 1, shared, scratch)
-        keeper.left = STEPS.get(settings.solver, 2)
+        checkpoints = Mortal(folder, Origin.of(settings, data), 0.0, 1, shared, scratch)
+        checkpoints.left = STEPS.get(settings.solver, 2)
         solver = solver_of(settings, data, scratch)
         try:
-            begin = keeper.resume() or solver.start(data, execution)
-            return run_loop(solver, begin, data, execution, keeper=keeper.of("model")), number
+            begin = checkpoints.resume() or solver.start(data, execution)
+            return run_loop(solver, begin, data, execution, checkpoints=checkpoints.of("model")), number
         except GoneError:
             shutil.rmtree(scratch)
     raise AssertionError

@@ -20,7 +20,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.models.file import load_model
-from okl.report.run import text_summary
+from okl.report.training import text_summary
 from okl.runs.select import (
     FACTORS,
     LEAST_LANDMARKS,
@@ -241,12 +241,12 @@ def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], 
     whole = train(settings.model_copy(update={"out": str(tmp_path / "whole")}))
     broken = TrainingRun(settings)
     for stage in ("ingest", "plan", "learn"):
-        getattr(broken, stage)()
+        broken.perform_stage(stage)
     broken.close()
     [unfinished] = [path for path in tmp_path.iterdir() if path.name.startswith(".run")]
     resumed = TrainingRun(settings, resume=unfinished)
     for stage in TRAIN_STAGES:
-        getattr(resumed, stage)()
+        resumed.perform_stage(stage)
     resumed.close()
     result = resumed.result()
     assert result["resumed"] > 0
@@ -467,7 +467,7 @@ def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
     together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
 ) -> None:
     found = NeighbourSimilarity(together, apart, rows, rates)
-    assert (found.told, found.decides) == (told, decides)
+    assert (found.differs, found.decides) == (told, decides)
 
 
 def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_path: Path) -> None:

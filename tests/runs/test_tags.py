@@ -28,7 +28,7 @@ from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.lifecycle.champion import load_state
 from okl.losses import Hinge
-from okl.runs.checkpoint import DecodedTree, EncodedTree, complete_ones, former_names, known_classes, write_checkpoint
+from okl.runs.checkpoint import DecodedTree, EncodedTree, checkpoints_of, former_names, known_classes, write_checkpoint
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.experts import Candidates
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
@@ -79,8 +79,8 @@ def test_no_tag_names_a_module_or_a_class() -> None:
 
 
 def test_every_former_name_has_a_class_of_its_own() -> None:
-    assert len(former_names()) == 186
-    assert len(set(former_names().values())) == 186
+    assert len(former_names()) == 170
+    assert len(set(former_names().values())) == 170
     assert set(former_names().values()) <= set(known_classes())
     assert all(name.startswith("okl.") for name in former_names())
 
@@ -94,7 +94,7 @@ def test_a_state_that_named_classes_by_their_modules_is_read_with_the_same_bits(
     assert about == {"model": folder.name}
     assert all(np.isfinite(array).all() for array in state.learner.predictor(state.learned).arrays().values())
     write_checkpoint(tmp_path, "learner", state, about, {}, None)
-    (written,) = complete_ones(tmp_path, "learner")
+    (written,) = checkpoints_of(tmp_path, "learner")
     after, arrays = json.loads((written / "state.json").read_text()), load_file(written / "arrays.safetensors")
     # without what is packed for compiled code, which each process makes anew
     assert names_in(after) <= {former_names()[name] for name in names_in(before)}

@@ -16,6 +16,7 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
+from okl.report.training import text_summary
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from tests.rows import curved, inputs_of, train_settings, write
 
@@ -200,7 +201,7 @@ def test_a_linear_model_that_diverges_is_left_out(tmp_path: Path) -> None:
 def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
     run = TrainingRun(train_settings(write(tmp_path, curved(400)), tmp_path / "run", passes=2, workers=0))
     try:
-        said = {stage: getattr(run, stage)() for stage in TRAIN_STAGES}
+        said = {stage: run.perform_stage(stage) for stage in TRAIN_STAGES}
     finally:
         run.close()
     assert said["learn"]["rows_per_second"] == pytest.approx(2 * said["learn"]["rows"] / said["learn"]["seconds"])
@@ -209,4 +210,4 @@ def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
     assert {row["split"] for row in table} == {"progressive", "train", "test"}
     assert {type(row["value"]) for row in table} <= {int, float}
     assert "![" in run.report_markdown()
-    assert str(tmp_path / "run" / "model") in run.summary()
+    assert str(tmp_path / "run" / "model") in text_summary(run.result())

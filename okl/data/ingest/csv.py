@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from okl.data.values import MISSING_WORDS, is_date, is_number, zone_of
-from okl.foundation.errors import DataError
-from okl.foundation.locations import Place, open_binary, readable, size_of
+from okl.foundation.errors import DataError, first_line
+from okl.foundation.locations import Place, open_binary, size_of
 
 # Compressed text files.
 
@@ -28,16 +27,6 @@ BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 def packing_of(name: str) -> str | None:
     """Return the compression of a file of this name; None for an uncompressed one."""
     return PACKED.get(PurePath(name).suffix.lower())
-
-
-def ending_of(name: str) -> str:
-    """Return the suffix of a file name in lower case, including that of its compression.
-
-    >>> [ending_of(name) for name in ("rows.csv", "2026.01.CSV.GZ", "rows.gz", "part-0001")]
-    ['.csv', '.csv.gz', '.gz', '']
-    """
-    path = PurePath(name.lower())
-    return PurePath(path.stem).suffix + path.suffix if packing_of(name) else path.suffix
 
 
 def unpacked_ending(name: str) -> str:
@@ -55,30 +44,27 @@ def packed_ending(beginning: bytes) -> str:
 
 
 @contextmanager
-def open_text(file: Place) -> Iterator[Any]:
-    """Open a file as a stream of uncompressed bytes; a file that is not compressed can also be sought in.
+def open_text(file: Place, span: tuple[int, int] | None = None) -> Iterator[pa.NativeFile]:
+    """Open a file as a stream of uncompressed bytes; one that is not compressed can also be sought in.
+
+    span : first byte and the one after the last, of a file that is not compressed; None: the whole file
 
     Raises
     ------
     DataError : what is compressed cannot be unpacked, or its end is missing
     """
     codec = packing_of(file.name)
-    with open_binary(file) as stream:
+    with pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(open_binary(file), "r") as stream:
         if codec is None:
-            yield stream
+            yield stream if span is None else stream.get_stream(span[0], span[1] - span[0])
             return
         try:
-            with pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) as unpacked:
+            with pa.CompressedInputStream(stream, codec) as unpacked:
                 yield unpacked
         except OSError as error:
             raise DataError(
                 f"{file} cannot be unpacked as {codec}: {error}. It may be truncated: write or fetch it again."
             ) from None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of a message, without a full stop."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def check_unique(schema: pa.Schema, file: Place) -> None:
@@ -169,8 +155,7 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
         return [(0, size)]
     with open_text(file) as stream:
         for stop in range(RANGE_BYTES, size, RANGE_BYTES):
-            stream.seek(stop - BLOCK_BYTES)
-            end = whole(stream, BLOCK_BYTES).rfind(b"\n")
+            end = stream.read_at(BLOCK_BYTES, stop - BLOCK_BYTES).rfind(b"\n")
             if end >= 0:
                 cuts.append(stop - BLOCK_BYTES + end + 1)
     return list(pairwise([*cuts, size]))
@@ -179,47 +164,6 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
 def headless(names: list[str]) -> pacsv.ReadOptions:
     """Return the reading options of a block of lines without the header line."""
     return pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
-
-
-@contextmanager
-def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
-    """Return the object from which Arrow reads a file or a block of lines."""
-    if span is None and packing_of(file.name) is None:
-        with readable(file) as stream:
-            yield stream
-        return
-    with open_text(file) as stream:
-        if span is None or packing_of(file.name) is not None:
-            yield stream
-            return
-        stream.seek(span[0])
-        yield LineBlock(stream, span[1] - span[0])
-
-
-class LineBlock(io.RawIOBase):
-    """The next bytes of a stream, up to a given number."""
-
-    def __init__(self, stream: io.RawIOBase, size: int) -> None:
-        self._stream, self._left = stream, size
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as the bytes go."""
-        room = memoryview(buffer).cast("B")[: self._left]
-        read = self._stream.readinto(room) or 0
-        self._left -= read
-        return read
-
-
-def whole(stream: io.RawIOBase, size: int) -> bytes:
-    """Read this many bytes, or all bytes up to the end."""
-    content = bytearray()
-    while len(content) < size and (some := stream.read(size - len(content))):
-        content += some
-    return bytes(content)
 
 
 # Column types: suggested by the first block, confirmed by a scan.
@@ -243,7 +187,7 @@ def inspect(file: Place) -> Inspected:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
     try:
         with open_text(file) as stream:
-            dialect = Dialect(separator_of(whole(stream, BLOCK_BYTES)))
+            dialect = Dialect(separator_of(stream.read(BLOCK_BYTES)))
         schema = _first_types(file, dialect)
         if dialect.separator in BESIDE_DECIMAL_COMMAS:
             commas = dialect._replace(decimal=",")
@@ -258,7 +202,7 @@ def inspect(file: Place) -> Inspected:
 
 def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
     """Return names and types by the first block."""
-    with bytes_of(file, None) as stream, pacsv.open_csv(stream, READING, **_typing(dialect)) as reader:
+    with open_text(file) as stream, pacsv.open_csv(stream, READING, **_typing(dialect)) as reader:
         if reader.read_next_batch().num_rows == 0:
             raise DataError(f"{file} holds no rows; expected at least one.")
         check_unique(reader.schema, file)
@@ -286,8 +230,8 @@ def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Di
     """Read a range block by block to learn its types and rows; None if it cannot be read."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
     partial = span[0] > 0
-    with bytes_of(file, span) as stream:
-        while block := whole(stream, BLOCK_BYTES):
+    with open_text(file, span) as stream:
+        while block := stream.read(BLOCK_BYTES):
             lines, newline, rest = (rest + block).rpartition(b"\n")
             types = _types_of(lines + newline, names, partial, dialect) if newline else None
             if newline and types is None:
@@ -355,7 +299,7 @@ def read(
     without_header = span is not None and span[0] > 0
     reading = headless(schema.names) if without_header else READING
     try:
-        with bytes_of(file, span) as stream, pacsv.open_csv(stream, reading, dialect.parsing, options) as reader:
+        with open_text(file, span) as stream, pacsv.open_csv(stream, reading, dialect.parsing, options) as reader:
             for block in reader:
                 for start in range(0, block.num_rows, batch_rows):
                     yield block.slice(start, batch_rows)
@@ -378,7 +322,7 @@ def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> 
         options = dialect.converting(column_types=kinds, include_columns=[name], null_values=MISSING_WORDS)
         try:
             with (
-                bytes_of(file, None) as stream,
+                open_text(file) as stream,
                 pacsv.open_csv(stream, READING, dialect.parsing, options) as reader,
             ):
                 for _ in reader:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -59,25 +58,14 @@ def _last_column(schema: Schema) -> int:
     return max((int(match[1]) for match in matches if match), default=-1)
 
 
+KEPT = {"holdout", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
+
+
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
     """Return the settings with the values of the reference; the share of test rows and the storage are kept."""
-    return settings.model_copy(
-        update={
-            "target": reference.target,
-            "task": reference.task,
-            "split_column": None,
-            "keys": reference.keys,
-            "drop": (),
-            "scale": reference.scale,
-            "scale_target": reference.scale_target,
-            "missing": reference.missing,
-            "categories": (),
-            "max_categories": IngestSettings.model_fields["max_categories"].default,
-            "dates": "error",
-            "svmlight_index": "auto",
-            "hash_columns": None,
-        }
-    )
+    decided = ("target", "task", "keys", "scale", "scale_target", "missing")
+    values = {name: getattr(reference, name) for name in decided}
+    return IngestSettings.model_validate(settings.model_dump(include=KEPT) | values)
 
 
 def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Roles:
@@ -135,11 +123,6 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
         )
     counts = tuple(reader.counts.get(stored, 0) for stored in reference.stored_labels)
     return ClassCounts(reference.task, reference.labels, reference.stored_labels, counts)
-
-
-def schema_by(reference: Schema, classes: ClassCounts) -> Schema:
-    """Return the reference with the counts of classes of the new rows."""
-    return replace(reference, class_counts=classes.class_counts)
 
 
 def text_labels(schema: Schema) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, NamedTuple
@@ -20,16 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnStatistics, Dataset, Encoding, EncodingKind, Schema, Shard
+from okl.data.dataset import Dataset, Encoding, EncodingKind, Schema, Shard
 from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import explain_texts
-from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, schema_by, settings_by
+from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
 from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
 from okl.data.ingest.writer import (
-    Counts,
     Progress,
     RowCopier,
     RowCounts,
@@ -39,6 +36,7 @@ from okl.data.ingest.writer import (
     column_statistics,
     copy_on_workers,
     fingerprint_on_workers,
+    piece_positions,
     shard_writers,
 )
 from okl.data.manifest import find_warnings, is_dataset, open_dataset, read_manifest, write_manifest
@@ -57,15 +55,8 @@ from okl.data.values import (
     zone_of,
 )
 from okl.foundation.errors import ConfigError, DataError, PlaceError
-from okl.foundation.folders import (
-    PLACE_FAULTS,
-    PublishedFolder,
-    is_leftover,
-    make_unfinished,
-    remove_leftovers,
-    unwritable,
-)
-from okl.foundation.locations import Place, RemotePath, place_of
+from okl.foundation.folders import PLACE_FAULTS, is_leftover, output_folder, unwritable
+from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
 
 # The destination folder: written under a temporary name, then renamed.
@@ -73,71 +64,31 @@ from okl.foundation.settings import IngestSettings
 
 def check_destination(destination: Place) -> None:
     """Raise PlaceError if something that okl did not make is there."""
-    if isinstance(destination, RemotePath) and is_leftover(destination):
-        return
-    if destination.exists() and not is_dataset(destination):
+    if destination.exists() and not is_leftover(destination) and not is_dataset(destination):
         raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
-def destination_folder(destination: Place) -> AbstractContextManager[Path]:
-    """Write to a new folder that replaces the destination at the end; remove the folder after an error."""
-    return _renamed_folder(destination) if isinstance(destination, Path) else _uploaded_folder(destination)
-
-
 @contextmanager
-def _uploaded_folder(destination: RemotePath) -> Iterator[Path]:
-    published = PublishedFolder(destination, replaces=is_dataset(destination))
-    try:
-        published.open()
-        yield published.beside
-        published.complete()
-    except OSError as error:
-        if error.errno not in PLACE_FAULTS:
-            raise
-        raise unwritable(published.beside, error) from None
-    finally:
-        published.close()
-
-
-@contextmanager
-def _renamed_folder(destination: Path) -> Iterator[Path]:
-    """Write to a new folder next to the destination and rename it at the end; remove the folder after an error.
-
-    Remove also the unfinished folders of killed processes next to the destination.
+def destination_folder(destination: Place) -> Iterator[Path]:
+    """Write to a new folder that replaces the destination at the end; remove the folder after an error.
 
     Raises
     ------
     PlaceError : it cannot be written to or is full, or another program has created files there
     """
-    made = [parent for parent in destination.parents if not parent.exists()]
-    old = destination.with_name(f"{destination.name}.replaced-{secrets.token_hex(4)}")
-    folder: Path | None = None
-    lock: int | None = None
-    done = False
+    local = isinstance(destination, Path)
+    folder = output_folder(destination, replaces=local or is_dataset(destination))
     try:
-        folder, lock = make_unfinished(destination)
-        remove_leftovers(destination.parent)
-        yield folder
+        folder.open()
+        yield folder.staging
         check_destination(destination)
-        if destination.exists():
-            os.rename(destination, old)
-        os.rename(folder, destination)
-        done = True
+        folder.complete()
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise unwritable(destination, error) from None
+        raise unwritable(destination if local else folder.staging, error) from None
     finally:
-        if old.exists() and not destination.exists():
-            os.rename(old, destination)
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
-        shutil.rmtree(old, ignore_errors=True)
-        for parent in [] if done else made:
-            if parent.exists() and not any(parent.iterdir()):
-                parent.rmdir()
+        folder.close()
 
 
 # The scan of the TRAIN rows.
@@ -215,37 +166,29 @@ def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> l
     return plans
 
 
-@dataclass(frozen=True)
-class ScanColumns:
-    """Work on a piece: what its TRAIN rows hold of some columns."""
-
-    roles: Roles
-    plans: tuple[ColumnPlan, ...]
-    seed: int
-
-    def __call__(self, position: ShardPosition) -> tuple[int, list[ColumnScan]]:
-        """Return the rows of the piece, and the statistics of each column."""
-        others = [name for name in (self.roles.split, self.roles.holdout) if name is not None]
-        columns = list(dict.fromkeys([*(plan.name for plan in self.plans), *others]))
-        scans = [self._nothing(plan) for plan in self.plans]
-        n_rows = 0
-        for rows in read_piece(position.piece, columns):
-            test = held_out(self.roles, rows, position.at.rows + n_rows, self.seed)
-            n_rows += rows.batch.num_rows
-            batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
-            scans = [
-                so_far if _is_over_limit(so_far) else so_far.plus(_scan_column(plan, batch.column(plan.name)))
-                for plan, so_far in zip(self.plans, scans, strict=True)
-            ]
-        return n_rows, scans
-
-    def _nothing(self, plan: ColumnPlan) -> ColumnScan:
-        return ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
-
-
-def _is_over_limit(scan: ColumnScan) -> bool:
-    """Return whether a text column has too many values to continue counting."""
-    return scan.values is None and scan.sums is None
+def _scan_piece(
+    roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: ShardPosition
+) -> tuple[int, list[ColumnScan]]:
+    """Return the rows of a piece, and the statistics of each column over its TRAIN rows."""
+    others = [name for name in (roles.split, roles.holdout) if name is not None]
+    columns = list(dict.fromkeys([*(plan.name for plan in plans), *others]))
+    scans = [
+        ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
+        for plan in plans
+    ]
+    n_rows = 0
+    for rows in read_piece(position.piece, columns):
+        test = held_out(roles, rows, position.at.rows + n_rows, seed)
+        n_rows += rows.batch.num_rows
+        batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
+        scans = [
+            # neither: a text column with too many values to continue counting
+            so_far.plus(_scan_column(plan, batch.column(plan.name)))
+            if so_far.values is not None or so_far.sums is not None
+            else so_far
+            for plan, so_far in zip(plans, scans, strict=True)
+        ]
+    return n_rows, scans
 
 
 def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
@@ -292,30 +235,18 @@ def scan_columns(
     """
     if not plans:
         return []
-    work = ScanColumns(replace(roles, keys=()), tuple(plans), settings.seed)
-    parts = _scanned_pieces(work, source) if execution is None else execution.map(work, piece_positions(source))
-    return reduce(_plus, (scans for _, scans in parts))
+    work = partial(_scan_piece, replace(roles, keys=()), plans, settings.seed)
+    if execution is None:
+        total, rows = list[ColumnScan](), 0
+        for piece in source.pieces:
+            n_rows, scans = work(ShardPosition(piece, RowCounts(rows)))
+            total, rows = _plus(total, scans) if total else scans, rows + n_rows
+        return total
+    return reduce(_plus, (scans for _, scans in execution.map(work, piece_positions(source.pieces))))
 
 
 def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]:
     return [a.plus(b) for a, b in zip(first, second, strict=True)]
-
-
-def _scanned_pieces(work: ScanColumns, source: Source) -> Iterable[tuple[int, list[ColumnScan]]]:
-    rows = 0
-    for piece in source.pieces():
-        n_rows, scans = work(ShardPosition(piece, RowCounts(rows)))
-        rows += n_rows
-        yield n_rows, scans
-
-
-def piece_positions(source: Source) -> list[ShardPosition]:
-    """Return pieces with known rows, each with the counts of rows before it."""
-    positions, rows = [], 0
-    for piece in source.pieces():
-        positions.append(ShardPosition(piece, RowCounts(rows)))
-        rows += piece.rows or 0
-    return positions
 
 
 # Encoding records from the scan: which values get an input.
@@ -457,7 +388,7 @@ def check_texts(source: Source, name: str, scan: ColumnScan, settings: IngestSet
             f"them along, or --drop {flag} to leave them out."
         )
     if source.kind == "csv" and scan.numeric >= NUMBERS_SHARE * scan.rows:
-        files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
+        files = {place_of(piece.path): piece.dialect for piece in source.pieces}
         explain_texts(files, source.schema, name)
 
 
@@ -572,7 +503,8 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     if reference is not None:
         opened = open_by(reference, source)
     else:
-        first = None if settings.svmlight_index == "auto" else _FIRST[settings.svmlight_index]
+        indices: dict[str, Literal[0, 1] | None] = {"auto": None, "0": 0, "1": 1}
+        first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
         opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()))
     roles, reader = _roles_and_reader(opened, settings, reference)
@@ -589,9 +521,6 @@ def _open_written(destination: Place) -> Dataset:
         return open_dataset(destination)
     except DataError as error:
         raise PlaceError(f"{error} Another process may be writing to this folder.") from None
-
-
-_FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}
 
 
 def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:
@@ -626,22 +555,16 @@ def _copy_locally(
     reader: TargetReader,
     folder: Path,
     progress: Progress | None,
-) -> tuple[Counts, WrittenSplit, WrittenSplit]:
+) -> tuple[RowCounts, WrittenSplit, WrittenSplit]:
     """Read all rows in this process and hand those that stay to the writer of their split."""
     writers = shard_writers(folder, source.schema, roles, settings)
-    copier = RowCopier(RowReader(roles, settings, reader), writers)
-    try:
-        for piece in source.pieces():
+    with RowCopier(RowReader(roles, settings, reader), writers) as copier:
+        for piece in source.pieces:
             for _ in copier.copy(piece):
                 if progress is not None:
                     progress(copier.at.rows, source.rows)
-        for writer in writers:
-            writer.close()
-    finally:
-        for writer in writers:
-            writer.abandon()
-    train, test = (WrittenSplit(writer.shards, writer.moments, writer.target_moments) for writer in writers)
-    return Counts(copier.at.rows, copier.at.rows - train.rows - test.rows), train, test
+    train, test = (WrittenSplit(writer.shards, writer.moments) for writer in writers)
+    return copier.at, train, test
 
 
 def _finish(
@@ -652,29 +575,34 @@ def _finish(
     settings: IngestSettings,
     reader: TargetReader,
     written: tuple[WrittenSplit, WrittenSplit],
-    counts: Counts,
+    counts: RowCounts,
     reference: Schema | None,
     notes: list[str],
 ) -> None:
     """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
+    dropped = counts.rows - counts.train - counts.test
     if train.rows == 0:
-        suffix = " after rows with missing values were dropped" if counts.dropped else ""
+        suffix = " after rows with missing values were dropped" if dropped else ""
         raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
     classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    schema = _schema(source, roles, settings, classes, train) if reference is None else schema_by(reference, classes)
+    schema = (
+        _schema(source, roles, settings, classes, train)
+        if reference is None
+        else replace(reference, class_counts=classes.class_counts)
+    )
     shards = _renamed(folder, [*train.shards, *test.shards])
     origin = {
         "kind": source.kind,
         "files": [file.name for file in source.files],
-        "rows": counts.read,
+        "rows": counts.rows,
         "sha256": fingerprint,
     }
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
-    warnings = find_warnings(schema, counts.read, counts.dropped, split_requested and test.rows == 0, guessed)
+    warnings = find_warnings(schema, counts.rows, dropped, split_requested and test.rows == 0, guessed)
     write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
 
 
@@ -691,15 +619,13 @@ def _as_given(settings: IngestSettings) -> dict[str, Any]:
 def _schema(
     source: Source, roles: Roles, settings: IngestSettings, classes: ClassCounts, train: WrittenSplit
 ) -> Schema:
-    target: ColumnStatistics | None = None
-    if classes.task == "regression":
-        (target,) = column_statistics(train.target_moments)
+    *inputs, target = column_statistics(train.moments)
     return Schema(
         features=roles.features, target=roles.target, task=classes.task, labels=classes.labels,
         stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
         scale_target=settings.scale_target, missing=settings.missing,
-        feature_statistics=column_statistics(train.moments), target_statistics=target, encodings=roles.encodings,
-        svmlight=source.parts[0].svmlight,
+        feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
+        encodings=roles.encodings, svmlight=source.pieces[0].svmlight,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from glob import glob, has_magic
 from io import BytesIO
 from itertools import accumulate
@@ -27,17 +27,14 @@ from okl.data.ingest.csv import (
     PACKED,
     Dialect,
     check_unique,
-    ending_of,
-    first_line,
     open_text,
     packing_of,
     unpacked_ending,
 )
 from okl.data.order import MOST_INPUTS, mixed
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import (
     Place,
-    RemotePath,
     combined_digest,
     file_digest,
     open_binary,
@@ -68,52 +65,31 @@ def kind_by_name(name: str) -> Kind | None:
 
 
 def list_files(location: Place) -> list[Place]:
-    """Return the files of a source by name: the file itself, the data files of a directory, or those of a glob."""
-    return [*(_remote_files(location) if isinstance(location, RemotePath) else _local_files(location))]
-
-
-def _remote_files(location: RemotePath) -> list[RemotePath]:
-    if has_magic(str(location)):
-        files = location.matches()
-        if not files:
-            raise DataError(f"no file matches {location}.")
-        return files
-    if location.is_file():
-        return [location]
-    names = {file.name: file for file, _ in location.files()}
-    if not names and not location.exists():
-        raise DataError(f"{location} does not exist; expected a file, a folder or a glob.")
-    if MANIFEST in names:
-        raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
-    return _data_files(location, list(names.values()))
-
-
-Kept = TypeVar("Kept", Path, RemotePath)
-
-
-def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
-    """Return the data files of a directory, by name; raise DataError if there is none."""
-    selected = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
-    if not selected:
-        raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
-    return sorted(selected, key=lambda file: file.name)
-
-
-def _local_files(path: Path) -> list[Path]:
-    location = str(path)
-    if path.is_dir():
-        if (path / MANIFEST).exists():
+    """Return the files of a source by name: the file itself, the data files of a folder, or those of a glob."""
+    if location.is_dir():
+        files: list[Place] = (
+            [file for file in location.iterdir() if file.is_file()]
+            if isinstance(location, Path)
+            else [file for file, _ in location.files()]
+        )
+        if any(file.name == MANIFEST for file in files):
             raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
-        files = _data_files(path, (file for file in path.iterdir() if file.is_file()))
-    elif path.exists():
-        files = [path]
-    elif has_magic(location):
-        files = sorted(Path(name) for name in glob(location) if Path(name).is_file())
+        files = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
         if not files:
-            raise DataError(f"no file matches {location}.")
-    else:
-        raise DataError(f"{location} does not exist; expected a file, a directory or a glob.")
-    return [file.absolute() for file in files]
+            raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
+        return sorted((file.absolute() for file in files), key=lambda file: file.name)
+    if location.exists():
+        return [location.absolute()]
+    if not has_magic(str(location)):
+        raise DataError(f"{location} does not exist; expected a file, a folder or a glob.")
+    matches = (
+        [path.absolute() for path in sorted(map(Path, glob(str(location)))) if path.is_file()]
+        if isinstance(location, Path)
+        else location.matches()
+    )
+    if not matches:
+        raise DataError(f"no file matches {location}.")
+    return [*matches]
 
 
 def kind_of(file: Place) -> Kind:
@@ -127,7 +103,8 @@ def kind_of(file: Place) -> Kind:
     if magic == MAGIC:
         return "parquet"
     if kind is None:
-        raise DataError(f"{file}: the ending {ending_of(file.name)!r} is unknown; expected {EXPECTED}.")
+        ending = unpacked_ending(file.name) + (Path(file.name.lower()).suffix if packing_of(file.name) else "")
+        raise DataError(f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}.")
     return kind
 
 
@@ -440,14 +417,15 @@ def count_rows(piece: Piece) -> int:
 class Source:
     """Files of one kind and one schema, in the order of their names.
 
-    location : as it was given; schema : columns and their types; rows : None if unknown before reading (CSV)
+    location : as it was given; schema : columns and their types
+    pieces : parts that can be read in parallel: one for each row group of Parquet files, or for each file
     """
 
     location: str
     kind: Kind
     schema: pa.Schema
     files: tuple[Place, ...]
-    parts: tuple[Piece, ...]
+    pieces: tuple[Piece, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -457,18 +435,14 @@ class Source:
     @property
     def rows(self) -> int | None:
         """Return the rows of all files, or None if unknown before reading."""
-        counts = [piece.rows for piece in self.parts]
+        counts = [piece.rows for piece in self.pieces]
         return None if None in counts else sum(count or 0 for count in counts)
-
-    def pieces(self) -> tuple[Piece, ...]:
-        """Return parts that can be read in parallel: one for each row group of Parquet files, or for each file."""
-        return self.parts
 
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
     ) -> Iterator[SourceBatch]:
         """Yield all rows in order: files by name, rows as stored; see `read_piece`."""
-        for piece in self.parts:
+        for piece in self.pieces:
             yield from read_piece(piece, columns, batch_rows, exact)
 
     def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
@@ -570,13 +544,21 @@ def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece
     ]
 
 
+def numbered_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces with known rows, in order, with the number of their first row in their file."""
+    first: dict[str, int] = {}
+    for piece in pieces:
+        yield replace(piece, first_row=first.get(piece.path, 0))
+        first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
+
+
 def split_pieces(source: Source) -> list[Piece]:
     """Return the pieces of a source; divide CSV files into ranges of whole lines, with unknown numbers of rows."""
     if source.kind != "csv":
-        return list(source.pieces())
+        return list(source.pieces)
     return [
         part
-        for piece in source.pieces()
+        for piece in source.pieces
         for part in (
             [piece]
             if piece.span is not None
@@ -607,11 +589,11 @@ def scan_source(
     if source.kind != "csv":
         return source
     scanned = _with_types(source, execution, types)
-    changed = altered_columns(scanned.parts, exact, execution)
+    changed = altered_columns(scanned.pieces, exact, execution)
     if not changed:
         return scanned
     schema = _as_text(scanned.schema, changed)
-    return replace(scanned, schema=schema, parts=tuple(replace(piece, schema=schema) for piece in scanned.parts))
+    return replace(scanned, schema=schema, pieces=tuple(replace(piece, schema=schema) for piece in scanned.pieces))
 
 
 def _with_types(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
@@ -631,12 +613,9 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     else:  # such as a line end in quotes, just where a block ends
         counted = zip(pieces, execution.map(count_rows, pieces), strict=True)
         pieces = [replace(piece, rows=rows) for piece, rows in counted]
-    firsts: dict[str, int] = {}
-    parts = []
-    for piece in pieces:
-        parts.append(replace(piece, schema=schema, first_row=firsts.get(piece.path, 0)))
-        firsts[piece.path] = firsts.get(piece.path, 0) + (piece.rows or 0)
-    return replace(source, schema=schema, parts=tuple(parts))
+    return replace(
+        source, schema=schema, pieces=tuple(replace(piece, schema=schema) for piece in numbered_pieces(pieces))
+    )
 
 
 def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
@@ -653,29 +632,22 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     zeros = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
     if pieces[0].kind != "csv" or not zeros:
         return set()
-    work = FindAltered(tuple(zeros), tuple(name for name in zeros if pa.types.is_floating(kinds[name])))
+    work = partial(_altered_in, zeros, [name for name in zeros if pa.types.is_floating(kinds[name])])
     altered = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
     return set().union(*altered)
 
 
-@dataclass(frozen=True)
-class FindAltered:
-    """Work on a piece: which columns hold leading zeros, or, if they are among `floating`, too many digits."""
-
-    names: tuple[str, ...]
-    floating: tuple[str, ...]
-
-    def __call__(self, piece: Piece) -> set[str]:
-        """Return the names of such columns."""
-        altered, text = set[str](), replace(piece, schema=_as_text(piece.schema, self.names))
-        for rows in read_piece(text, self.names, csv.BLOCK_BYTES):
-            for name in {*self.names} - altered:
-                pattern = f"{LEADING_ZEROS}|{MANY_DIGITS}" if name in self.floating else LEADING_ZEROS
-                if pc.any(pc.match_substring_regex(rows.batch.column(name), pattern)).as_py():
-                    altered.add(name)
-            if len(altered) == len(self.names):
-                break
-        return altered
+def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> set[str]:
+    """Return the columns of a piece with leading zeros, or, if they are among `floating`, with too many digits."""
+    altered, text = set[str](), replace(piece, schema=_as_text(piece.schema, names))
+    for rows in read_piece(text, names, csv.BLOCK_BYTES):
+        for name in {*names} - altered:
+            pattern = f"{LEADING_ZEROS}|{MANY_DIGITS}" if name in floating else LEADING_ZEROS
+            if pc.any(pc.match_substring_regex(rows.batch.column(name), pattern)).as_py():
+                altered.add(name)
+        if len(altered) == len(names):
+            break
+    return altered
 
 
 def _as_text(schema: pa.Schema, names: Collection[str]) -> pa.Schema:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from okl.data.dataset import ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, read_piece, split_pieces
+from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, numbered_pieces, read_piece, split_pieces
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, hash_share, held_out
 from okl.data.order import WINDOW_BYTES
 from okl.data.values import Mask, apply_missing_policy, missing_target, value_type
@@ -56,20 +56,17 @@ def empty_moments(n_columns: int) -> ColumnMoments:
     return ColumnMoments(0, zeros, zeros.copy(), infinite, -infinite)
 
 
-def moments_of(columns: FloatArray) -> ColumnMoments:
-    """Return moments of columns (n_columns, rows) of any precision; values are summed in float64."""
-    n_columns, rows = columns.shape
-    if rows == 0:
-        return empty_moments(n_columns)
-    mean, squares = np.empty(n_columns), np.empty(n_columns)
+def moments_of(columns: Sequence[FloatArray] | FloatArray) -> ColumnMoments:
+    """Return moments of columns, each (rows,) of any precision; values are summed in float64."""
+    if not len(columns) or not len(columns[0]):
+        return empty_moments(len(columns))
+    mean, squares, minimum, maximum = np.empty((4, len(columns)))
     for index, column in enumerate(columns):  # column by column: the float64 copy of one stays in cache
         values = column.astype(np.float64)
-        mean[index] = values.mean()
+        mean[index], minimum[index], maximum[index] = values.mean(), column.min(), column.max()
         values -= mean[index]
         squares[index] = np.square(values, out=values).sum()  # no BLAS: its threads would decide the last bits
-    return ColumnMoments(
-        rows, mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64)
-    )
+    return ColumnMoments(len(columns[0]), mean, squares, minimum, maximum)
 
 
 def merge_moments(first: ColumnMoments, second: ColumnMoments) -> ColumnMoments:
@@ -128,7 +125,6 @@ class WrittenSplit:
 
     shards: list[Shard]
     moments: ColumnMoments
-    target_moments: ColumnMoments
 
     @property
     def rows(self) -> int:
@@ -140,7 +136,7 @@ class WrittenSplit:
 class ShardWriter:
     """Writes rows of one split to part files named after it; buffers one row group.
 
-    moments, target_moments : of the inputs and of the target over what is written, where statistics are wanted
+    moments : of the inputs and the target over what is written, where statistics are wanted
     groups : the same of each row group by itself, collected instead where this is a list
     """
 
@@ -156,9 +152,8 @@ class ShardWriter:
     shards: list[Shard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.groups: list[tuple[ColumnMoments, ColumnMoments]] | None = None
-        self.moments: ColumnMoments = empty_moments(self.n_features)
-        self.target_moments: ColumnMoments = empty_moments(1)
+        self.groups: list[ColumnMoments] | None = None
+        self.moments: ColumnMoments = empty_moments(self.n_features + 1)
         self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
         self._targets = np.empty(self._inputs.shape[1])
         self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
@@ -217,19 +212,14 @@ class ShardWriter:
                 compression_level=self.compression_level if self.compression == "zstd" else None,
             )  # fmt: skip
         self._file.write_table(pa.Table.from_arrays(columns, schema=self.schema), row_group_size=rows)
-        if self.with_moments:
-            self._add_moments(moments_of(inputs), moments_of(targets[np.newaxis]))
+        if self.with_moments and self.groups is not None:
+            self.groups.append(moments_of([*inputs, targets]))
+        elif self.with_moments:
+            self.moments = merge_moments(self.moments, moments_of([*inputs, targets]))
         self._groups.append(rows)
         self._filled = 0
         if sum(self._groups) == self.rows_per_shard:
             self._finish_file()
-
-    def _add_moments(self, inputs: ColumnMoments, targets: ColumnMoments) -> None:
-        if self.groups is not None:
-            self.groups.append((inputs, targets))
-            return
-        self.moments = merge_moments(self.moments, inputs)
-        self.target_moments = merge_moments(self.target_moments, targets)
 
     def _finish_file(self) -> None:
         assert self._file is not None
@@ -277,6 +267,10 @@ class RowCounts(NamedTuple):
     rows: int = 0
     train: int = 0
     test: int = 0
+
+    def plus(self, later: RowCounts) -> RowCounts:
+        """Return the counts of both."""
+        return RowCounts(*map(sum, zip(self, later, strict=True)))
 
 
 class RowsToWrite(NamedTuple):
@@ -353,7 +347,7 @@ class RowReader:
 
 @dataclass(eq=False)
 class RowCopier:
-    """Hands rows to the writers of their splits, train and test, and counts their labels.
+    """Hands rows to the writers of their splits, train and test, and counts their labels; the context closes them.
 
     wanted : numbers among the train rows, and among the test rows, that are copied; None: all
     at : start of the next piece, updated
@@ -364,13 +358,23 @@ class RowCopier:
     wanted: tuple[range, range] | None = None
     at: RowCounts = field(default_factory=RowCounts)
 
+    def __enter__(self) -> RowCopier:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            for writer in self.writers if kind is None else ():
+                writer.close()
+        finally:
+            for writer in self.writers:
+                writer.abandon()
+
     def copy(self, piece: Piece) -> Iterator[int]:
         """Copy a piece; the rows read, batch by batch."""
         for rows in self.reader.batches(piece, self.at.rows):
-            n_test = rows.n_test
-            train, test = self.at.train, self.at.test
-            self.at = RowCounts(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
-            self._take(rows if self.wanted is None else _within(rows, self.wanted, train, test))
+            before, n_test = self.at, rows.n_test
+            self.at = before.plus(RowCounts(rows.read, len(rows.targets) - n_test, n_test))
+            self._take(rows if self.wanted is None else _within(rows, self.wanted, before.train, before.test))
             yield rows.read
             if self._satisfied():
                 return
@@ -432,6 +436,15 @@ class ShardPosition:
     at: RowCounts
 
 
+def piece_positions(pieces: Iterable[Piece]) -> list[ShardPosition]:
+    """Return pieces with known rows, each with the number of rows before it."""
+    positions, rows = [], 0
+    for piece in pieces:
+        positions.append(ShardPosition(piece, RowCounts(rows)))
+        rows += piece.rows or 0
+    return positions
+
+
 @dataclass(frozen=True)
 class ShardTask:
     """Whole shards for one worker to write.
@@ -444,69 +457,47 @@ class ShardTask:
     test: range
 
 
-@dataclass(frozen=True)
-class ScanWork:
-    """Work on a piece: how many rows stay, by split, and the labels that are text, in the order of their appearance."""
-
-    roles: Roles
-    settings: IngestSettings
-    reader: TargetReader
-
-    def __call__(self, position: ShardPosition) -> tuple[RowCounts, list[str]]:
-        """Return the content of the piece."""
-        targets = self.reader.fresh()
-        roles = replace(self.roles, keys=())
-        train = test = rows = 0
-        with_inputs = self.settings.missing == "drop"
-        for read in RowReader(roles, self.settings, targets, with_inputs).batches(position.piece, position.at.rows):
-            n_test = read.n_test
-            rows, train, test = rows + read.read, train + len(read.targets) - n_test, test + n_test
-        return RowCounts(rows, train, test), list(targets.codes)
+def _count_piece(
+    roles: Roles, settings: IngestSettings, reader: TargetReader, position: ShardPosition
+) -> tuple[RowCounts, list[str]]:
+    """Return how many rows of a piece stay, by split, and the labels that are text, in order of appearance."""
+    targets = reader.fresh()
+    counts = RowCounts()
+    rows = RowReader(replace(roles, keys=()), settings, targets, with_inputs=settings.missing == "drop")
+    for read in rows.batches(position.piece, position.at.rows):
+        counts = counts.plus(RowCounts(read.read, len(read.targets) - read.n_test, read.n_test))
+    return counts, list(targets.codes)
 
 
 class ShardTaskResult(NamedTuple):
     """Result of a task: shards by split, moments of each row group of train rows, and the labels."""
 
     shards: tuple[list[Shard], list[Shard]]
-    groups: list[tuple[ColumnMoments, ColumnMoments]]
+    groups: list[ColumnMoments]
     targets: TargetReader
 
 
-@dataclass(frozen=True)
-class WriteWork:
-    """Work on a task: write its shards to a folder of its own, in one that the caller has made."""
-
-    roles: Roles
-    settings: IngestSettings
-    reader: TargetReader
-    folder: Path
-
-    def __call__(self, task: ShardTask) -> ShardTaskResult:
-        """Return the content of the piece."""
-        own = self.folder / WRITING / secrets.token_hex(8)
-        try:
-            own.mkdir()
-        except FileNotFoundError as error:
-            raise ExecutionError(f"{self.folder} is not there, where shards wait for each other.") from error
-        targets = self.reader.fresh()
-        writers = shard_writers(own, task.positions[0].piece.schema, self.roles, self.settings)
-        writers[0].groups = []
-        reader = RowReader(self.roles, self.settings, targets)
-        copier = RowCopier(reader, writers, (task.train, task.test))
-        try:
-            for position in task.positions:
-                copier.at = position.at
-                for _ in copier.copy(position.piece):
-                    pass
-            for writer in writers:
-                writer.close()
-        finally:
-            for writer in writers:
-                writer.abandon()
-        train, test = (
-            [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in writer.shards] for writer in writers
-        )
-        return ShardTaskResult((train, test), writers[0].groups, targets)
+def _write_task(
+    roles: Roles, settings: IngestSettings, reader: TargetReader, folder: Path, task: ShardTask
+) -> ShardTaskResult:
+    """Write the shards of a task to a folder of its own, in one that the caller has made."""
+    own = folder / WRITING / secrets.token_hex(8)
+    try:
+        own.mkdir()
+    except FileNotFoundError as error:
+        raise ExecutionError(f"{folder} is not there, where shards wait for each other.") from error
+    targets, writers = reader.fresh(), shard_writers(own, task.positions[0].piece.schema, roles, settings)
+    writers[0].groups = []
+    copier = RowCopier(RowReader(roles, settings, targets), writers, (task.train, task.test))
+    with copier:
+        for position in task.positions:
+            copier.at = position.at
+            for _ in copier.copy(position.piece):
+                pass
+    train, test = (
+        [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in writer.shards] for writer in writers
+    )
+    return ShardTaskResult((train, test), writers[0].groups, targets)
 
 
 # Assignment of rows and shards to workers: the bytes equal those of one process.
@@ -519,13 +510,6 @@ Progress = Callable[[int, int | None], None]
 
 TASKS_PER_WORKER = 4  # a worker that dies costs a quarter of its work at most
 SHARDS_PER_TASK = 4  # at least, where there are enough: rows at both ends of a task are read by its neighbours, too
-
-
-class Counts(NamedTuple):
-    """Rows that were read and rows that were dropped for a missing value."""
-
-    read: int
-    dropped: int
 
 
 def fingerprint_on_workers(source: Source, execution: Execution) -> str:
@@ -545,7 +529,7 @@ def copy_on_workers(
     folder: Path,
     execution: Execution,
     progress: Progress | None,
-) -> tuple[Counts, WrittenSplit, WrittenSplit]:
+) -> tuple[RowCounts, WrittenSplit, WrittenSplit]:
     """Have workers read a source and write its shards.
 
     Parameters
@@ -555,7 +539,7 @@ def copy_on_workers(
 
     Returns
     -------
-    rows read and dropped; what was written of train and of test rows: paths are from the folder
+    rows read, and those that stay, by split; what was written of train and of test rows: paths are from the folder
 
     Raises
     ------
@@ -564,24 +548,18 @@ def copy_on_workers(
     """
     positions, end = _piece_positions(source, roles, settings, reader, execution)
     shards: tuple[list[Shard], list[Shard]] = ([], [])
-    moments = empty_moments(len(roles.features)), empty_moments(1)
+    moments = empty_moments(len(roles.features) + 1)
     with _writing_folder(folder):
-        work = WriteWork(roles, settings, reader, folder)
+        work = partial(_write_task, roles, settings, reader, folder)
         for part in execution.map(work, _tasks(positions, end, settings.rows_per_shard, execution.n_workers)):
             for written, more in zip(shards, part.shards, strict=True):
                 written += [_moved(folder, shard, len(written) + at) for at, shard in enumerate(more)]
-            moments = reduce(_merged, part.groups, moments)
+            moments = reduce(merge_moments, part.groups, moments)
             reader.add(part.targets)
             if progress is not None:
                 progress(sum(shard.rows for written in shards for shard in written), end.train + end.test)
-    train, test = (WrittenSplit(written, *moments) for written in shards)
-    return Counts(end.rows, end.rows - end.train - end.test), train, test
-
-
-def _merged(
-    first: tuple[ColumnMoments, ColumnMoments], second: tuple[ColumnMoments, ColumnMoments]
-) -> tuple[ColumnMoments, ColumnMoments]:
-    return merge_moments(first[0], second[0]), merge_moments(first[1], second[1])
+    train, test = (WrittenSplit(written, moments) for written in shards)
+    return end, train, test
 
 
 @contextmanager
@@ -614,29 +592,16 @@ def _piece_positions(
     if any(piece.rows is None for piece in pieces):
         counted = execution.map(count_rows, pieces)
         pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
-        pieces = list(_numbered(pieces))
-    firsts = [RowCounts(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
-    positions = [ShardPosition(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
+        pieces = list(numbered_pieces(pieces))
+    positions = piece_positions(pieces)
     decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
     counts = list(
         _scanned_rows(positions, roles, settings, reader, execution)
         if decided
         else _numbered_rows(positions, roles, settings)
     )
-    places = list(accumulate(counts, _beyond, initial=RowCounts()))
+    places = list(accumulate(counts, RowCounts.plus, initial=RowCounts()))
     return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
-
-
-def _beyond(at: RowCounts, counts: RowCounts) -> RowCounts:
-    return RowCounts(at.rows + counts.rows, at.train + counts.train, at.test + counts.test)
-
-
-def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Yield pieces with the number of their first row in their file."""
-    first: dict[str, int] = {}
-    for piece in pieces:
-        yield replace(piece, first_row=first.get(piece.path, 0))
-        first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
 
 
 def _scanned_rows(
@@ -652,9 +617,8 @@ def _scanned_rows(
     ------
     DataError : more labels than can be classes
     """
-    for position, (counts, texts) in zip(
-        positions, execution.map(ScanWork(roles, settings, reader), positions), strict=True
-    ):
+    counted = execution.map(partial(_count_piece, roles, settings, reader), positions)
+    for position, (counts, texts) in zip(positions, counted, strict=True):
         for word in texts:
             reader.codes.setdefault(word, len(reader.codes))
         if len(reader.codes) > MAX_LABELS:

@@ -21,7 +21,7 @@ from okl.data.executor import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.papers.base import Check, DataFolder, Outcome, RowSelection, WorkItem, read_records
-from okl.solvers.accelerated.base import CompositeProblem, RowOperator, Solution, weights_of
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, MemoryIterates, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
@@ -236,6 +236,17 @@ class Stopwatch:
     def at_level(self, level: int) -> CompositeProblem:
         """Return self: the measured problems are not smoothed."""
         return cast(CompositeProblem, self)
+
+    def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
+        """Return the first point, by the evaluations of this problem."""
+        return CompositeProblem.first_iterate(cast(CompositeProblem, self), point, lipschitz)
+
+    def iterates(self, current: Iterate, previous: Iterate, *_: object) -> MemoryIterates:
+        """Return the vectors of all rows."""
+        return MemoryIterates(cast(CompositeProblem, self), current, previous)
+
+    def active_rows(self, *_: object) -> None:
+        """Return None: rows do not rest."""
 
 
 def fit_liblinear(model: str, rows: Rows, C: float) -> tuple[NDArray[np.float64], float]:

@@ -13,7 +13,6 @@ from okl.papers.base import (
     Experiment,
     Lines,
     Outcome,
-    Panel,
     PaperTable,
     Quantity,
     Record,
@@ -41,6 +40,7 @@ from okl.papers.ito2017.experiments import (
     synthetic_item,
     validation_item,
 )
+from okl.report.figures import Panel
 from okl.report.format import metric_name
 
 CODE = ("compiled", "solvers.accelerated", "kernels", "papers.base", "papers.ito2017")

@@ -28,7 +28,6 @@ from okl.papers.base import (
     Lines,
     OrderSource,
     Outcome,
-    Panel,
     PaperTable,
     Quantity,
     Request,
@@ -54,6 +53,7 @@ from okl.papers.lu2016.algorithms import (
     datasets_of,
     segments,
 )
+from okl.report.figures import Panel
 from okl.solvers.online.base import RowLearner
 
 CODE = ("compiled", "features", "solvers.online", "kernels", "losses", "papers.base", "papers.lu2016")

@@ -25,7 +25,6 @@ from okl.papers.base import (
     Experiment,
     Lines,
     Outcome,
-    Panel,
     PaperTable,
     Quantity,
     Request,
@@ -37,10 +36,10 @@ from okl.papers.base import (
     printed_number,
     read_records,
 )
+from okl.report.figures import Panel
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.fitting import GeometricGrowth
-from okl.solvers.subgradient.method import Scs, Wolfe
-from okl.solvers.subgradient.paper import PaperGrowth
+from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
+from okl.solvers.subgradient.method import Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.pegasos import Pegasos
 from okl.solvers.subgradient.spaces import KernelRows, KernelSource
 
@@ -242,10 +241,11 @@ class MethodRace:
     def wolfe(self) -> MethodTrack:
         """Run Wolfe's method, which reads all rows in every iteration."""
         track, rows = MethodTrack(self.record_all), self.source.n_rows
-        Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS).solve(
+        solve_sample(
             self.space,
             self._targets,
-            lambda run: track.note(run.point.vector.coefficients, rows * (1 + run.iterations)),
+            Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS),
+            watch=lambda run: track.note(run.point.vector.coefficients, rows * (1 + run.iterations)),
         )
         return track
 

@@ -6,14 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.dual_steps import descend, extrapolate, step_sums
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_positive
 
 # Operators: the map from dual points to images.
@@ -23,10 +25,13 @@ from okl.foundation.validation import check_positive
 # and the image of an extrapolated point costs no read of the data.
 
 
-class Operator(Protocol):
-    """A linear, or affine, map of dual points; all arrays float64, one-dimensional, outputs overwritten.
+class RowOperator(Protocol):
+    """The operator of margin models, A = [s_1 z_1, ..., s_m z_m] for rows z_i of classes s_i.
 
-    n_points : entries of a dual point; n_image : entries of its image
+    All arrays are float64 and one-dimensional; outputs are overwritten.
+
+    n_points : entries of a dual point, m; n_image : entries of its image
+    signs : (m,), -1 or +1; squared_lengths : ||z_i||^2, (m,)
     """
 
     @property
@@ -35,33 +40,26 @@ class Operator(Protocol):
     @property
     def n_image(self) -> int: ...
 
+    @property
+    def signs(self) -> FloatArray: ...
+
+    def squared_lengths(self) -> NDArray[np.float64]: ...
+
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Image of a point: one read of the data."""
         ...
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Return A'A a (for an affine map A'(A a + offset)) from the image of a: at most one read of the data."""
+        """Return A'A a from the image of a: at most one read of the data."""
         ...
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||A a||^2 of a point or a difference of points; with an offset ||A a + offset||^2."""
+        """Return ||A a||^2 of a point or a difference of points."""
         ...
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
         """Return ||A (a - b)||^2 of two points, summed from the differences."""
         ...
-
-
-class RowOperator(Operator, Protocol):
-    """The operator of margin models, A = [s_1 z_1, ..., s_m z_m] for rows z_i of classes s_i.
-
-    signs : (m,) float64, -1 or +1; squared_lengths : ||z_i||^2, (m,)
-    """
-
-    @property
-    def signs(self) -> FloatArray: ...
-
-    def squared_lengths(self) -> NDArray[np.float64]: ...
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Scale A a: weights of columns where rows are explicit, coefficients s_i a_i of rows for a kernel."""
@@ -81,7 +79,7 @@ def signs_of(labels: FloatArray) -> NDArray[np.float64]:
     return signs
 
 
-# The interface between problems and the method.
+# Certificates and solutions.
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -133,22 +131,143 @@ class Solution:
     certificate: Certificate
 
 
-class SweepArguments(NamedTuple):
-    """A step in one read: what it overwrites, and where it starts.
+# Points, and the vectors of a run of a method.
 
-    out (n_points,), out_image (n_image,) : the new point and its image; gradient (n_points,) : at the point; these are
-        overwritten
-    point, image : where the step starts
-    lipschitz : of the step; multipliers : a guess at those of the hyperplanes, such as those of the last step
-    """
 
-    out: FloatArray
-    out_image: FloatArray
-    gradient: FloatArray
+@stored("fapg-iterate")
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """A point (n_points,) and its image (n_image,), never written into; one is empty where partitions hold it."""
+
     point: FloatArray
     image: FloatArray
-    lipschitz: float
+
+
+class StepOutcome(NamedTuple):
+    """Scalars of a step from the extrapolated point b to a; c is the point before.
+
+    excess : f(a) - f(b) - <g, a - b>; NaN unless requested
+    squared_step : ||a - b||^2
+    uphill : <g, a - c> + penalty(a) - penalty(c)
+    objective : F(a)
+    """
+
+    excess: float
+    squared_step: float
+    uphill: float
+    objective: float
+
+
+class Checked(NamedTuple):
+    """The point at a check: F, the gap, and ||T(x) - x||."""
+
+    objective: float
+    certificate: Certificate
+    movement: float
+
+
+_CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays awake
+_MOST_AWAKE = 0.75  # of the rows: gathering them pays below
+
+
+@stored("active-set-margins")
+class ActiveRows(NamedTuple):
+    """State of every row at a check.
+
+    slopes : (m,), gradients less the multiplier of the row's class
+    firm : (m,), at least the slack of a row at a bound, and not above 0 for any other
+    """
+
+    slopes: FloatArray
+    firm: FloatArray
+
+    def awake_since(self, before: ActiveRows | None) -> IntArray | None:
+        """Return the rows to update until the next check, or None for all; before : at the check before, if known."""
+        if before is None:
+            return None
+        change = np.abs(self.slopes - before.slopes)
+        typical = float(np.sqrt(np.mean(np.square(change))))
+        awake = np.flatnonzero(self.firm <= _CHANGES * (change + typical))
+        return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
+
+
+class Iterates(Protocol):
+    """Owner of the vectors of a run: the verbs of a method, which sees scalars only.
+
+    multipliers : of the last step's hyperplanes; reads : of the data so far, partial ones as their share of the rows
+    """
+
     multipliers: tuple[float, float]
+
+    @property
+    def reads(self) -> int: ...
+
+    def extrapolate(self, momentum: float) -> None:
+        """Go to b = current + momentum (current - previous)."""
+        ...
+
+    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
+        """Compute a = prox(b - gradient / lipschitz) and its image."""
+        ...
+
+    def accept(self) -> None:
+        """Make the step the current point."""
+        ...
+
+    def restart(self) -> None:
+        """Throw the step away, and the momentum with it."""
+        ...
+
+    def check(self, lipschitz: float) -> Checked:
+        """Evaluate the current point; the step is lost."""
+        ...
+
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
+        """Return the state of all rows right after a check, or None where rows cannot be shrunk."""
+        ...
+
+    def recent(self) -> tuple[Iterate, Iterate]:
+        """Return current and previous as values; this object must not be used any more."""
+        ...
+
+
+class Vectors:
+    """Private buffers: the last two points, the extrapolated one and the step from it, each with its image.
+
+    A partition of the rows holds points only, or images only; what it does not hold is empty.
+    """
+
+    def __init__(self, current: Iterate, previous: Iterate) -> None:
+        self.current = Iterate(current.point.copy(), current.image.copy())
+        self.previous = Iterate(previous.point.copy(), previous.image.copy())
+        self.extrapolated, self.new = (
+            Iterate(np.empty_like(current.point), np.empty_like(current.image)) for _ in range(2)
+        )
+
+    @cached_property
+    def gradient(self) -> NDArray[np.float64]:
+        """Gradient where the step starts, (n_points,)."""
+        return np.zeros(len(self.current.point))
+
+    @cached_property
+    def target(self) -> NDArray[np.float64]:
+        """End of a step that ignores the penalty, (n_points,)."""
+        return np.zeros(len(self.current.point))
+
+    def extrapolate(self, momentum: float) -> None:
+        """Go to b = current + momentum (current - previous): no read, as images are affine."""
+        current, previous, extrapolated = self.current, self.previous, self.extrapolated
+        extrapolate(extrapolated.point, current.point, previous.point, momentum)
+        extrapolate(extrapolated.image, current.image, previous.image, momentum)
+
+    def accept(self) -> None:
+        """Make the step the current point."""
+        self.previous, self.current, self.new = self.current, self.new, self.previous
+
+    def restart(self) -> None:
+        """Throw the step away, and the momentum with it."""
+        self.previous.point[:] = self.current.point
+        self.previous.image[:] = self.current.image
 
 
 class SweepResult(NamedTuple):
@@ -162,7 +281,47 @@ class SweepResult(NamedTuple):
     reads: float
 
 
-class CompositeProblem(Protocol):
+# Problems.
+
+_FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
+
+
+class Problem(Protocol):
+    """A problem as methods see it, with its rows in this process or in partitions."""
+
+    @property
+    def first_lipschitz(self) -> float:
+        """Return a first guess at the Lipschitz constant of the gradient, most probably too small."""
+        ...
+
+    def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
+        """Return a point of the problem's set with its image, near a point (n_points,) or the problem's own.
+
+        Raises
+        ------
+        DataError : the point has another length, or is not finite
+        """
+        ...
+
+    def iterates(
+        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+    ) -> Iterates:
+        """Return the owner of the vectors from two points on; awake : rows to update, None for all."""
+        ...
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """Return the primal solution of the certificate."""
+        ...
+
+    def at_level(self, level: int) -> Self:
+        """Return the same problem with smoothing reduced by `level` steps.
+
+        Return self where nothing is smoothed; certificates are exact at every level.
+        """
+        ...
+
+
+class CompositeProblem(ABC):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
     A point x (n_points,) comes with its image (n_image,), affine in x, from which `pull` (n_points,) derives what the
@@ -170,62 +329,174 @@ class CompositeProblem(Protocol):
     """
 
     @property
+    @abstractmethod
     def n_points(self) -> int: ...
 
     @property
+    @abstractmethod
     def n_image(self) -> int: ...
 
     @property
-    def first_lipschitz(self) -> float:
-        """Return a first guess at the Lipschitz constant of the gradient, most probably too small."""
-        ...
+    @abstractmethod
+    def first_lipschitz(self) -> float: ...
 
+    @abstractmethod
     def start(self) -> FloatArray:
         """Return a point of finite F, a new array (n_points,)."""
-        ...
 
+    @abstractmethod
     def image(self, out: FloatArray, point: FloatArray) -> None: ...
 
+    @abstractmethod
     def pull(self, out: FloatArray, image: FloatArray) -> None: ...
 
+    @abstractmethod
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
         """Return f(x)."""
-        ...
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Overwrite out by the gradient of f; `out` may be `pulled`."""
-        ...
+        """Overwrite out by the gradient of f, which is what is pulled back by default; `out` may be `pulled`."""
+        out[:] = pulled
 
+    @abstractmethod
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
         """Return f(x) - f(b) - <gradient of f at b, x - b>, without its cancellation; x is feasible, b may not be."""
-        ...
 
+    @abstractmethod
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Overwrite out by the minimiser of g(x) + lipschitz / 2 ||x - point||^2."""
-        ...
 
+    @abstractmethod
     def penalty(self, point: FloatArray) -> float:
         """Return g(x) of a feasible point."""
-        ...
 
+    @abstractmethod
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Return the duality gap of a feasible point."""
-        ...
 
+    @abstractmethod
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return the primal solution of the certificate."""
-        ...
 
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Return pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
-        ...
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult | None:
+        """Compute gradient, prox and image of a step from the extrapolated point in one read; None where it takes two.
 
-    def at_level(self, level: int) -> CompositeProblem:
-        """Return the same problem with smoothing reduced by `level` steps.
-
-        Return self where nothing is smoothed; certificates are exact at every level.
+        multipliers : a guess at those of the hyperplanes, such as those of the last step
         """
-        ...
+        return None
+
+    def at_level(self, level: int) -> Self:
+        """Return the same problem with smoothing reduced by `level` steps; itself where nothing is smoothed."""
+        return self
+
+    def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
+        """Return a point of the set with its image, one read; see `Problem`."""
+        first = np.array(self.start() if point is None else point, dtype=np.float64)
+        if first.shape != (self.n_points,) or not np.isfinite(first).all():
+            raise DataError(
+                f"The warm start has shape {first.shape}, but this problem requires {self.n_points} finite numbers."
+            )
+        if point is not None:
+            self.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
+        image = np.empty(self.n_image)
+        self.image(image, first)
+        return Iterate(first, image)
+
+    def iterates(
+        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+    ) -> Iterates:
+        """Return the vectors of a run in this process."""
+        return MemoryIterates(self, current, previous, multipliers)
+
+    def active_rows(self, at: Vectors, lipschitz: float) -> ActiveRows | None:
+        """Return the state of all rows right after a check; None where rows cannot be shrunk."""
+        return None
+
+
+class MemoryIterates(Vectors):
+    """The vectors of a run in this process."""
+
+    def __init__(
+        self,
+        problem: CompositeProblem,
+        current: Iterate,
+        previous: Iterate,
+        multipliers: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        super().__init__(current, previous)
+        self._problem = problem
+        self._penalty = problem.penalty(self.current.point)
+        self._new_penalty = self._penalty
+        self._has_gradient = False
+        self.multipliers = multipliers
+        self._reads = 0.0
+
+    @property
+    def reads(self) -> int:
+        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
+        return math.ceil(self._reads)
+
+    def extrapolate(self, momentum: float) -> None:
+        """Go to b = current + momentum (current - previous): no read."""
+        super().extrapolate(momentum)
+        self._has_gradient = False
+
+    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
+        """Compute a = prox(b - gradient / lipschitz) and its image: one read, or two for the first step from b."""
+        extrapolated, new, problem = self.extrapolated, self.new, self._problem
+        swept = None if self._has_gradient else problem.sweep(self, lipschitz, self.multipliers)
+        if swept is None:
+            self._step_apart(lipschitz)
+        else:
+            self.multipliers = swept.multipliers
+            self._reads += swept.reads
+        self._has_gradient = True
+        squared, turn = step_sums(new.point, extrapolated.point, self.gradient, self.current.point)
+        excess = (
+            problem.excess(new.point, new.image, extrapolated.point, extrapolated.image) if with_excess else math.nan
+        )
+        self._new_penalty = problem.penalty(new.point)
+        uphill = turn + self._new_penalty - self._penalty
+        objective = problem.smooth(new.point, new.image) + self._new_penalty
+        return StepOutcome(excess, float(squared), float(uphill), objective)
+
+    def _step_apart(self, lipschitz: float) -> None:
+        """Take the step, after computing the gradient if there is none: a read each."""
+        extrapolated, new, problem = self.extrapolated, self.new, self._problem
+        if not self._has_gradient:
+            problem.pull(self.gradient, extrapolated.image)
+            problem.gradient(self.gradient, extrapolated.point, extrapolated.image, self.gradient)
+            self._reads += 1
+        descend(self.target, extrapolated.point, self.gradient, 1.0 / lipschitz)
+        problem.prox(new.point, self.target, lipschitz)
+        problem.image(new.image, new.point)
+        self._reads += 1
+
+    def accept(self) -> None:
+        """Make the step the current point."""
+        super().accept()
+        self._penalty = self._new_penalty
+
+    def check(self, lipschitz: float) -> Checked:
+        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
+        current, problem, pulled, stepped = self.current, self._problem, self.gradient, self.new.point
+        problem.pull(pulled, current.image)
+        self._reads += 1
+        certificate = problem.certificate(current.point, current.image, pulled)
+        problem.gradient(pulled, current.point, current.image, pulled)
+        descend(self.target, current.point, pulled, 1.0 / lipschitz)
+        problem.prox(stepped, self.target, lipschitz)
+        movement, _ = step_sums(stepped, current.point, pulled, current.point)
+        objective = problem.smooth(current.point, current.image) + self._penalty
+        return Checked(objective, certificate, math.sqrt(movement))
+
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
+        """Return the state of all rows right after a check."""
+        return self._problem.active_rows(self, lipschitz)
+
+    def recent(self) -> tuple[Iterate, Iterate]:
+        """Return current and previous as values; this object must not be used any more."""
+        return self.current, self.previous
 
 
 # Sample weights.
@@ -281,11 +552,27 @@ class Classifier(ABC):
         given: dict[str, Any] = {} if parameter is None else {cls.PARAMETER: parameter}
         return cls(**given, **({"fit_intercept": fit_intercept} if cls.HAS_OWN_BIAS else {}))
 
+    @property
+    def parameter(self) -> float:
+        """Return C, nu or kappa."""
+        return float(getattr(self, self.PARAMETER))
+
     @classmethod
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
+        """Return the valid parameters for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
+
+        Parameters
+        ----------
+        rows : operator, of explicit rows for the models that take no kernel
+        sample_weight : (m,) or None
+        fit_intercept : whether there is a bias, which the range of nu depends on
+
+        Returns
+        -------
+        low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
+        """
         return 0.0, math.inf
 
     @classmethod
@@ -331,3 +618,18 @@ def check_cost(value: float) -> float:
             "finite number above 0."
         )
     return check_positive("C", value)
+
+
+@dataclass(frozen=True)
+class CostClassifier(Classifier):
+    """Base of models with a weight C of the losses, LIBSVM's and LIBLINEAR's.
+
+    C : > 0; the paper's dual point is one over C of the one here, its objective likewise
+    """
+
+    PARAMETER: ClassVar[ParameterName] = "C"
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)

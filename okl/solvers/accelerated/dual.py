@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner, squared_distance
-from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
+from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import (
+    ActiveRows,
     Certificate,
+    Checked,
     CompositeProblem,
+    CostClassifier,
+    Iterate,
+    MemoryIterates,
     RowOperator,
     Solution,
-    SweepArguments,
+    StepOutcome,
     SweepResult,
+    Vectors,
+    weights_of,
 )
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
     BoxRegion,
@@ -41,143 +49,97 @@ from okl.solvers.accelerated.problem import (
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
-
-def objective(problem: CompositeProblem, point: FloatArray, image: FloatArray) -> float:
-    """Return F of a feasible point."""
-    return problem.smooth(point, image) + problem.penalty(point)
-
-
 # Problems whose step takes one read of the rows.
 #
 # A hyperplane binds all rows, but the set without it does not: the step is taken at the last multipliers, and
 # corrected.
 
-_NONE = (0.0, 0.0)
 _MOST_AGAIN = 0.25  # of the rows: reading so many here and there takes as long as reading all in order
 
 
-class Sweep(Protocol):
-    """Gradient at a point, prox of the step from there, and its image, in one read.
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Gradient at the extrapolated point, prox of the step from there, and its image, in one read.
 
-    image : that of the point, times the slope of the outer function there: its gradient
+    upper : bounds of the entries, (m,); the slopes of the separable part have an offset
     """
 
-    def run(self, given: SweepArguments) -> SweepResult: ...
-
-
-@stored("box-sweep")
-@dataclass(frozen=True, eq=False)
-class BoxSweep:
-    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset; curvatures, upper (m,)."""
-
     rows: DenseRows
-    curvatures: FloatArray
     upper: FloatArray
     offset: float
 
-    def run(self, given: SweepArguments) -> SweepResult:
-        """Overwrite what is given for it."""
-        rows, parts, out, gradient = self.rows, self._parts, given.out, given.gradient
-        bounds = (self.curvatures, self.upper, self.offset, given.lipschitz)
-        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
-        rows.in_threads(lambda claims: sweep_box_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
-        rows.add_parts(given.out_image, parts)
-        return SweepResult(_NONE, 1.0)
+    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
+        """Overwrite the gradient, the new point and its image; image : the gradient of the outer function."""
+        raise NotImplementedError
+
+
+@stored("box-sweep", former=("entropy-sweep",))
+@dataclass(frozen=True, eq=False)
+class BoxSweep(Sweep):
+    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset, or with the entropy barrier and slopes offset.
+
+    curvatures : (m,), with a barrier a buffer
+    """
+
+    curvatures: FloatArray
+    barrier: bool = False
+
+    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
+        """Sweep once; there are no multipliers."""
+        rows, parts, out, gradient = self.rows, self._parts, at.new.point, at.gradient
+        numbers = (self.curvatures, self.upper, self.offset, lipschitz, self.barrier, rows.segment_rows)
+        inputs = (rows.rows, rows.signs, image, at.extrapolated.point, *numbers)
+        rows.in_threads(lambda claims: sweep_segments(parts, out, gradient, claims, *inputs))
+        rows.add_parts(at.new.image, parts)
+        return SweepResult((0.0, 0.0), 1.0)
 
     @cached_property
     def _parts(self) -> FloatArray:
         return np.empty((self.rows.n_segments, self.rows.n_image))
 
 
-@stored("entropy-sweep")
-@dataclass(frozen=True, eq=False)
-class EntropySweep:
-    """With the entropy barrier of bounds upper (m,), and slopes that are the offset."""
-
-    rows: DenseRows
-    upper: FloatArray
-    offset: float
-
-    def run(self, given: SweepArguments) -> SweepResult:
-        """Overwrite what is given for it."""
-        rows, (parts, logits), out, gradient = self.rows, self._room, given.out, given.gradient
-        bounds = (logits, self.upper, self.offset, given.lipschitz)
-        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
-        rows.in_threads(lambda claims: sweep_entropy_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
-        rows.add_parts(given.out_image, parts)
-        return SweepResult(_NONE, 1.0)
-
-    @cached_property
-    def _room(self) -> tuple[FloatArray, FloatArray]:
-        return np.empty((self.rows.n_segments, self.rows.n_image)), np.empty(self.rows.n_points)
-
-
 @stored("warm-started-sweep")
 @dataclass(frozen=True, eq=False)
-class GuessedSweep:
+class GuessedSweep(Sweep):
     """Over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
 
-    curvatures, lower, upper : (m,); normals : (m,) int8, the class of a row by its sign
+    curvatures, lower : (m,); normals : (m,) int8, the class of a row by its sign
     """
 
-    rows: DenseRows
     region: BoxHyperplane | SimplexPair
     curvatures: FloatArray
     normals: NDArray[np.int8]
     lower: FloatArray
-    upper: FloatArray
-    offset: float
 
-    def run(self, given: SweepArguments) -> SweepResult:
-        """Overwrite what is given for it."""
-        rows, targets, out, lipschitz = self.rows, self._targets, given.out, given.lipschitz
-        guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
-        self._sweep(targets, given, guesses)
+    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
+        """Sweep at the guess, find the multipliers, and correct the image by what has changed between them."""
+        rows, (parts, targets, listed, changes), gradient = self.rows, self._room, at.gradient
+        guesses = (multipliers[0] / lipschitz, multipliers[1] / lipschitz)
+        bounds = (self.normals, self.lower, self.upper)
+        inputs = (rows.rows, rows.signs, image, at.extrapolated.point, self.curvatures, *bounds, *guesses, self.offset)
+        rows.in_threads(
+            lambda claims: sweep_guessed_segments(
+                parts, targets, gradient, claims, *inputs, lipschitz, rows.segment_rows
+            )
+        )
         projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
         thetas = (projected.plus_theta, projected.minus_theta)
-        listed, changes = self._lists
-        bounds = (rows.signs, self.normals, self.lower, self.upper)
-        again = settle_points(out, listed, changes, targets, *bounds, guesses, thetas)
-        multipliers = (lipschitz * thetas[0], lipschitz * thetas[1])
+        again = settle_points(at.new.point, listed, changes, targets, rows.signs, *bounds, guesses, thetas)
+        found = (lipschitz * thetas[0], lipschitz * thetas[1])
         if again > _MOST_AGAIN * rows.n_points:
-            rows.image(given.out_image, out)
-            return SweepResult(multipliers, 2.0)
-        self._correct(given.out_image, listed[:again], changes[:again], guesses, thetas)
-        return SweepResult(multipliers, 1.0 + again / rows.n_points)
-
-    def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:
-        rows, parts, gradient = self.rows, self._parts, given.gradient
-        bounds = (self.curvatures, self.normals, self.lower, self.upper)
-        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
-        numbers = (*guesses, self.offset, given.lipschitz, rows.segment_rows)
-        rows.in_threads(lambda claims: sweep_guessed_segments(parts, targets, gradient, claims, *inputs, *numbers))
-
-    def _correct(
-        self,
-        out_image: FloatArray,
-        listed: NDArray[np.int64],
-        changes: FloatArray,
-        guesses: tuple[float, float],
-        multipliers: tuple[float, float],
-    ) -> None:
-        """Return the image at the guesses, corrected by the changes of free and other rows."""
-        parts = self._parts
-        parts[:, 0] -= (multipliers[0] - guesses[0]) * parts[:, 1]
-        parts[:, 0] -= (multipliers[1] - guesses[1]) * parts[:, 2]
-        self.rows.add_parts(out_image, parts[:, 0])
-        add_listed_rows(out_image, self.rows.rows, listed, changes)
+            rows.image(at.new.image, at.new.point)
+            return SweepResult(found, 2.0)
+        parts[:, 0] -= (thetas[0] - guesses[0]) * parts[:, 1]
+        parts[:, 0] -= (thetas[1] - guesses[1]) * parts[:, 2]
+        rows.add_parts(at.new.image, parts[:, 0])
+        add_listed_rows(at.new.image, rows.rows, listed[:again], changes[:again])
+        return SweepResult(found, 1.0 + again / rows.n_points)
 
     @cached_property
-    def _parts(self) -> FloatArray:
-        return np.empty((self.rows.n_segments, 3, self.rows.n_image))
-
-    @cached_property
-    def _targets(self) -> FloatArray:
-        return np.empty(self.rows.n_points)
-
-    @cached_property
-    def _lists(self) -> tuple[NDArray[np.int64], FloatArray]:
-        return np.empty(self.rows.n_points, dtype=np.int64), np.empty(self.rows.n_points)
+    def _room(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]:
+        m = self.rows.n_points
+        parts = np.empty((self.rows.n_segments, 3, self.rows.n_image))
+        return parts, np.empty(m), np.empty(m, dtype=np.int64), np.empty(m)
 
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
@@ -185,18 +147,20 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     if not (isinstance(rows, DenseRows) and isinstance(separable, LinearTerm | Quadratic)):
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, LinearTerm) and not region.hyperplane:
-        return EntropySweep(rows, region.upper, separable.slope)
+        return BoxSweep(rows, region.upper, separable.slope, np.empty(rows.n_points), barrier=True)
     if not isinstance(region, BoxSet):
         return None
+    offset = separable.slope if isinstance(separable, LinearTerm) else -separable.targets
     curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures
-    offset = separable.slope if isinstance(separable, LinearTerm) else -1.0
+    if not isinstance(offset, float):
+        return None
     lower, upper = (
         np.array(np.broadcast_to(bound, rows.n_points), dtype=np.float64) for bound in (region.lower, region.upper)
     )
     if isinstance(region, BoxRegion):
-        return None if np.any(lower) else BoxSweep(rows, curvatures, upper, offset)
+        return None if np.any(lower) else BoxSweep(rows, upper, offset, curvatures)
     assert isinstance(region, BoxHyperplane | SimplexPair)
-    return GuessedSweep(rows, region, curvatures, region.signs.astype(np.int8), lower, upper, offset)
+    return GuessedSweep(rows, upper, offset, region, curvatures, region.signs.astype(np.int8), lower)
 
 
 # Margin models.
@@ -206,7 +170,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 @stored("dual-problem", renamed={"levels": None})
 @dataclass(frozen=True, eq=False)
-class DualProblem:
+class DualProblem(CompositeProblem):
     """Minimise outer(||A a||) + separable(a) + region(a): the negated dual of (7), times C, or of (8).
 
     Parameters
@@ -315,21 +279,50 @@ class DualProblem:
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Return a whole step in one read, or None."""
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult | None:
+        """Take a whole step in one read, or return None."""
         if self._sweep is None:
             return None
-        slope = self.outer.slope(self.rows.squared_norm(given.point, given.image))
-        return self._sweep.run(given if slope == 1.0 else given._replace(image=slope * given.image))
+        image = at.extrapolated.image
+        slope = self.outer.slope(self.rows.squared_norm(at.extrapolated.point, image))
+        return self._sweep.run(at, image if slope == 1.0 else slope * image, lipschitz, multipliers)
 
     @cached_property
     def _sweep(self) -> Sweep | None:
         return sweep_of(self.rows, self.separable, self.region)
 
-    def at_level(self, level: int) -> DualProblem:
+    def at_level(self, level: int) -> Self:
         """Return less smoothed."""
         outer = self.outer.at_level(level) if level else self.outer
         return self if outer is self.outer else replace(self, outer=outer)
+
+    def iterates(
+        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+    ) -> MemoryIterates:
+        """Return the vectors of all rows, or of those that are awake."""
+        if awake is None:
+            return MemoryIterates(self, current, previous, multipliers)
+        return AwakeIterates(self, current, previous, awake, multipliers)
+
+    def active_rows(self, at: Vectors, lipschitz: float) -> ActiveRows | None:
+        """Return how firmly dense rows of a set are at their bounds at the current point, from the step of a check."""
+        region, current, target, stepped = self.region, at.current.point, at.target, at.new.point
+        if type(self.rows) is not DenseRows or not isinstance(region, BoxSet):
+            return None
+        lower = region.lower
+        free = (stepped > lower) & (stepped < region.upper)
+        shifted = target.copy()
+        for sign in (-1.0, 1.0):
+            members = self.rows.signs == sign
+            active = np.flatnonzero(free & members)
+            if not len(active):  # the multiplier may be anywhere in an interval
+                return None
+            shifted[members] -= target[active[0]] - stepped[active[0]]
+        slopes = lipschitz * (current - shifted)
+        firm = np.where((current == lower) & (stepped == lower), slopes, 0.0)
+        at_upper = (current == region.upper) & (stepped == region.upper)
+        firm[at_upper] = np.maximum(firm, -slopes)[at_upper]
+        return ActiveRows(slopes, firm)
 
     def part(self, rows: RowOperator, take: Take) -> DualProblem:
         """Return the terms of some rows, as a partition of the problem holds them; it has no first point."""
@@ -343,63 +336,14 @@ class DualProblem:
         )
 
 
-# Active rows and shrinking.
-
-_CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays awake
-_MOST_AWAKE = 0.75  # of the rows: gathering them pays below
-
-
-@stored("active-set-margins")
-class ActiveRows(NamedTuple):
-    """State of every row at a check.
-
-    slopes : (m,), gradients less the multiplier of the row's class
-    firm : (m,), at least the slack of a row at a bound, and not above 0 for any other
-    """
-
-    slopes: FloatArray
-    firm: FloatArray
-
-
-def active_rows_of(
-    problem: CompositeProblem, current: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
-) -> ActiveRows | None:
-    """Return how firmly rows are at their bounds at a point, or None where rows cannot be shrunk.
-
-    current, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
-    """
-    if not (isinstance(problem, DualProblem) and type(problem.rows) is DenseRows):
-        return None
-    region = problem.region
-    if not isinstance(region, BoxSet):
-        return None
-    lower = region.lower
-    free = (stepped > lower) & (stepped < region.upper)
-    shifted = target.copy()
-    for sign in (-1.0, 1.0):
-        members = problem.rows.signs == sign
-        active = np.flatnonzero(free & members)
-        if not len(active):  # the multiplier may be anywhere in an interval
-            return None
-        shifted[members] -= target[active[0]] - stepped[active[0]]
-    slopes = lipschitz * (current - shifted)
-    firm = np.where((current == lower) & (stepped == lower), slopes, 0.0)
-    at_upper = (current == region.upper) & (stepped == region.upper)
-    firm[at_upper] = np.maximum(firm, -slopes)[at_upper]
-    return ActiveRows(slopes, firm)
-
-
-def rows_awake(active: ActiveRows | None, before: ActiveRows | None) -> IntArray | None:
-    """Return the rows to update until the next check, or None for all."""
-    if active is None or before is None:
-        return None
-    change = np.abs(active.slopes - before.slopes)
-    typical = float(np.sqrt(np.mean(np.square(change))))
-    awake = np.flatnonzero(active.firm <= _CHANGES * (change + typical))
-    return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
-
-
-# Problems restricted to active rows.
+# Rows that stay at a bound are inactive between two checks: steps change the others, and read only these.
+#
+# At a check the gradient of all rows is known. A row at a bound has slack: what its gradient, less the multiplier of
+# its hyperplane, would have to change before it left. Where that is far more than it changed since the last check,
+# the row is inactive until the next one, which reads all rows again: certificates are those of the whole problem.
+#
+# Source: shrinking as in Joachims, Making large-scale SVM learning practical, 1999, section 11.4, for a gradient
+# method.
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,34 +380,63 @@ def restricted(problem: DualProblem, chosen: IntArray, point: FloatArray, image:
     )
 
 
+class AwakeIterates(MemoryIterates):
+    """The vectors of the rows that are awake, and those of all rows for a check."""
+
+    def __init__(
+        self,
+        problem: DualProblem,
+        current: Iterate,
+        previous: Iterate,
+        awake: IntArray,
+        multipliers: tuple[float, float],
+    ) -> None:
+        active = Iterate(current.point[awake], current.image)
+        part = restricted(problem, awake, active.point, current.image)
+        last = Iterate(previous.point[awake], np.empty(problem.n_image))
+        part.image(last.image, last.point)  # resting rows have their current values in both
+        super().__init__(part, active, last, multipliers)
+        self._whole, self._awake, self._start = problem, awake, current
+        self._rest = problem.smooth(current.point, current.image) - part.smooth(active.point, active.image)
+        self._all: MemoryIterates | None = None
+
+    @property
+    def reads(self) -> int:
+        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
+        return super().reads + (1 + self._all.reads if self._all else 0)
+
+    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
+        """Step the active part; the objective is that of all rows."""
+        outcome = super().step(lipschitz, with_excess)
+        return outcome._replace(objective=outcome.objective + self._rest)
+
+    def check(self, lipschitz: float) -> Checked:
+        """Return F, the certificate and ||T(x) - x|| of all rows."""
+        current, previous = (self._with_resting(iterate) for iterate in (self.current, self.previous))
+        # afresh: what rounding adds to an offset, check after check, would get into the certificate
+        self._whole.image(current.image, current.point)
+        self._all = MemoryIterates(self._whole, current, previous)
+        return self._all.check(lipschitz)
+
+    def active_rows(self, lipschitz: float) -> ActiveRows | None:
+        """Return the state of all rows right after a check."""
+        assert self._all is not None, "a check was made"
+        return self._all.active_rows(lipschitz)
+
+    def recent(self) -> tuple[Iterate, Iterate]:
+        """Return current and previous of all rows, after a check."""
+        assert self._all is not None, "a check was made"
+        return self._all.recent()
+
+    def _with_resting(self, iterate: Iterate) -> Iterate:
+        point = self._start.point.copy()
+        point[self._awake] = iterate.point
+        return Iterate(point, iterate.image)
+
+
 # Regression.
 #
 # A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
-
-
-@stored("target-quadratic-term")
-@dataclass(frozen=True, eq=False)
-class TargetQuadratic(Separable):
-    """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t (m,)."""
-
-    targets: FloatArray
-    curvatures: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return the sum."""
-        return float((0.5 * self.curvatures * point - self.targets) @ point)
-
-    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add curvature_i a_i - t_i."""
-        gradient += self.curvatures * point - self.targets
-
-    def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return sum_i curvature_i (a_i - b_i)^2 / 2."""
-        return 0.5 * float(self.curvatures @ np.square(point - at))
-
-    def part(self, take: Take) -> TargetQuadratic:
-        """Return the terms of some rows."""
-        return replace(self, targets=np.asarray(take(self.targets)), curvatures=np.asarray(take(self.curvatures)))
 
 
 @stored("penalised-box-region")
@@ -550,25 +523,6 @@ def residual_weights(n_points: int, sample_weight: FloatArray | None) -> NDArray
     return weights
 
 
-# Problems of a smooth function that needs no more than its image.
-
-
-class PlainProblem:
-    """Base of problems without smoothing whose gradient is what is pulled back, and whose step takes two reads."""
-
-    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Return the gradient that was pulled back."""
-        out[:] = pulled
-
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
-        """Return None: a step takes two reads."""
-        return None
-
-    def at_level(self, level: int) -> Self:
-        """Return the problem itself."""
-        return self
-
-
 # Minimax models: the point of least norm in a sum of ellipsoids.
 #
 # Minimise 1/2 ||d + S u||^2 over u = (u_1, ..., u_k), ||u_j|| <= kappa, with S = [S_1, ..., S_k] and d the difference
@@ -577,7 +531,7 @@ class PlainProblem:
 
 @stored("minimax-problem")
 @dataclass(frozen=True, eq=False)
-class MinimaxProblem(PlainProblem):
+class MinimaxProblem(CompositeProblem):
     """Balls mapped to ellipsoids.
 
     Parameters
@@ -745,11 +699,10 @@ class NormBallProblem(DualProblem):
         """Return the w of the certificate."""
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
-    def sweep(self, given: SweepArguments) -> SweepResult | None:
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> None:
         """Return None: w depends on all rows."""
-        return None
 
-    def at_level(self, level: int) -> NormBallProblem:
+    def at_level(self, level: int) -> Self:
         """Smoothed ten times less a level."""
         return replace(self, width=self.width * 0.1**level)
 
@@ -825,9 +778,12 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64
 class SmoothLoss(Protocol):
     """A convex, falling, smooth function of the margin, entry by entry.
 
+    curvature : its largest second derivative
     excess : value(z) - value(z') - derivative(z') (z - z'), without its cancellation
     conjugate : value of the conjugate at -a, for the a = -derivative that occur and their multiples by [0, 1]
     """
+
+    curvature: float
 
     def value(self, margins: FloatArray) -> FloatArray: ...
 
@@ -840,7 +796,7 @@ class SmoothLoss(Protocol):
 
 @stored("l1-problem")
 @dataclass(frozen=True, eq=False)
-class SparseProblem(PlainProblem):
+class SparseProblem(CompositeProblem):
     """Minimise ||w||_1 + sum_i weight_i loss(s_i <w, z_i>); the image of w are its margins.
 
     rows : explicit; weights : (m,) >= 0; curvature : the loss's largest second derivative
@@ -922,3 +878,20 @@ class SparseProblem(PlainProblem):
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
+
+
+@dataclass(frozen=True)
+class SparseClassifier(CostClassifier):
+    """Base of models with an l1 penalty, of explicit rows without a bias."""
+
+    TAKES_KERNEL: ClassVar[bool] = False
+    HAS_OWN_BIAS: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def loss(self) -> SmoothLoss:
+        """Return the loss of a margin."""
+
+    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
+        """Return the problem on rows with sample_weight (m,), or 1."""
+        return SparseProblem(rows, self.loss, self.C * weights_of(rows, sample_weight), self.loss.curvature)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.threads import run_threads
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
@@ -26,7 +25,6 @@ from okl.solvers.base import Outcome
 # One class against the rest.
 
 Rows = TypeVar("Rows")
-Result = TypeVar("Result")
 
 
 def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
@@ -53,13 +51,6 @@ def relabelled(rows: Rows, labels: FloatArray) -> Rows:
     object.__setattr__(again, "labels", signs_of(labels))
     relabelled_rows: Rows = again
     return relabelled_rows
-
-
-def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> list[Result]:
-    """Return work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
-    n_threads = min(check_at_least("n_threads", n_threads, 1), n_tasks)
-    parts = run_threads(n_threads, lambda thread: [work(task) for task in range(thread, n_tasks, n_threads)])
-    return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]
 
 
 # The fit of one model to an operator.
@@ -172,9 +163,18 @@ class ModelTask:
         return parameter_of(self.name)
 
     @property
+    def kind(self) -> type[Classifier]:
+        """Return the class of the model."""
+        return model_class(self.name)
+
+    def highest(self, signs: FloatArray, weights: FloatArray) -> float:
+        """Return the largest parameter that the weights (m,) of rows of these signs allow."""
+        return self.kind.highest(signs, weights, self.fit_intercept)
+
+    @property
     def reason(self) -> str:
         """Why the parameter is what it is."""
-        return model_class(self.name).DEFAULT if self.value is None else "as given"
+        return self.kind.DEFAULT if self.value is None else "as given"
 
     def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier:
         """Build the model; without a given parameter, use the default, or that of the class where it is None.
@@ -212,10 +212,10 @@ def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray
     Where no nu that is tried for nu-SVM has weights, the result is the largest one and weights of 0, which are within
     the gap.
     """
-    kind, weights = model_class(task.name), weights_of(rows, sample_weight)
+    kind, weights = task.kind, weights_of(rows, sample_weight)
 
     def default() -> float | None:
-        highest = kind.highest(rows.signs, weights, task.fit_intercept)
+        highest = task.highest(rows.signs, weights)
         if kind.OF_MOMENTS:
             highest = kind.valid_range(rows, sample_weight, task.fit_intercept)[1]
         return kind.default_value(highest, float(weights.sum()), lambda: distance_of_classes(rows))
@@ -223,16 +223,16 @@ def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray
     model = task.model(default)
     if kind.GROWS and task.value is None:
         return _fit_growing(task, model, rows, method, sample_weight)
-    return _value_of(model), fit_binary(model, rows, method, sample_weight)
+    return model.parameter, fit_binary(model, rows, method, sample_weight)
 
 
 def _fit_growing(
     task: ModelTask, model: Classifier, rows: Any, method: Fapg, sample_weight: FloatArray | None
 ) -> tuple[float, Fitted]:
-    highest = model.highest(rows.signs, weights_of(rows, sample_weight), task.fit_intercept)
+    highest = task.highest(rows.signs, weights_of(rows, sample_weight))
     probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
     while True:
-        value, probe = _value_of(model), solve_problem(model.problem(rows, sample_weight), probing)
+        value, probe = model.parameter, solve_problem(model.problem(rows, sample_weight), probing)
         # a primal objective below 0, that of no weights, proves that there are some
         if probe.certificate.primal < 0.0:
             done = probe.certificate.relative_gap <= method.tolerance
@@ -250,10 +250,6 @@ def _without_weights(probe: Fitted) -> Fitted:
     return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
 
 
-def _value_of(model: Classifier) -> float:
-    return float(getattr(model, model.PARAMETER))
-
-
 def distance_of_classes(rows: Any) -> float:
     """Return the median distance of rows of one class from rows of the other, of up to 500 evenly spaced ones each."""
     members = [np.flatnonzero(rows.signs * sign > 0.0) for sign in (1.0, -1.0)]
@@ -266,8 +262,6 @@ def distance_of_classes(rows: Any) -> float:
 
 
 # Parameter paths with warm starts.
-
-_FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
 
 
 class PathPoint(NamedTuple):
@@ -317,20 +311,10 @@ def path(
 
 def _warm(name: str, problem: CompositeProblem, before: PathPoint, value: float) -> FloatArray:
     ratio = before.parameter / value if parameter_of(name) == "nu" else value / before.parameter
-    candidates = [_inside(problem, scale * before.solution.point) for scale in (1.0, ratio)]
-    return min(candidates, key=lambda point: _objective(problem, point))
-
-
-def _inside(problem: CompositeProblem, point: FloatArray) -> FloatArray:
-    out = np.empty(problem.n_points)
-    problem.prox(out, point, _FIRM * problem.first_lipschitz)
-    return out
-
-
-def _objective(problem: CompositeProblem, point: FloatArray) -> float:
-    image = np.empty(problem.n_image)
-    problem.image(image, point)
-    return problem.smooth(point, image) + problem.penalty(point)
+    lipschitz = problem.first_lipschitz
+    candidates = [problem.first_iterate(scale * before.solution.point, lipschitz) for scale in (1.0, ratio)]
+    best = min(candidates, key=lambda at: problem.smooth(at.point, at.image) + problem.penalty(at.point))
+    return best.point
 
 
 # Calibration by a sigmoid on held-out scores.

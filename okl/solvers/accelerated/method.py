@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
-import numpy as np
-
-from okl.compiled.dual_steps import descend, extrapolate, step_sums
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.solvers.accelerated.base import Certificate, CompositeProblem, Solution, SweepArguments
-from okl.solvers.accelerated.dual import ActiveRows, DualProblem, active_rows_of, restricted, rows_awake
+from okl.solvers.accelerated.base import ActiveRows, Certificate, Iterate, Iterates, Problem, Solution, StepOutcome
 from okl.solvers.base import Outcome
 
 # What a run of the accelerated method has recorded: the numbers that its figures plot.
@@ -151,176 +147,6 @@ def _next_acceleration(acceleration: float, ratio: float) -> float:
     return 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * ratio * acceleration * acceleration))
 
 
-# The vectors of the accelerated method in memory, behind the verbs that shards can answer, too.
-#
-# The method itself (okl.solvers.accelerated.method) sees scalars only: the owner of the vectors implements these verbs.
-# Every vector as long as the data is touched row by row, but for the prox; images, which are short, are what shards
-# add up.
-
-
-@stored("fapg-iterate")
-@dataclass(frozen=True, eq=False)
-class Iterate:
-    """A point (n_points,) and its image (n_image,), never written into."""
-
-    point: FloatArray
-    image: FloatArray
-
-
-class StepOutcome(NamedTuple):
-    """Scalars of a step from the extrapolated point b to a; c is the point before.
-
-    excess : f(a) - f(b) - <g, a - b>; NaN unless requested
-    squared_step : ||a - b||^2
-    uphill : <g, a - c> + penalty(a) - penalty(c)
-    objective : F(a)
-    """
-
-    excess: float
-    squared_step: float
-    uphill: float
-    objective: float
-
-
-class Checked(NamedTuple):
-    """The point at a check: F, the gap, and ||T(x) - x||."""
-
-    objective: float
-    certificate: Certificate
-    movement: float
-
-
-class Iterates(Protocol):
-    """Owner of the vectors of a run, in memory or with their shards: the verbs of the method."""
-
-    @property
-    def reads(self) -> int:
-        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
-        ...
-
-    def extrapolate(self, momentum: float) -> None: ...
-
-    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome: ...
-
-    def accept(self) -> None: ...
-
-    def restart(self) -> None: ...
-
-    def check(self, lipschitz: float) -> Checked: ...
-
-    def recent(self) -> tuple[Iterate, Iterate]: ...
-
-
-class MemoryIterates:
-    """Vectors of a run in private buffers: current, previous, the extrapolated one and the step from it."""
-
-    def __init__(
-        self,
-        problem: CompositeProblem,
-        current: Iterate,
-        previous: Iterate,
-        multipliers: tuple[float, float] = (0.0, 0.0),
-    ) -> None:
-        self._problem = problem
-        self._current = Iterate(current.point.copy(), current.image.copy())
-        self._previous = Iterate(previous.point.copy(), previous.image.copy())
-        self._extrapolated, self._new = self._empty(), self._empty()
-        self._gradient, self._target = np.empty(problem.n_points), np.empty(problem.n_points)
-        self._penalty = problem.penalty(self._current.point)
-        self._new_penalty = self._penalty
-        self._has_gradient = False
-        self.multipliers = multipliers  # of the last step
-        self._reads = 0.0
-
-    @property
-    def reads(self) -> int:
-        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
-        return math.ceil(self._reads)
-
-    def extrapolate(self, momentum: float) -> None:
-        """Go to b = current + momentum (current - previous): no read."""
-        current, previous, extrapolated = self._current, self._previous, self._extrapolated
-        extrapolate(extrapolated.point, current.point, previous.point, momentum)
-        # images are affine: that of the extrapolated point needs no read
-        extrapolate(extrapolated.image, current.image, previous.image, momentum)
-        self._has_gradient = False
-
-    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
-        """Compute a = prox(b - gradient / lipschitz) and its image: one read, or two for the first step from b."""
-        extrapolated, new, problem = self._extrapolated, self._new, self._problem
-        if self._has_gradient or not self._sweep(lipschitz):
-            self._step_apart(lipschitz)
-        squared, turn = step_sums(new.point, extrapolated.point, self._gradient, self._current.point)
-        excess = (
-            problem.excess(new.point, new.image, extrapolated.point, extrapolated.image) if with_excess else math.nan
-        )
-        self._new_penalty = problem.penalty(new.point)
-        uphill = turn + self._new_penalty - self._penalty
-        objective = problem.smooth(new.point, new.image) + self._new_penalty
-        return StepOutcome(excess, float(squared), float(uphill), objective)
-
-    def _sweep(self, lipschitz: float) -> bool:
-        """Compute the gradient and the step in one read, if the problem supports it."""
-        extrapolated, new = self._extrapolated, self._new
-        into = (new.point, new.image, self._gradient)
-        swept = self._problem.sweep(
-            SweepArguments(*into, extrapolated.point, extrapolated.image, lipschitz, self.multipliers)
-        )
-        if swept is None:
-            return False
-        self.multipliers, self._has_gradient = swept.multipliers, True
-        self._reads += swept.reads
-        return True
-
-    def _step_apart(self, lipschitz: float) -> None:
-        """Take the step, after computing the gradient if there is none: a read each."""
-        extrapolated, new, problem = self._extrapolated, self._new, self._problem
-        if not self._has_gradient:
-            problem.pull(self._gradient, extrapolated.image)
-            problem.gradient(self._gradient, extrapolated.point, extrapolated.image, self._gradient)
-            self._has_gradient = True
-            self._reads += 1
-        descend(self._target, extrapolated.point, self._gradient, 1.0 / lipschitz)
-        problem.prox(new.point, self._target, lipschitz)
-        problem.image(new.image, new.point)
-        self._reads += 1
-
-    def accept(self) -> None:
-        """Make the step the current point."""
-        self._previous, self._current, self._new = self._current, self._new, self._previous
-        self._penalty = self._new_penalty
-
-    def restart(self) -> None:
-        """Throw the step away, and the momentum with it."""
-        self._previous.point[:] = self._current.point
-        self._previous.image[:] = self._current.image
-
-    def check(self, lipschitz: float) -> Checked:
-        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
-        current, problem = self._current, self._problem
-        pulled, stepped = self._gradient, self._new.point
-        problem.pull(pulled, current.image)
-        self._reads += 1
-        certificate = problem.certificate(current.point, current.image, pulled)
-        problem.gradient(pulled, current.point, current.image, pulled)
-        descend(self._target, current.point, pulled, 1.0 / lipschitz)
-        problem.prox(stepped, self._target, lipschitz)
-        movement, _ = step_sums(stepped, current.point, pulled, current.point)
-        objective = problem.smooth(current.point, current.image) + self._penalty
-        return Checked(objective, certificate, math.sqrt(movement))
-
-    def active_rows(self, lipschitz: float) -> ActiveRows | None:
-        """Return the state of all rows right after a check."""
-        return active_rows_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
-
-    def recent(self) -> tuple[Iterate, Iterate]:
-        """Current and previous, as values: this object must not be used any more."""
-        return self._current, self._previous
-
-    def _empty(self) -> Iterate:
-        return Iterate(np.empty(self._problem.n_points), np.empty(self._problem.n_image))
-
-
 # State of a run of the accelerated method, its changes at a check, and its end.
 
 _STILL_FALLING = 0.9
@@ -412,97 +238,6 @@ def ending_of(
     return None
 
 
-# Rows that stay at a bound are inactive between two checks: steps change the others, and read only these.
-#
-# At a check the gradient of all rows is known. A row at a bound has slack: what its gradient, less the multiplier of
-# its hyperplane, would have to change before it left. Where that is far more than it changed since the last check,
-# the row is inactive until the next one, which reads all rows again: certificates are those of the whole problem.
-#
-# Source: shrinking as in Joachims, Making large-scale SVM learning practical, 1999, section 11.4, for a gradient
-# method.
-
-
-class PartIterates:
-    """The vectors of a run whose other rows rest: those of the part, and all of them for a check."""
-
-    def __init__(
-        self,
-        problem: DualProblem,
-        current: Iterate,
-        previous: Iterate,
-        awake: IntArray,
-        multipliers: tuple[float, float] = (0.0, 0.0),
-    ) -> None:
-        self._whole, self._awake, self._current = problem, awake, current
-        self._part = restricted(problem, awake, current.point[awake], current.image)
-        image = np.empty(problem.n_image)
-        last = previous.point[awake]
-        # inactive rows have their current values in both
-        self._part.image(image, last)
-        active_iterate = Iterate(current.point[awake], current.image)
-        self._steps = MemoryIterates(self._part, active_iterate, Iterate(last, image), multipliers)
-        self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(active_iterate))
-        self._all: MemoryIterates | None = None
-
-    @property
-    def reads(self) -> int:
-        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
-        return self._steps.reads + (1 + self._all.reads if self._all else 0)
-
-    @property
-    def multipliers(self) -> tuple[float, float]:
-        """Return the multipliers of the active part, which shares the hyperplanes of all rows."""
-        return self._steps.multipliers
-
-    def extrapolate(self, momentum: float) -> None:
-        """Extrapolate the active part."""
-        self._steps.extrapolate(momentum)
-
-    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
-        """Step the active part; the objective is that of all rows."""
-        outcome = self._steps.step(lipschitz, with_excess)
-        return outcome._replace(objective=outcome.objective + self._rest)
-
-    def accept(self) -> None:
-        """Make the step the current point."""
-        self._steps.accept()
-
-    def restart(self) -> None:
-        """Throw the step away, and the momentum with it."""
-        self._steps.restart()
-
-    def check(self, lipschitz: float) -> Checked:
-        """Return F, the certificate and ||T(x) - x|| of all rows."""
-        current, extrapolated = (self._with_resting(iterate) for iterate in self._steps.recent())
-        # afresh: what rounding adds to an offset, check after check, would get into the certificate
-        self._whole.image(current.image, current.point)
-        self._all = MemoryIterates(self._whole, current, extrapolated)
-        return self._all.check(lipschitz)
-
-    def active_rows(self, lipschitz: float) -> ActiveRows | None:
-        """Return the state of all rows right after a check."""
-        return self._checked.active_rows(lipschitz)
-
-    def recent(self) -> tuple[Iterate, Iterate]:
-        """Current and previous of all rows, after a check."""
-        return self._checked.recent()
-
-    @property
-    def _checked(self) -> MemoryIterates:
-        if self._all is None:
-            raise RuntimeError("The point of all rows is available only after a check. Call check first.")
-        return self._all
-
-    def _with_resting(self, iterate: Iterate) -> Iterate:
-        point = self._current.point.copy()
-        point[self._awake] = iterate.point
-        return Iterate(point, iterate.image)
-
-
-def _pair(iterate: Iterate) -> tuple[FloatArray, FloatArray]:
-    return iterate.point, iterate.image
-
-
 # The fast accelerated proximal gradient method: one for every problem, stopped by its certificate.
 #
 # Configuration is frozen; all that evolves is in a state value. One `advance` runs the iterations up to the next
@@ -513,7 +248,6 @@ _MOST_GROWTHS, _MOST_GROWTH = 50, 10.0
 _LEAST_PAUSE, _MOST_PAUSE = 10, 100  # iterations between checks, a tenth of those done
 _MOST_LEVELS = 12
 _ROUNDING = 1e-12  # of an objective
-_FIRM = 1e9
 
 
 @dataclass(frozen=True)
@@ -573,7 +307,7 @@ class Fapg:
                 "above 1, at least 1, and between 0 and 1."
             )
 
-    def start(self, problem: CompositeProblem, point: FloatArray | None = None) -> FapgState:
+    def start(self, problem: Problem, point: FloatArray | None = None) -> FapgState:
         """Return the state before the first iteration, with a check, because a warm start may already suffice.
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
@@ -583,46 +317,24 @@ class Fapg:
         DataError : the point has another length, or is not finite
         """
         lipschitz = self.first_lipschitz or problem.first_lipschitz
-        first = np.array(problem.start() if point is None else point, dtype=np.float64)
-        if first.shape != (problem.n_points,) or not np.isfinite(first).all():
-            raise DataError(
-                f"The warm start has shape {first.shape}, but this problem requires {problem.n_points} finite numbers."
-            )
-        if point is not None:
-            problem.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
-        image = np.empty(problem.n_image)
-        problem.image(image, first)
-        current = Iterate(first, image)
-        return self.begin(MemoryIterates(problem, current, current), lipschitz, current, reads=1)
-
-    def begin(self, iterates: Iterates, lipschitz: float, current: Iterate, reads: int) -> FapgState:
-        """Return the state before the first iteration, for any owner of the vectors.
-
-        current : the first point, as the state records it
-        """
+        current = problem.first_iterate(point, lipschitz)
         pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
-        record = self._record(iterates, pace, reads, 0)
+        record = self._record(problem.iterates(current, current, None, (0.0, 0.0)), pace, 1, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, current, current, current, record, 0, record.certificate.gap, record.reads, (record,))
 
-    def advance(self, state: FapgState, problem: CompositeProblem) -> FapgState:
+    def advance(self, state: FapgState, problem: Problem) -> FapgState:
         """Return the state at the next check, without changing its inputs."""
-        state, level = self.levelled(state)
-        at_level = problem.at_level(level)
-        iterates = self._awake_iterates(state, at_level)
-        following = replace(self.run(state, iterates, level), multipliers=iterates.multipliers)
+        state, level = self._levelled(state)
+        iterates = problem.at_level(level).iterates(state.current, state.previous, state.awake, state.multipliers)
+        following = replace(self._run(state, iterates, level), multipliers=iterates.multipliers)
         if not (self.resting and self.method == "practical" and level == 0):
             return following
         active = iterates.active_rows(following.pace.lipschitz)
-        return replace(following, standing=active, awake=rows_awake(active, state.standing))
+        awake = None if active is None else active.awake_since(state.standing)
+        return replace(following, standing=active, awake=awake)
 
-    @staticmethod
-    def _awake_iterates(state: FapgState, problem: CompositeProblem) -> MemoryIterates | PartIterates:
-        if state.awake is None or not isinstance(problem, DualProblem):
-            return MemoryIterates(problem, state.current, state.previous, state.multipliers)
-        return PartIterates(problem, state.current, state.previous, state.awake, state.multipliers)
-
-    def levelled(self, state: FapgState) -> tuple[FapgState, int]:
+    def _levelled(self, state: FapgState) -> tuple[FapgState, int]:
         """State to continue from, without momentum if the objective gets less smoothing, and the next smoothing level.
 
         One level more is due where smoothing is more than half of the gap.
@@ -634,7 +346,7 @@ class Fapg:
         pace = replace(state.pace, acceleration=1.0, before_acceleration=0.0, ceiling=math.inf, distrusted=True)
         return replace(state, pace=pace, previous=state.current), level + 1
 
-    def run(self, state: FapgState, iterates: Iterates, level: int) -> FapgState:
+    def _run(self, state: FapgState, iterates: Iterates, level: int) -> FapgState:
         """Iterate up to the next check, through the owner of the vectors of the state."""
         pace = state.pace
         last = min(self._next_check(pace.iteration - 1), self.max_iterations)
@@ -649,7 +361,7 @@ class Fapg:
         """Why the run is over, or None."""
         return ending_of(state, self.tolerance, self.residual_tolerance, self.max_iterations)
 
-    def solution(self, state: FapgState, problem: CompositeProblem) -> Solution:
+    def solution(self, state: FapgState, problem: Problem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
         best = state.best
         at_level = problem.at_level(state.best_record.level)
@@ -697,7 +409,7 @@ class Fapg:
         )
 
 
-def solve(problem: CompositeProblem, method: Fapg, point: FloatArray | None = None) -> tuple[FapgState, Outcome]:
+def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tuple[FapgState, Outcome]:
     """Advance until the method has finished, from a point or the problem's own start."""
     state = method.start(problem, point)
     outcome = method.finished(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,37 +25,17 @@ from okl.compiled.products import (
     new_claims,
     panels_of,
 )
-from okl.compiled.threads import run_threads
+from okl.compiled.threads import run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel
-from okl.solvers.accelerated.base import Operator, RowOperator, signs_of
+from okl.solvers.accelerated.base import RowOperator, signs_of
 
-# The largest eigenvalue of A'A.
+Result = TypeVar("Result")
 
-
-def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e-9, seed: int = 0) -> float:
-    """Return ||A||^2 of a linear operator by power iteration (two reads a round), never above the true value.
-
-    Rounds end early once they change the value by no more than `tolerance` of it.
-    """
-    point = np.random.default_rng(seed).standard_normal(operator.n_points)
-    image = np.empty(operator.n_image)
-    largest = 0.0
-    for _ in range(rounds):
-        point /= max(float(np.linalg.norm(point)), np.finfo(np.float64).tiny)
-        operator.image(image, point)
-        # a Rayleigh quotient of A'A: below its largest eigenvalue, and growing
-        before, largest = largest, operator.squared_norm(point, image)
-        if largest - before <= tolerance * largest:
-            break
-        operator.pull(point, image)
-    return largest
-
-
-# Operators of signed rows: what they share.
+# What operators of signed rows share.
 
 
 class SignedRows:
@@ -77,6 +57,15 @@ class SignedRows:
 class ExplicitRows(SignedRows):
     """Base of operators whose image is A a (n_columns,), so that w = scale A a."""
 
+    @property
+    def n_image(self) -> int:
+        """Return the number of columns."""
+        raise NotImplementedError
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        raise NotImplementedError
+
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
         """Return ||v||^2."""
         return float(inner(image, image))
@@ -89,16 +78,74 @@ class ExplicitRows(SignedRows):
         """Return w = scale v, (n_columns,)."""
         return scale * image
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
-        raise NotImplementedError
-
     def scores(self, weights: FloatArray) -> NDArray[np.float64]:
         """Return <w, z_i> of every row, (m,)."""
         scores = np.empty(self.n_points)
         self.pull(scores, weights)
         scores *= self.signs
         return scores
+
+
+class MatrixRows(ExplicitRows):
+    """Base of operators of a matrix in memory, dense or sparse: rows (m, n_columns) with labels (m,)."""
+
+    rows: Any
+
+    def check(self, kind: str, is_matrix: bool, values: Any) -> None:
+        """Raise DataError unless there is a label for each row of a matrix, and its values are finite."""
+        if not is_matrix or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
+            raise DataError(
+                f"Rows have shape {np.shape(self.rows)} and type {type(self.rows).__name__}, but there are "
+                f"{len(self.labels)} labels. Give a {kind} (rows, columns) and one label for each row."
+            )
+        # a sum is finite only if its terms are, and costs no array
+        if not np.isfinite(values.sum(dtype=np.float64)):
+            raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
+        object.__setattr__(self, "labels", signs_of(self.labels))
+
+    @property
+    def n_image(self) -> int:
+        """Return the number of columns."""
+        return int(self.rows.shape[1])
+
+    def products(self, left: IntArray, right: IntArray) -> Any:
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
+        return self.rows[left] @ self.rows[right].T
+
+
+def _floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Return float32 and float64 as they are, others as float64, in the form of compiled code."""
+    return as_compiled(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
+
+
+class SegmentedRows(ExplicitRows):
+    """Base of operators of mapped rows that come segment by segment, and are summed in the order of the segments."""
+
+    def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
+        """Return work(place, features) of each segment, in their order."""
+        raise NotImplementedError
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a."""
+
+        def image_of(cut: slice, features: FloatArray) -> FloatArray:
+            part = np.zeros(self.n_image)
+            add_rows(part, features, self.signs[cut], point[cut])
+            return part
+
+        parts = self.over_segments(image_of)
+        out[:] = 0.0
+        for part in parts:
+            out += part
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """Return ||z_i||^2, (m,)."""
+        lengths = self.over_segments(lambda _, rows: np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        return np.concatenate(lengths)
 
 
 # Dense rows, with or without a feature map.
@@ -110,7 +157,7 @@ _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads t
 
 @stored("dense-rows")
 @dataclass(frozen=True, eq=False)
-class DenseRows(ExplicitRows):
+class DenseRows(MatrixRows):
     """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
 
     Parameters
@@ -129,22 +176,8 @@ class DenseRows(ExplicitRows):
     n_threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.rows.ndim != 2 or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
-            raise DataError(
-                f"Rows have shape {self.rows.shape}, but there are {len(self.labels)} labels. Give a matrix "
-                "(rows, columns) and one label for each row."
-            )
-        dtype = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
-        object.__setattr__(self, "rows", as_compiled(self.rows, dtype))
-        object.__setattr__(self, "labels", signs_of(self.labels))
-        # a sum is finite only if its terms are, and costs no array
-        if not np.isfinite(self.rows.sum(dtype=np.float64)):
-            raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of columns."""
-        return int(self.rows.shape[1])
+        self.check("matrix", self.rows.ndim == 2, self.rows)
+        object.__setattr__(self, "rows", _floats(self.rows))
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a, summed segment by segment."""
@@ -180,10 +213,6 @@ class DenseRows(ExplicitRows):
         """Return ||z_i||^2, (m,)."""
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
-
-    def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
-        return self.rows[left] @ self.rows[right].T
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
@@ -229,7 +258,7 @@ def rows_of_segment(n_points: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows(ExplicitRows):
+class SparseRows(MatrixRows):
     """A = [s_1 z_1, ..., s_m z_m] of a scipy.sparse matrix; sums are float64 whatever the matrix is.
 
     Parameters
@@ -246,24 +275,12 @@ class SparseRows(ExplicitRows):
     labels: FloatArray
 
     def __post_init__(self) -> None:
-        if not sparse.issparse(self.rows) or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
-            raise DataError(
-                f"{type(self.rows).__name__} has shape {np.shape(self.rows)}, but there are {len(self.labels)} "
-                "labels. Give a scipy.sparse matrix (rows, columns) and one label for each row."
-            )
+        is_sparse = sparse.issparse(self.rows)
+        self.check("scipy.sparse matrix", is_sparse, self.rows.data if is_sparse else self.rows)
         matrix = sparse.csr_array(self.rows, copy=True)
         matrix.sum_duplicates()
-        dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        matrix.data = as_compiled(matrix.data, dtype)
-        if not np.isfinite(matrix.data).all():
-            raise DataError("The rows hold NaN or infinite values. Drop or fill them.")
+        matrix.data = _floats(matrix.data)
         object.__setattr__(self, "rows", matrix)
-        object.__setattr__(self, "labels", signs_of(self.labels))
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of columns."""
-        return int(self.rows.shape[1])
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a."""
@@ -279,16 +296,12 @@ class SparseRows(ExplicitRows):
         squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
 
-    def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
-        return self.rows[left] @ self.rows[right].T
-
 
 # Mapped rows that are computed again in every read.
 
 
 @dataclass(frozen=True, eq=False)
-class MappedInputs(ExplicitRows):
+class MappedInputs(SegmentedRows):
     """A = [s_1 z(x_1), ..., s_m z(x_m)] of inputs in memory and a map: slower reads than DenseRows', of the same bits.
 
     Parameters
@@ -316,48 +329,16 @@ class MappedInputs(ExplicitRows):
         """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_columns,) by A a, summed segment by segment."""
-        parts = self._parts
+    def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
+        """Map and visit each segment, several at once."""
+        rows = rows_of_segment(self.n_points)
 
-        def work(index: int, cut: slice, features: FloatArray) -> None:
-            parts[index] = 0.0
-            add_rows(parts[index], features, self.signs[cut], point[cut])
-
-        self._by_segments(work)
-        out[:] = 0.0
-        for part in parts:  # in order of the segments, for any threads
-            out += part
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
-        self._by_segments(lambda _, cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
-        lengths = np.empty(self.n_points)
-
-        def work(index: int, cut: slice, features: FloatArray) -> None:
-            lengths[cut] = np.einsum("ij,ij->i", features, features, dtype=np.float64)
-
-        self._by_segments(work)
-        return lengths
-
-    @cached_property
-    def _parts(self) -> NDArray[np.float64]:
-        return np.zeros((-(-self.n_points // rows_of_segment(self.n_points)), self.n_image))
-
-    def _by_segments(self, work: Callable[[int, slice, FloatArray], None]) -> None:
-        n_segments, rows = len(self._parts), rows_of_segment(self.n_points)
-        n_threads = min(self.n_threads, n_segments)
-
-        def run(thread: int) -> None:
-            for index in range(thread, n_segments, n_threads):
-                cut = slice(index * rows, (index + 1) * rows)
-                work(index, cut, self.feature_map.transform(self.inputs[cut]))
+        def run(index: int) -> Result:
+            cut = slice(index * rows, (index + 1) * rows)
+            return work(cut, self.feature_map.transform(self.inputs[cut]))
 
         with one_blas_thread():
-            run_threads(n_threads, run)
+            return run_tasks(run, -(-self.n_points // rows), self.n_threads)
 
 
 # Kernel matrices in tiles, cached within a memory budget.
@@ -431,14 +412,12 @@ class KernelTiles:
     def multiply(self, out: FloatArray, vector: FloatArray) -> None:
         """Overwrite out (m,) by the matrix times vector (m,), both float64."""
         sums = np.zeros((min(_GROUPS, self._n_parts), self.n_rows))
-        n_threads = min(self.n_threads, len(sums))
 
-        def add_groups(thread: int) -> None:
-            for group in range(thread, len(sums), n_threads):
-                for part in range(group, self._n_parts, _GROUPS):
-                    self._add_tile_row(sums[group], part, vector)
+        def add_group(group: int) -> None:
+            for part in range(group, self._n_parts, _GROUPS):
+                self._add_tile_row(sums[group], part, vector)
 
-        run_threads(n_threads, add_groups)
+        run_tasks(add_group, len(sums), self.n_threads)
         out[:] = 0.0
         for group in sums:  # in order, for any threads
             out += group

@@ -15,17 +15,14 @@ from scipy.optimize import brentq
 from okl.compiled.dual_steps import (
     add_entropy_slopes,
     add_quadratic_slopes,
-    add_root_slopes,
     entropy_excess,
     entropy_prox,
     entropy_sum,
     entropy_value,
     quadratic_excess,
     quadratic_value,
-    roots_excess,
     roots_prox,
     roots_sum,
-    roots_value,
 )
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.projections import clip_by_sign, clipped_sums
@@ -41,37 +38,48 @@ from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pai
 # Its conjugate is what the primal problem does to ||w||: a penalty 1/2 ||w||^2, or the constraint ||w|| <= 1.
 
 
-class Outer(Protocol):
-    """Function of v = A a, known by ||v||^2; w = slope v is the primal solution.
+class Outer:
+    """Function of v = A a, known by ||v||^2; w = slope v is the primal solution. Nothing is smoothed by default."""
 
-    value, slope : the function, and its gradient over v
-    excess : value(a) - value(b) - <gradient at b, v_a - v_b>, of ||v_a||^2, ||v_b||^2 and ||v_a - v_b||^2
-    regulariser : of the primal objective at w = slope v
-    exact : the function without any smoothing, which the gap goes by; floor : what smoothing adds to the gap
-    at_level, of_length : the function less smoothed, and smoothed by the lengths that occur first; itself where
-        nothing is
-    """
+    def value(self, squared_norm: float) -> float:
+        """Return the function."""
+        raise NotImplementedError
 
-    def value(self, squared_norm: float) -> float: ...
+    def slope(self, squared_norm: float) -> float:
+        """Return the factor of v that is the gradient over v."""
+        raise NotImplementedError
 
-    def slope(self, squared_norm: float) -> float: ...
+    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
+        """Return value(a) - value(b) - <gradient at b, v_a - v_b>, of ||v_a||^2, ||v_b||^2 and ||v_a - v_b||^2."""
+        raise NotImplementedError
 
-    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float: ...
+    def regulariser(self, squared_norm: float) -> float:
+        """Return the regulariser of the primal objective at w = slope v, of ||w||^2."""
+        raise NotImplementedError
 
-    def regulariser(self, squared_norm: float) -> float: ...
+    def exact(self, squared_norm: float) -> float:
+        """Return the function without any smoothing, which the gap goes by."""
+        return self.value(squared_norm)
 
-    def exact(self, squared_norm: float) -> float: ...
+    def floor(self, squared_norm: float) -> float:
+        """Return what smoothing adds to the gap."""
+        return 0.0
 
-    def floor(self, squared_norm: float) -> float: ...
+    def at_level(self, level: int) -> Outer:
+        """Return the function less smoothed."""
+        return self
 
-    def at_level(self, level: int) -> Outer: ...
+    def of_length(self, first: float, longest: float) -> Outer:
+        """Return the function smoothed by the lengths that occur first.
 
-    def of_length(self, first: float, longest: float) -> Outer: ...
+        first : ||A a|| of the first point; longest : the longest row times the largest entry of that point
+        """
+        return self
 
 
 @stored("half-squared-norm")
 @dataclass(frozen=True)
-class HalfSquare:
+class HalfSquare(Outer):
     """1/2 ||v||^2, from 1/2 ||w||^2 in the primal problem. Source: Ito et al., 2017, (7) and (9), times C."""
 
     def value(self, squared_norm: float) -> float:
@@ -90,87 +98,65 @@ class HalfSquare:
         """Return 1/2 ||w||^2."""
         return 0.5 * squared_norm
 
-    def exact(self, squared_norm: float) -> float:
-        """Return 1/2 ||v||^2."""
-        return 0.5 * squared_norm
 
-    def floor(self, squared_norm: float) -> float:
-        """Return 0: nothing is smoothed."""
-        return 0.0
-
-    def at_level(self, level: int) -> HalfSquare:
-        """Return the function itself."""
-        return self
-
-    def of_length(self, first: float, longest: float) -> HalfSquare:
-        """Return the function itself."""
-        return self
-
-
-@stored("euclidean-norm")
+@stored("euclidean-norm", former=("norm-plus-ball",))
 @dataclass(frozen=True)
-class EuclideanNorm:
-    """||v||, from ||w|| <= 1 in the primal problem, smoothed where it is not longer than `width`.
+class EuclideanNorm(Outer):
+    """radius ||v||, from ||w|| <= radius in the primal problem, smoothed where v is not longer than `width`.
 
-    There it is ||v||^2 / (2 width), and width / 2 less beyond: the primal problem has width / 2 ||w||^2 on top. Where
-    the optimal v is longer, its place is that of the norm itself.
+    There it is radius ||v||^2 / (2 width), and radius width / 2 less beyond: the primal problem has a multiple of
+    ||w||^2 on top. Where the optimal v is longer, its place is that of the norm itself.
 
     Parameters
     ----------
-    width : > 0, in units of v
+    width : > 0, in units of v; radius : > 0, in units of w
 
-    Source: Ito et al., 2017, (8), (10) and (25) with p = 2, lambda = 1, whose norm has no derivative at 0; smoothing as
-    in Nesterov, Mathematical Programming 103, 2005, section 2.
+    Source: Ito et al., 2017, (8), (10) and (25) with p = 2, lambda = radius, whose norm has no derivative at 0;
+    smoothing as in Nesterov, Mathematical Programming 103, 2005, section 2.
     """
 
     width: float
+    radius: float = 1.0
 
     def value(self, squared_norm: float) -> float:
-        """Return ||v|| - width / 2, or ||v||^2 / (2 width)."""
+        """Return ||v|| - width / 2, or ||v||^2 / (2 width), times the radius."""
         norm = math.sqrt(squared_norm)
-        return norm - 0.5 * self.width if norm >= self.width else 0.5 * squared_norm / self.width
+        return self.radius * (norm - 0.5 * self.width if norm >= self.width else 0.5 * squared_norm / self.width)
 
     def slope(self, squared_norm: float) -> float:
-        """Return 1 / max(||v||, width): the gradient is no longer than 1."""
-        return 1.0 / max(math.sqrt(squared_norm), self.width)
+        """Return radius / max(||v||, width): the gradient is no longer than the radius."""
+        return self.radius * (1.0 / max(math.sqrt(squared_norm), self.width))
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
         """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
         adds.
         """
         norm, at_norm = math.sqrt(squared_norm), math.sqrt(at_squared_norm)
-        slope = self.slope(at_squared_norm)
-        sideways = max(0.0, squared_gap - (norm - at_norm) ** 2)
-        return 0.5 * slope * sideways + self._excess_of_lengths(norm, at_norm)
-
-    def _excess_of_lengths(self, norm: float, at_norm: float) -> float:
-        """Return the Bregman distance of two parallel vectors, as a function of their lengths."""
+        sideways = 0.5 * (1.0 / max(at_norm, self.width)) * max(0.0, squared_gap - (norm - at_norm) ** 2)
+        # the Bregman distance of two parallel vectors, as a function of their lengths
         short, at_short = min(norm, self.width), min(at_norm, self.width)
-        return 0.5 * (short - at_short) ** 2 / self.width + (norm - short) * (1.0 - at_short / self.width)
+        along = 0.5 * (short - at_short) ** 2 / self.width + (norm - short) * (1.0 - at_short / self.width)
+        return self.radius * (sideways + along)
 
     def regulariser(self, squared_norm: float) -> float:
-        """Return 0: w is of length 1, or shorter."""
+        """Return 0: w is no longer than the radius."""
         return 0.0
 
     def exact(self, squared_norm: float) -> float:
-        """Return ||v||."""
-        return math.sqrt(squared_norm)
+        """Return radius ||v||."""
+        return self.radius * math.sqrt(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
         """Return what smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
-        norm = math.sqrt(squared_norm)
-        return max(0.0, norm - squared_norm / self.width)
+        return self.radius * max(0.0, math.sqrt(squared_norm) - squared_norm / self.width)
 
     def at_level(self, level: int) -> EuclideanNorm:
         """Return the norm smoothed ten times less a level."""
-        return EuclideanNorm(self.width * 0.1**level)
+        return replace(self, width=self.width * 0.1**level)
 
     def of_length(self, first: float, longest: float) -> EuclideanNorm:
-        """Return the norm smoothed up to a tenth of the lengths that occur first.
-
-        first : ||A a|| of the first point; longest : the longest row times the largest entry of that point
-        """
-        return EuclideanNorm(max(0.1 * first, 0.1 * longest, float(np.finfo(np.float32).tiny)))
+        """Return the norm smoothed up to a tenth of the lengths that occur first."""
+        return replace(self, width=max(0.1 * first, 0.1 * longest, float(np.finfo(np.float32).tiny)))
 
 
 # Separable terms: conjugates of losses within their boxes.
@@ -226,20 +212,21 @@ class LinearTerm(Separable):
         return self
 
 
-@stored("quadratic-term")
+@stored("quadratic-term", former=("target-quadratic-term",))
 @dataclass(frozen=True, eq=False)
 class Quadratic(Separable):
-    """sum_i curvature_i a_i^2 / 2 - a_i; curvatures (m,) >= 0."""
+    """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t a number or (m,)."""
 
     curvatures: FloatArray
+    targets: Bound = 1.0
 
     def value(self, point: FloatArray) -> float:
         """Return the sum."""
-        return float(quadratic_value(point, self.curvatures))
+        return float(quadratic_value(point, self.curvatures, self.targets))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add curvature_i a_i - 1."""
-        add_quadratic_slopes(gradient, point, self.curvatures)
+        """Add curvature_i a_i - t_i."""
+        add_quadratic_slopes(gradient, point, self.curvatures, self.targets)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
         """Return the Bregman distance of the sum."""
@@ -247,7 +234,7 @@ class Quadratic(Separable):
 
     def part(self, take: Take) -> Quadratic:
         """Return the terms of some rows."""
-        return replace(self, curvatures=take(self.curvatures))
+        return Quadratic(take(self.curvatures), _some(self.targets, take))
 
 
 @stored("entropy-term")
@@ -276,34 +263,6 @@ class Entropy(Separable):
     def part(self, take: Take) -> Entropy:
         """Return the terms of some rows."""
         return replace(self, upper=take(self.upper))
-
-
-@stored("square-root-term")
-@dataclass(frozen=True, eq=False)
-class Roots(Separable):
-    """sum_i -2 sqrt(s_i a_i), continued as parabolas below lower_i.
-
-    scales : s (m,) >= 0; lower : (m,) > 0 where s_i > 0
-    """
-
-    scales: FloatArray
-    lower: FloatArray
-
-    def value(self, point: FloatArray) -> float:
-        """Return the sum."""
-        return float(roots_value(point, self.scales, self.lower))
-
-    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Subtract sqrt(s_i / a_i)."""
-        add_root_slopes(gradient, point, self.scales, self.lower)
-
-    def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the Bregman distance of the sum."""
-        return float(roots_excess(point, at, self.scales, self.lower))
-
-    def part(self, take: Take) -> Roots:
-        """Return the terms of some rows."""
-        return replace(self, scales=take(self.scales), lower=take(self.lower))
 
 
 # Regions of dual points: sets, and barriers on them.
@@ -612,6 +571,11 @@ class BoxHyperplane(BoxSet):
     def prepared(self) -> PreparedSet:
         """Prepare the set for repeated projections."""
         return hyperplane_set(self.signs.astype(np.int8), self.lower, self.upper, self.total)
+
+
+def box(signs: FloatArray, lower: Bound, upper: Bound, hyperplane: bool) -> BoxRegion | BoxHyperplane:
+    """Return lower <= a_i <= upper, with sum_i s_i a_i = 0 for a model with a bias."""
+    return BoxHyperplane(signs, lower, upper) if hyperplane else BoxRegion(lower, upper)
 
 
 @stored("simplex-pair-region")

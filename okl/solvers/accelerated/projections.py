@@ -21,14 +21,8 @@ from okl.compiled.projections import (
     BlockSums,
     ProjectionEntries,
     Windows,
-    accumulate,
     bisect,
-    bisect_finely,
     clip_blocks,
-    copy_entries,
-    count_signs,
-    deviation_of_terms,
-    draw_terms,
     find_root,
     improve_multiplier,
     improve_multipliers,
@@ -37,7 +31,6 @@ from okl.compiled.projections import (
     search_breakpoints,
     shrink,
     sum_blocks,
-    sum_bounds,
 )
 from okl.compiled.projections import Doubles as projections_Doubles
 from okl.compiled.threads import run_threads
@@ -85,60 +78,54 @@ class Sums(NamedTuple):
 
 
 def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
-    """Return the point as compiled code reads it, or raise DataError unless out can take its projection."""
-    point = check_values(point)
-    if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
-        raise DataError(
-            f"out must be contiguous and writable, with shape {point.shape} and dtype {point.dtype}, but has "
-            f"shape {out.shape}, dtype {out.dtype}, contiguous: {out.flags.c_contiguous}, writable: "
-            f"{out.flags.writeable}."
-        )
-    return point
-
-
-def check_values(point: FloatArray) -> FloatArray:
-    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats."""
+    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats that out takes."""
     point = np.asarray(point)
     if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
         raise DataError(
             f"A point to project must be a non-empty float32 or float64 vector, but has shape {point.shape} "
             f"and dtype {point.dtype}."
         )
+    if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
+        raise DataError(
+            f"out must be contiguous and writable, with shape {point.shape} and dtype {point.dtype}, but has "
+            f"shape {out.shape}, dtype {out.dtype}, contiguous: {out.flags.c_contiguous}, writable: "
+            f"{out.flags.writeable}."
+        )
     return as_compiled(point, point.dtype)
 
 
-def checked_entries(
-    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike
-) -> tuple[ProjectionEntries, Sums]:
-    """Return entries in the format of compiled code, and the range of their sums.
+_NO_POINT = np.empty(0)
 
-    Only arrays of another type are copied.
+
+def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[ProjectionEntries, Sums]:
+    """Return entries in the format of compiled code, without a point, and the range of their sums.
+
+    Only arrays of another type are copied; bounds that are all equal become one number.
 
     Raises
     ------
-    DataError : signs are not -1 and +1, or their number or that of the bounds is not the point's
+    DataError : signs are not -1 and +1, or the number of bounds is another one
     ConfigError : a lower bound is above its upper bound or infinite, an upper one -infinite, or one is NaN
     """
-    labels = _as_signs(np.asarray(signs), len(point))
-    n_plus, n_minus = count_signs(labels)
-    if n_plus + n_minus != len(point):
+    labels = _as_signs(np.asarray(signs))
+    size = len(labels)
+    n_plus, n_minus = int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == -1))
+    if n_plus + n_minus != size:
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
+    lower, upper = _joined(lower, size), _joined(upper, size)
     if np.ndim(lower) == 0 and np.ndim(upper) == 0:
         low, high = float(np.asarray(lower)), float(np.asarray(upper))
         _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
-        return ProjectionEntries(point, labels, low, high), Sums(plus, minus, n_plus, n_minus)
-    lows, highs = _as_bounds(lower, "lower", len(point)), _as_bounds(upper, "upper", len(point))
-    totals = np.empty(5)
-    sum_bounds(totals, labels, lows, highs)
-    if totals[4] or math.inf in totals[[0, 2]] or -math.inf in totals[[1, 3]]:
-        bad = int(np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))[0])
+        return ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
+    lows, highs = _as_bounds(lower, "lower", size), _as_bounds(upper, "upper", size)
+    wrong = ~((lows <= highs) & (lows < math.inf) & (highs > -math.inf))
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
         _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
-    plus_least, plus_most, minus_least, minus_most = totals[:4].tolist()
-    return ProjectionEntries(point, labels, lows, highs), Sums(
-        (plus_least, plus_most), (minus_least, minus_most), n_plus, n_minus
-    )
+    plus, minus = ((float(lows[labels == k].sum()), float(highs[labels == k].sum())) for k in (1, -1))
+    return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(plus, minus, n_plus, n_minus)
 
 
 def check_signed_total(total: float, sums: Sums) -> None:
@@ -177,11 +164,7 @@ def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
         )
 
 
-def _as_signs(signs: NDArray[np.generic], size: int) -> NDArray[np.int8]:
-    if signs.shape != (size,):
-        raise DataError(
-            f"Signs have shape {signs.shape}, but the point has {size} entries. Give one sign for each entry."
-        )
+def _as_signs(signs: NDArray[np.generic]) -> NDArray[np.int8]:
     if signs.dtype != np.int8:
         signs = (signs == 1).astype(np.int8) - (signs == -1).astype(np.int8)
     labels: NDArray[np.int8] = as_compiled(signs, np.int8)
@@ -322,12 +305,18 @@ class OtherEntries(NamedTuple):
 
 
 class _Sample:
-    """Entries of a group in their one form, n of each, until another sample is drawn."""
+    """Entries of a group in their one form, n of each."""
 
     def __init__(self, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int) -> None:
-        v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
-        n = draw_terms(v, low, high, entries, indices, sign)
-        self.v, self.low, self.high = v[:n], low[:n], high[:n]
+        chosen = indices if sign == 0 else indices[entries.signs[indices] == sign]
+        positive, a = entries.signs[chosen] > 0, entries.point[chosen].astype(np.float64)
+        lower, upper = (
+            bound[chosen] if isinstance(bound, np.ndarray) else np.full(len(chosen), bound)
+            for bound in (entries.lower, entries.upper)
+        )
+        self.v = np.where(positive, a, -a)
+        self.low, self.high = np.where(positive, lower, -upper), np.where(positive, upper, -lower)
+        n = len(chosen)
         self.lows, self.highs = float(self.low.sum()), float(self.high.sum())
         same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
         self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
@@ -336,9 +325,7 @@ class _Sample:
         """Sort all kinks; each root then takes two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
-        left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
-        accumulate(left, leaves)
-        accumulate(arrived, arrives)
+        left, arrived = (np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives))
         return Bends(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
@@ -358,7 +345,7 @@ class _Sample:
         """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""
         if others:
             return float(np.std(self.terms(t) - self.terms(others.t)))
-        return float(deviation_of_terms(self.v, self.low, self.high, t))
+        return float(np.std(self.terms(t)))
 
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
         """Return where the sample's sum is within a deviation of the total, and the number of terms read."""
@@ -545,12 +532,20 @@ def _what_is_not_finite(point: FloatArray) -> str:
 # Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
 
 
-class ProjectedPair(NamedTuple):
-    """The multipliers of the two classes, and entries read and written over the number of entries."""
+class Projected(NamedTuple):
+    """The multipliers of the two classes, and entries read and written over the number of entries.
+
+    With one hyperplane the multiplier of -1 is minus that of +1.
+    """
 
     plus_theta: float
     minus_theta: float
     passes: float
+
+    @property
+    def theta(self) -> float:
+        """Return the multiplier of one hyperplane."""
+        return self.plus_theta
 
 
 @stored("prepared-projection")
@@ -571,7 +566,7 @@ class PreparedSet:
 
     def project(
         self, out: FloatArray, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
-    ) -> ProjectedPair:
+    ) -> Projected:
         """Overwrite out (m,), which may be the point (m,), by the nearest point of the set.
 
         Raises
@@ -579,13 +574,18 @@ class PreparedSet:
         DataError : shapes or precisions that do not fit, or a point with NaN
         """
         point = check_point(out, point)
+        if len(self.entries.signs) != len(point):
+            raise DataError(
+                f"Signs have shape {self.entries.signs.shape}, but the point has {len(point)} entries. Give one sign "
+                "for each entry."
+            )
         multiplier = self.multipliers(point, guesses, n_threads)
         write_clipped(out, self.entries._replace(point=point), multiplier.plus_theta, multiplier.minus_theta, n_threads)
         return multiplier
 
     def multipliers(
         self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
-    ) -> ProjectedPair:
+    ) -> Projected:
         """Return the multipliers of a point in the format of compiled code; passes include the writing pass.
 
         guesses : from where a few steps of Newton's method are tried first, unless both are 0
@@ -598,68 +598,42 @@ class PreparedSet:
         signed = (guesses[0], -guesses[1])
         groups = tuple(group._replace(guess=guess) for group, guess in zip(self.groups, signed, strict=False))
         values, passes = find_multipliers(entries, groups, n_threads)
-        return ProjectedPair(values[0], -values[-1], passes)
+        return Projected(values[0], -values[-1], passes)
 
-    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> ProjectedPair | None:
+    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> Projected | None:
         first, last = self.groups[0], self.groups[-1]
         if len(self.groups) == 1:
             theta, passes, multiplier = improve_multiplier(entries, first.total, guesses[0])
-            return ProjectedPair(theta, -theta, passes + 1.0) if multiplier else None
+            return Projected(theta, -theta, passes + 1.0) if multiplier else None
         plus, minus, passes, multiplier = improve_multipliers(entries, first.total, -last.total, *guesses)
-        return ProjectedPair(plus, minus, passes + 1.0) if multiplier else None
+        return Projected(plus, minus, passes + 1.0) if multiplier else None
 
 
-def hyperplane_set_of(
-    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float
-) -> PreparedSet:
-    """Prepare the set of `project_box_hyperplane` for points like this one, with the same errors."""
-    entries, sums = checked_entries(point, signs, lower, upper)
+def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
+    """Prepare the set of `project_box_hyperplane`, with the same errors."""
+    entries, sums = checked_entries(signs, lower, upper)
     check_signed_total(total, sums)
-    return PreparedSet(entries, (HyperplaneGroup(0, len(point), total, 0.0),))
+    return PreparedSet(entries, (HyperplaneGroup(0, len(entries.signs), total, 0.0),))
 
 
-def pair_set_of(
-    point: FloatArray,
-    signs: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    plus_total: float,
-    minus_total: float,
+def pair_set(
+    signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
 ) -> PreparedSet:
-    """Prepare the set of `project_truncated_simplex_pair` for points like this one, with the same errors."""
-    entries, sums = checked_entries(point, signs, lower, upper)
+    """Prepare the set of `project_truncated_simplex_pair`, with the same errors."""
+    entries, sums = checked_entries(signs, lower, upper)
     check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
     groups = (HyperplaneGroup(1, sums.n_plus, plus_total, 0.0), HyperplaneGroup(-1, sums.n_minus, -minus_total, 0.0))
     return PreparedSet(entries, groups)
 
 
-def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
-    """Prepare the set for float64 points; constant bounds are stored as one number."""
-    return hyperplane_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), total)
-
-
-def pair_set(
-    signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
-) -> PreparedSet:
-    """Prepare the set for float64 points; constant bounds are stored as one number."""
-    return pair_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), plus_total, minus_total)
-
-
-def _joined(bound: ArrayLike) -> ArrayLike:
+def _joined(bound: ArrayLike, size: int) -> ArrayLike:
     """Return a single number if all bounds are equal, otherwise the bounds."""
     values = np.asarray(bound)
-    return float(values[0]) if values.ndim == 1 and len(values) and (values == values[0]).all() else values
+    return float(values[0]) if values.shape == (size,) and size and (values == values[0]).all() else values
 
 
 # Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
-
-
-class Projected(NamedTuple):
-    """The multiplier of the hyperplane, and entries read and written over the number of entries."""
-
-    theta: float
-    passes: float
 
 
 def project_box_hyperplane(
@@ -699,9 +673,7 @@ def project_box_hyperplane(
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
     bound breaks.
     """
-    point = check_point(out, point)
-    multiplier = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
-    return Projected(multiplier.plus_theta, multiplier.passes)
+    return hyperplane_set(signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
 
 
 def project_truncated_simplex_pair(
@@ -714,7 +686,7 @@ def project_truncated_simplex_pair(
     minus_total: float = 0.5,
     thetas: tuple[float, float] = (0.0, 0.0),
     n_threads: int = 1,
-) -> ProjectedPair:
+) -> Projected:
     """Overwrite out by the nearest point of a box whose entries of each sign have a given sum.
 
     argmin ||a - point||^2 subject to sum_(y_i = 1) a_i = plus_total, sum_(y_i = -1) a_i = minus_total,
@@ -733,8 +705,7 @@ def project_truncated_simplex_pair(
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (21) and (22).
     """
-    point = check_point(out, point)
-    return pair_set_of(point, signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
+    return pair_set(signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
 
 
 # The paper's searches for the multiplier, and the one it compares with: the same projections, other ways.
@@ -770,7 +741,7 @@ def project_box_hyperplane_by(
     """
     check_choice("rival", rival, RIVALS)
     point = check_point(out, point)
-    entries, sums = checked_entries(point, signs, float(lower), float(upper))
+    entries, sums = checked_entries(signs, float(lower), float(upper))
     check_signed_total(total, sums)
     moved, target = point, total
     if sums.n_minus:
@@ -781,28 +752,15 @@ def project_box_hyperplane_by(
             )
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
         target = total + (lower + upper) * sums.n_minus
-    root, iterations = _SEARCHES[rival](moved, float(lower), float(upper), target)
-    write_clipped(out, entries, root, -root)
-    return Projected(root, iterations)
+    root, iterations = _search_by(rival, moved, float(lower), float(upper), target)
+    write_clipped(out, entries._replace(point=point), root, -root)
+    return Projected(root, -root, iterations)
 
 
-def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    active, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
-    copy_entries(active, point)
-    return search_breakpoints(active, bends, lower, upper, total)
-
-
-def _by(search: Callable[[projections_Doubles, float, float, float, float, float], tuple[float, int]]) -> _RivalSearch:
-    def find(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-        active = workspace.doubles("kept", len(point))
-        return search(active, *copy_entries(active, point), lower, upper, total)
-
-    return find
-
-
-_RivalSearch = Callable[[FloatArray, float, float, float], tuple[float, int]]
-_SEARCHES: dict[Rival, _RivalSearch] = {
-    "bisection": _by(bisect),
-    "refined-bisection": _by(bisect_finely),
-    "breakpoints": _by_breakpoints,
-}
+def _search_by(rival: Rival, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+    active = workspace.doubles("kept", len(point))
+    active[:] = point
+    least, most = float(active.min()), float(active.max())
+    if rival == "breakpoints":
+        return search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), lower, upper, total)
+    return bisect(active, least, most, lower, upper, total, rival == "refined-bisection")

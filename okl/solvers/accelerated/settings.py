@@ -74,6 +74,16 @@ class ModelSettings(FourierOptions, IterationOptions):
         """Return whether a bias is fitted."""
         return not isinstance(self, InterceptOptions) or self.fit_intercept
 
+    @property
+    def task(self) -> ModelTask:
+        """Return the model with its parameter."""
+        return ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept)
+
+    @property
+    def method(self) -> Fapg:
+        """Return the method with its tolerance."""
+        return Fapg(tolerance=self.tol, max_iterations=self.max_iterations)
+
     def check(self, run: TrainSettings) -> None:
         """Refuse biases of other solvers, and options of a map without one."""
         super().check(run)
@@ -95,11 +105,11 @@ class ModelSettings(FourierOptions, IterationOptions):
         assert self.bias != "free", "options were checked"
         weights = self.weights_of_classes(schema) if isinstance(self, ClassWeightOptions) else None
         return AcceleratedSolver(
-            task=ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept),
+            task=self.task,
             maps=map_of(self),
             class_weights=weights,
             bias=self.bias,
-            method=Fapg(tolerance=self.tol, max_iterations=self.max_iterations),
+            method=self.method,
             seed=run.seed,
             precision=run.precision,
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.products import add_rows, multiply_rows
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
 from okl.data.reading import read_rows
@@ -17,7 +16,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import ExplicitRows
+from okl.solvers.accelerated.operators import Result, SegmentedRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -78,20 +77,6 @@ class MappedRows:
                 yield slice(first + start, first + start + len(block.targets)), block
             first += rows
 
-    def pull(self, out: FloatArray, shard: Shard, signs: FloatArray, vector: FloatArray) -> None:
-        """Overwrite out (m,) by s_i <z_i, vector>: one read."""
-        for cut, block in self.blocks(shard):
-            multiply_rows(out[cut], block.inputs, signs[cut], vector)
-
-    def image(self, shard: Shard, signs: FloatArray, point: FloatArray) -> NDArray[np.float64]:
-        """Return the sum of s_i a_i z_i, (n_columns,), segment by segment, in one read."""
-        total, part = np.zeros(self.n_columns), np.empty(self.n_columns)
-        for cut, block in self.blocks(shard):
-            part[:] = 0.0
-            add_rows(part, block.inputs, signs[cut], point[cut])
-            total += part
-        return total
-
     def targets(self, shard: Shard) -> tuple[NDArray[np.float64], float]:
         """Return targets (m,), and the largest ||z_i||^2."""
         targets, longest = np.empty(shard.rows), 0.0
@@ -111,7 +96,7 @@ class MappedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardRows(ExplicitRows):
+class ShardRows(SegmentedRows):
     """A = [s_1 z_1, ..., s_m z_m] of the rows of one shard; labels : (m,), one class may be missing."""
 
     rows: MappedRows
@@ -123,18 +108,9 @@ class ShardRows(ExplicitRows):
         """Return the number of columns of the map."""
         return self.rows.n_columns
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_columns,) by A a."""
-        out[:] = self.rows.image(self.shard, self.labels, point)
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
-        self.rows.pull(out, self.shard, self.labels, image)
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
-        blocks = (block.inputs for _, block in self.rows.blocks(self.shard))
-        return np.concatenate([np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in blocks])
+    def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
+        """Visit the segments of the shard one after the other."""
+        return [work(cut, block.inputs) for cut, block in self.rows.blocks(self.shard)]
 
 
 # Root searches over sums of shards.
@@ -308,7 +284,7 @@ class CountScores:
         for cut, block in self.rows.blocks(shard):
             groups = groups_of_class(block.targets, self.positive, len(self.counted))
             counts[cut] = signs_of_class(block.targets, self.positive) * spread(np.array(self.counted), groups)
-        self.rows.pull(scores, shard, np.ones(shard.rows), self.weights)
+        ShardRows(self.rows, shard, np.ones(shard.rows)).pull(scores, self.weights)
         if edges is None:
             return np.array([scores.min(), scores.max()])
         places = np.searchsorted(edges, scores)

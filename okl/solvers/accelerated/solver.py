@@ -18,13 +18,12 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
-from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem
+from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.method import Fapg, FapgState
-from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
-from okl.solvers.accelerated.partitions import OpenPartition, RunMemory, WarmStart, run_over
+from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, WarmStart, partitioned
 from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.rounds import CommandLog, Rounds, WorkerState
@@ -68,10 +67,10 @@ class OneClass:
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
-        if self._of_moments:
+        if self.task.kind.OF_MOMENTS:
             self.task.model()
         else:
-            run_over(self._prototype)
+            partitioned(self._prototype)
 
     def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check.
@@ -81,44 +80,42 @@ class OneClass:
         ConfigError : a parameter outside the valid range for these rows
         DataError : shards that cannot be read, or a class of too few rows
         """
-        if self._of_moments:
+        if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, method, execution)
         prototype = self._prototype
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
-        lipschitz, run = run_over(prototype).begin(prototype, rounds, rows.n_columns, self.warm)
-        fapg = method.begin(run, lipschitz, run.recent()[0], reads=1)
-        return ClassState(fapg, _value_of(self._model), rounds.log, run.carried, work)
+        fapg = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
+        return ClassState(fapg, self._model.parameter, rounds.log, rounds.carried, work)
 
     def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
         """Return the state at the next check."""
+        problem = self._problem(at, execution)
+        fapg = method.advance(at.fapg, problem)
+        if isinstance(problem, MinimaxProblem):
+            return replace(at, fapg=fapg)
+        return replace(at, fapg=fapg, log=problem.rounds.log, carried=problem.rounds.carried)
+
+    def solution(self, at: ClassState, method: Fapg, execution: Execution) -> Solution:
+        """Return weights (n_columns,), bias and certificate of the best point so far."""
+        return method.solution(at.fapg, self._problem(at, execution))
+
+    def _problem(self, at: ClassState, execution: Execution) -> MinimaxProblem | PartitionedProblem:
         if at.minimax is not None:
-            return replace(at, fapg=method.advance(at.fapg, at.minimax))
-        state, level = method.levelled(at.fapg)
+            return at.minimax
         assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
-        rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
-        prototype: Any = self._prototype
-        run = run_over(prototype)(prototype, level, rounds, state.current, state.previous, at.carried)
-        fapg = method.run(state, run, level)
-        return replace(at, fapg=fapg, log=rounds.log, carried=run.carried)
-
-    def solution(self, at: ClassState) -> tuple[FloatArray, Certificate]:
-        """Return the weights (n_columns,) and the certificate of the best point so far."""
-        best, record = at.fapg.best, at.fapg.best_record
-        if at.minimax is not None:
-            return best.image.copy(), record.certificate
-        prototype: Any = self._prototype
-        return run_over(prototype).weights(prototype, record.level, best, at.carried), record.certificate
+        rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log, at.carried)
+        prototype = self._prototype
+        return partitioned(prototype)(prototype, rounds)
 
     def chosen(self, rows: MappedRows, seed: int) -> OneClass:
         """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
-        kind = model_class(self.task.name)
-        if self.task.value is not None or kind.OF_MOMENTS:
+        if self.task.value is not None or self.task.kind.OF_MOMENTS:
             return self
         total = float(self.classes.totals.sum())
-        value = kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
+        value = self.task.kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
         return self if value is None else self.at(value)
 
     def _distance(self, rows: MappedRows, seed: int) -> float:
@@ -134,7 +131,7 @@ class OneClass:
 
     def larger(self, at: ClassState, over: bool) -> OneClass | None:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
-        if not model_class(self.task.name).GROWS:
+        if not self.task.kind.GROWS:
             return None
         has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
@@ -147,14 +144,10 @@ class OneClass:
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
-        kind: Any = model_class(self.task.name)
+        kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem = model.problem_of(moments)
         return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
-
-    @property
-    def _of_moments(self) -> bool:
-        return model_class(self.task.name).OF_MOMENTS
 
     @property
     def _model(self) -> Classifier:
@@ -167,12 +160,7 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        kind, classes = model_class(self.task.name), self.classes
-        return kind.highest(classes.signs, classes.totals, self.task.fit_intercept)
-
-
-def _value_of(model: Classifier) -> float:
-    return float(getattr(model, model.PARAMETER))
+        return self.task.highest(self.classes.signs, self.classes.totals)
 
 
 # Progress of a model over shards, class by class, as values.
@@ -382,15 +370,14 @@ class AcceleratedSolver:
     def _solved(
         self, state: AcceleratedState, one_class: OneClass, current: ClassState, outcome: Outcome, execution: Execution
     ) -> ClassSolution:
-        weights, certificate = one_class.solution(current)
+        found = one_class.solution(current, self.method, execution)
         if outcome.kind == "done":
-            one_class.check_weights(certificate)
-        bias = certificate.bias
+            one_class.check_weights(found.certificate)
+        bias = found.certificate.bias
         if self.bias == "errors":
-            bias = error_minimising_threshold(
-                execution, state.rows, weights, one_class.positive, one_class.classes.weights
-            )
-        return ClassSolution(weights, bias, certificate, outcome, current.value, current.fapg)
+            counted = one_class.classes.weights
+            bias = error_minimising_threshold(execution, state.rows, found.weights, one_class.positive, counted)
+        return ClassSolution(found.weights, bias, found.certificate, outcome, current.value, current.fapg)
 
 
 def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> ClassGroups:

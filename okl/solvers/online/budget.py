@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from okl.compiled.budget import (
     SCALE,
     BudgetRule,
     GrowingArrays,
-    GrowthRule,
+    Replacement,
     SupportArrays,
     learn_growing,
     learn_rows,
@@ -53,6 +53,7 @@ from okl.solvers.online.base import (
 
 Change = Callable[[SupportArrays, BudgetRule, Any], None]
 """A compiled function that changes the arrays in place by the rule and the strategy's numbers."""
+Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -107,22 +108,21 @@ class BudgetStrategy:
         self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
     ) -> None:
         """Learn rows in their order; modify `supports` in place."""
-        learn_rows(supports, inputs, targets, rule, self._doubles)
+        learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
 
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
         if (recalled := type(self).recalled) is not None:
-            recalled(supports, rule, self._doubles)
+            recalled(supports, rule, doubles(self.numbers))
 
     def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Bring supports down to the budget as the strategy does it row by row; modify `supports` in place."""
-        type(self).reduced(supports, rule, self._doubles)
+        type(self).reduced(supports, rule, doubles(self.numbers))
 
-    @property
-    def _doubles(self) -> tuple[Any, ...]:
-        """Return the numbers as float64 each: numba would compile again for whole ones."""
-        numbers = self.numbers
-        return type(numbers)(*(float(number) for number in numbers))  # type: ignore[arg-type]
+
+def doubles(numbers: Numbers) -> Numbers:
+    """Return the numbers as float64 each: numba would compile again for whole ones."""
+    return type(numbers)(*(float(number) for number in numbers))
 
 
 # State: support vectors, coefficients and error counters.
@@ -503,12 +503,13 @@ class GrowingStrategy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """Return the growth rule for compiled code, for the code of a loss."""
+    @property
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
         ...
 
-    def first_margin(self, task: Task, epsilon: float) -> float:
-        """Return NORMA's margin before the first row; 0 for others."""
+    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
+        """Return NORMA's margin before the first row; nothing for others."""
         ...
 
 
@@ -568,7 +569,7 @@ class GrowingLearner:
         return GrowingState(
             np.zeros((0, self.n_inputs), dtype=self.precision),
             np.zeros((self.n_outputs, 0), dtype=self.precision),
-            self.strategy.first_margin(self.task, self.epsilon),
+            sum(self.strategy.own_floats(self.task, self.epsilon)),
             start_progress(self.task, self.n_outputs),
         )
 
@@ -627,7 +628,7 @@ class _Growing:
 
     def __init__(self, learner: GrowingLearner, state: GrowingState) -> None:
         self._kernel = rule_of(learner.kernel)
-        self._growth = learner.strategy.growth(LOSS_CODES[learner.task], learner.epsilon)
+        self._rule = LOSS_CODES[learner.task], float(learner.epsilon), doubles(learner.strategy.numbers)
         self._task = learner.task
         self._rows = [state.supports]
         self._chunks: list[tuple[FloatArray, FloatArray]] = []
@@ -657,7 +658,7 @@ class _Growing:
             self._class_counts,
             np.zeros(n_outputs),
         )
-        learn_growing(grown, arrays, among, targets, self._growth)
+        learn_growing(grown, arrays, among, targets, *self._rule)
         self._margin = float(floats[1])
         self._scale(floats[0])
         added = grown.coefficients.any(axis=0)

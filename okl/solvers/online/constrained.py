@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.constrained import LimitCounters, learn_constrained_block, learn_constrained_fourier
+from okl.compiled.constrained import LimitCounters, LimitedSteps
 from okl.compiled.oco import make_work
-from okl.compiled.threads import borrowed_block
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
-from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
@@ -35,13 +33,12 @@ from okl.solvers.online.constraints import (
 )
 from okl.solvers.online.linear import (
     LinearLearner,
-    Turns,
     Weights,
     average_weights,
-    in_turns,
-    learn_mapped,
     learner_arrays,
     race_step_sizes,
+    step_in_ball,
+    sweep_rows,
     weights_from,
 )
 from okl.solvers.online.maps import MapChoice
@@ -164,24 +161,8 @@ class ConstrainedLearner(LinearLearner):
         arrays, sides = learner_arrays(weights), self.kept.has_side
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
         watched = LimitCounters(weights.queues[::-1][sides], np.zeros(len(self.kept.low)), weights.exceeded.copy())
-        work = make_work(len(watched.queues), 1)
-
-        def fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
-            with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-                parts = (arrays, watched, work, turns, block, inputs, targets)
-                learn_constrained_fourier(*parts, fourier.waves, rule, limits, thread, n_threads)
-
-        def other(turns: Turns, thread: int, n_threads: int) -> None:
-            learn_mapped(
-                self.feature_map,
-                inputs,
-                turns,
-                thread,
-                n_threads,
-                lambda block, part: learn_constrained_block(arrays, watched, work, block, targets[part], rule, limits),
-            )
-
-        in_turns(self.feature_map, len(inputs), n_threads, fused, other)
+        task = LimitedSteps(arrays, watched, make_work(len(watched.queues), 1), rule, limits)
+        sweep_rows(task, self.feature_map, inputs, targets, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         queues = np.zeros_like(weights.queues)
@@ -217,17 +198,6 @@ class ConstrainedLearner(LinearLearner):
 
 
 # The factory.
-
-
-def step_of_radius(radius: float) -> float:
-    """Return the step 1 of those that decay: radius / sqrt(2).
-
-    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
-    a radius apart that is least here.
-
-    Source: Zinkevich, ICML 2003, Theorem 1 and its proof.
-    """
-    return radius / math.sqrt(2)
 
 
 @dataclass(frozen=True)
@@ -276,14 +246,12 @@ class ConstrainedFactory:
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
         rows, sums = self._estimated(context, feature_map)
         limits = limits_of(self.constraints, rows, self.radius, self.margin)
-        decaying = self.decaying or (self.step_size is None and not self.race)
-        step_size, why = (
-            (self.step_size, "as given") if self.step_size else (step_of_radius(self.radius), "of the radius")
-        )
         if self.step_size is None and self.race:
             free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)
-            step_size, why = race_step_sizes(free, sample, adaptive=False)
-        why += ", divided by the square root of the rows seen" if decaying else ""
+            decaying, (step_size, why) = self.decaying, race_step_sizes(free, sample, adaptive=False)
+            why += ", divided by the square root of the rows seen" if decaying else ""
+        else:
+            step_size, decaying, why = step_in_ball(self.radius, self.step_size, self.decaying)
         learner = ConstrainedLearner(
             feature_map,
             self.loss,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, Mixture, Team, learn_team
+from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, Team, learn_team
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.mixing import AdaHedgeState, FixedShareState, MixtureCounters, ShareRule, new_memo, share_rows
+from okl.compiled.mixing import FixedShareState, MixtureCounters, ShareRule, share_rows
 from okl.compiled.threads import MOST_ROWS, ThreadPool
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
@@ -134,19 +134,8 @@ class MixedScores:
         n_rows, n_steps = len(targets), group.steps.size
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:
-            learn_fourier(
-                (scores, stepped),
-                group,
-                self._candidates,
-                inputs,
-                targets,
-                rule,
-                n_before,
-                n_threads,
-                crew,
-                _apart(),
-                _idle,
-            )
+            heard = scores, stepped
+            learn_fourier(heard, group, self._candidates, inputs, targets, rule, n_before, n_threads, crew)
         else:
             self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_before)
         return scores.reshape(n_rows, -1), stepped[0]
@@ -172,16 +161,6 @@ class MixedScores:
     @cached_property
     def _candidates(self) -> Candidates | None:
         return Candidates((self.feature_map,), 1) if isinstance(self.feature_map, FourierFeatures) else None
-
-
-def _apart() -> Mixture:
-    """Return a mixture that is not complete: words are mixed afterwards."""
-    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64))
-    return Mixture(counted, AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)), new_memo(1, 1), False)
-
-
-def _idle() -> None:
-    """Do nothing: no other task runs in parallel."""
 
 
 # State.

@@ -27,7 +27,6 @@ from okl.compiled.jit import aligned_empty
 from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
-from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
 from okl.features.base import FeatureMap
@@ -53,6 +52,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.linear import LinearFactory
+from okl.solvers.online.maps import ChosenMap
 
 # The schedule: fewer and fewer maps take part.
 
@@ -450,16 +450,22 @@ def learn_fourier(
     n_before: int,
     n_threads: int,
     crew: ThreadPool,
-    mixture: Mixture,
-    besides: Callable[[], None],
+    mixture: Mixture | None = None,
+    besides: Callable[[], None] = lambda: None,
 ) -> None:
     """Learn rows in Fourier maps: words (M, rows, T, 2), whether they stepped (M, rows), and the group change in place.
 
     Threads compute features ahead and learn them in turns; same bits for any number of them, and any size of blocks.
 
-    mixture : as in okl.compiled.experts; besides : what the first thread does before it
-        takes blocks, while others do already
+    mixture : as in okl.compiled.experts, None where words are mixed afterwards; besides : what the first thread does
+        before it takes blocks, while others do already
     """
+    mixture = mixture or Mixture(
+        MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64)),
+        AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)),
+        new_memo(1, 1),
+        complete=False,
+    )
     work = len(inputs) * group.weights[0, 0, 0].size * (len(group.weights) + group.weights[..., 0, 0].size)
     n_threads = max(1, min(n_threads, work // LEAST_WORK, -(-len(inputs) // LEAST_BLOCK_ROWS)))
     size = _rows_at_once(candidates.bases[0].rows_per_block, len(inputs), n_threads)
@@ -839,17 +845,3 @@ class ExpertFactory:
             self.name,
         )
         return factory.build(context)
-
-
-@dataclass(frozen=True, eq=False)
-class ChosenMap:
-    """A map that was chosen already, and what it is, for people."""
-
-    feature_map: FeatureMap
-    chosen: dict[str, Any]
-
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map, and what it is."""
-        return self.feature_map, self.chosen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.constrained import learn_fourier, sum_fourier
-from okl.compiled.fourier import score_block
+from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_turn, in_turn, sweep_fourier
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.sgd import (
     LOSS,
@@ -24,12 +22,9 @@ from okl.compiled.sgd import (
     LearnerArrays,
     SummedGradients,
     UpdateRule,
-    learn_block,
-    sum_block,
 )
 from okl.compiled.threads import (
     MOST_ROWS,
-    Block,
     borrowed_block,
     give_up_turns,
     new_turns,
@@ -181,127 +176,44 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
-# Blocks of rows through a feature map into shared sums.
-
-Turns = NDArray[np.int64]
-Work = Callable[[Turns, int, int], None]
+# Blocks of rows through a feature map into shared state.
 
 
-def learn_rows(
-    arrays: LearnerArrays,
+def sweep_rows(
+    task: BlockTask,
     feature_map: FeatureMap,
     inputs: FloatArray,
     targets: NDArray[np.float64],
-    rule: UpdateRule,
     n_threads: int,
 ) -> None:
-    """Learn rows in their order; modify `arrays` in place. Same bits for any number of threads.
+    """Do a compiled task with rows in their order, which changes it in place; same bits for any number of threads.
 
     inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
     """
-
-    def learn_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
-        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-            learn_fourier(arrays, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
-
-    def learn_any(turns: Turns, thread: int, n_threads: int) -> None:
-        def learn(block: Block, part: slice) -> None:
-            learn_block(arrays, block, targets[part], rule)
-
-        learn_mapped(feature_map, inputs, turns, thread, n_threads, learn)
-
-    in_turns(feature_map, len(inputs), n_threads, learn_fused, learn_any)
-
-
-def learn_mapped(
-    feature_map: FeatureMap,
-    inputs: FloatArray,
-    turns: Turns,
-    thread: int,
-    n_threads: int,
-    learn: Callable[[Block, slice], None],
-) -> None:
-    """Call learn with every n_threads-th block of features and its rows, in turns; until another thread fails."""
-    for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
-        if not wait_turn(turns, index):
-            return
-        learn(block, part)
-        pass_turn(turns, index + 1)
-
-
-def sum_rows(
-    summed: SummedGradients,
-    feature_map: FeatureMap,
-    weights: FloatArray,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: UpdateRule,
-    n_threads: int,
-) -> None:
-    """Add the subgradients of rows at fixed weights to summed, which changes in place, in block order."""
-
-    def sum_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
-        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
-            sum_fourier(summed, turns, block, inputs, targets, fourier.waves, weights, rule, thread, n_threads)
-
-    def sum_any(turns: Turns, thread: int, n_threads: int) -> None:
-        for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
-            scores = np.empty((len(block.left), len(weights)), dtype=weights.dtype)
-            score_block(scores, block, weights)
-            if not wait_turn(turns, index):
-                return
-            sum_block(summed, block, scores, targets[part], rule)
-            pass_turn(turns, index + 1)
-
-    in_turns(feature_map, len(inputs), n_threads, sum_fused, sum_any)
-
-
-def _mapped_blocks(
-    feature_map: FeatureMap, inputs: FloatArray, thread: int, n_threads: int
-) -> Iterator[tuple[int, slice, Block]]:
-    for index in range(thread, -(-len(inputs) // MOST_ROWS), n_threads):
-        part = slice(index * MOST_ROWS, (index + 1) * MOST_ROWS)
-        with Span(MAP):
-            block = block_of(feature_map.transform(inputs[part]))
-        yield index, part, block
-
-
-def in_turns(
-    feature_map: FeatureMap,
-    n_rows: int,
-    n_threads: int,
-    fused: Callable[[FourierFeatures, Turns, int, int], None],
-    general: Work,
-) -> None:
-    """Run one of two works in threads; one that fails releases all who wait for their turn."""
     size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
-    n_threads = max(1, min(n_threads, -(-n_rows // size)))
-    turns = new_turns()
+    n_blocks, turns = -(-len(inputs) // size), new_turns()
+    n_threads = max(1, min(n_threads, n_blocks))
 
     def run(thread: int) -> None:
         if isinstance(feature_map, FourierFeatures):
-            fused(feature_map, turns, thread, n_threads)
-        else:
-            general(turns, thread, n_threads)
+            with borrowed_block(size, feature_map.widths, inputs.dtype) as block:
+                sweep_fourier(task, turns, block, inputs, targets, feature_map.waves, thread, n_threads)
+            return
+        for index in range(thread, n_blocks, n_threads):
+            part = slice(index * size, (index + 1) * size)
+            with Span(MAP):
+                block = block_of(feature_map.transform(inputs[part]))
+            scores = before_turn(task, block)  # type: ignore[no-untyped-call]
+            if not wait_turn(turns, index):
+                return
+            in_turn(task, block, scores, targets[part])  # type: ignore[no-untyped-call]
+            pass_turn(turns, index + 1)
 
     with one_blas_thread():
         run_threads(n_threads, run, partial(give_up_turns, turns))
 
 
 # The learner.
-
-
-@dataclass(frozen=True, eq=False)
-class GradientSum:
-    """Sums over rows at fixed weights.
-
-    gradient : (n_outputs, n_columns) float64, of class_weight * derivative * z; loss : of class_weight * loss
-    progress : rows, rows with a derivative (updates), mistakes or squared error; its baseline stays empty
-    """
-
-    gradient: NDArray[np.float64]
-    loss: float
-    progress: Progress
 
 
 def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
@@ -372,7 +284,7 @@ class LinearLearner:
         """
         inputs, targets = self._checked(weights.last, rows)
         arrays = learner_arrays(weights)
-        learn_rows(arrays, self.feature_map, inputs, targets, self.rule, n_threads)
+        sweep_rows(RowSteps(arrays, self.rule), self.feature_map, inputs, targets, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         return after
@@ -398,7 +310,7 @@ class LinearLearner:
         """Return the average, by rows, of what shards learned from fork(base)."""
         return average_weights(base, parts)
 
-    def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
+    def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> PlainGradient:
         """Return the sum of the subgradients of all rows at weights (n_outputs, n_columns).
 
         Same bits for any number of threads.
@@ -410,17 +322,21 @@ class LinearLearner:
         inputs, targets = self._checked(weights, rows)
         weights = as_compiled(weights, self.feature_map.precision)
         summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
-        sum_rows(summed, self.feature_map, weights, inputs, targets, self.rule, n_threads)
-        counts, sums = summed.counts, summed.sums
+        sweep_rows(GradientSums(summed, weights, self.rule), self.feature_map, inputs, targets, n_threads)
+        counts, class_counts, regression = summed.counts, np.zeros(1, dtype=np.int64), self.task == "regression"
+        if not regression:
+            index = targets > 0 if self.task == "binary" else targets
+            class_counts = np.bincount(index.astype(np.int64), minlength=n_classes_of(self.task, self.n_outputs))
         progress = Progress(
-            task=self.loss.task,
+            task=self.task,
             rows=int(counts[ROWS]),
             updates=int(counts[UPDATES]),
             mistakes=int(counts[MISTAKES]),
-            squared_error=float(sums[SQUARED_ERROR]),
-            class_counts=(0,) * n_classes_of(self.loss.task, self.n_outputs),
+            squared_error=float(summed.sums[SQUARED_ERROR]),
+            class_counts=tuple(int(count) for count in class_counts),
+            target_sum=float(np.sum(rows.targets)) if regression else 0.0,
         )
-        return GradientSum(summed.gradient, float(sums[LOSS]), progress)
+        return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)), float(summed.sums[LOSS]))
 
     @property
     def task(self) -> Task:
@@ -508,35 +424,23 @@ class GradientWork(RoundWork):
 
     def __call__(self, shard: Shard, task: RoundTask) -> PlainGradient:
         """Return the shard's part of the sum."""
-        return PlainGradient.of(self.learner, task.learned.last, self.rows(shard, task))
+        gradient: PlainGradient = self.learner.gradient(task.learned.last, self.rows(shard, task))
+        return gradient
 
 
 @dataclass(frozen=True, eq=False)
 class PlainGradient:
     """Subgradients of some rows at fixed weights, added up.
 
-    gradient : (n_outputs, n_columns) float64; progress : rows, errors, class counts and target sum of these rows
-    target_squares : sum of squared targets
+    gradient : (n_outputs, n_columns) float64, of class_weight * derivative * z
+    progress : rows, rows with a derivative (updates), errors, class counts and target sum; its baseline is empty
+    target_squares : sum of squared targets; loss : of class_weight * loss
     """
 
     gradient: NDArray[np.float64]
     progress: Progress
     target_squares: float
-
-    @classmethod
-    def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> PlainGradient:
-        """Return the gradient of some rows at weights last (n_outputs, n_columns)."""
-        summed = learner.gradient(last, rows)
-        counts = np.zeros(len(learner.start().progress.class_counts), dtype=np.int64)
-        if learner.loss.task != "regression":
-            index = rows.targets > 0 if learner.loss.task == "binary" else rows.targets
-            counts = np.bincount(index.astype(np.int64), minlength=len(counts))
-        progress = replace(
-            summed.progress,
-            class_counts=tuple(int(count) for count in counts),
-            target_sum=float(np.sum(rows.targets)) if learner.loss.task == "regression" else 0.0,
-        )
-        return cls(summed.gradient, progress, float(np.sum(rows.targets**2)))
+    loss: float
 
     def step(
         self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
@@ -588,6 +492,7 @@ def add_gradients(parts: list[PlainGradient]) -> PlainGradient:
             total.gradient + part.gradient,
             total.progress.plus(part.progress),
             total.target_squares + part.target_squares,
+            total.loss + part.loss,
         )
     return total
 
@@ -640,13 +545,27 @@ def _adagrad_error(racer: LinearLearner, sample: Rows) -> float:
         batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
         for number, part in enumerate(batches, start=1):
             inside = slice(part[0], part[-1] + 1)
-            gradient = PlainGradient.of(racer, weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
+            gradient = racer.gradient(weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
             weights, stepped = gradient.step(racer, weights, optimiser, number)
             assert stepped is not None
             optimiser = stepped
     except DivergedError:
         return np.inf
     return weights.progress.error
+
+
+def step_in_ball(radius: float, step_size: float | None, decaying: bool) -> tuple[float, bool, str]:
+    """Return step size, whether it decays, and the reason; None is radius / sqrt(2), divided by the root of the rows.
+
+    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
+    a radius apart that is least for eta = radius / sqrt(2).
+
+    Source: Zinkevich, ICML 2003, Theorem 1 and its proof.
+    """
+    decaying = decaying or step_size is None
+    why = "as given" if step_size else "of the radius"
+    why += ", divided by the square root of the rows seen" if decaying else ""
+    return step_size or radius / math.sqrt(2.0), decaying, why
 
 
 # The linear learner with a fixed map.
@@ -707,9 +626,7 @@ class LinearFactory:
         return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
 
     def _build_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
-        decaying = self.decaying or self.step_size is None
-        step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
-        why += ", divided by the square root of the rows seen" if decaying else ""
+        step_size, decaying, why = step_in_ball(radius, self.step_size, self.decaying)
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
         return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 

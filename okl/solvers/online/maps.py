@@ -193,3 +193,17 @@ class LinearChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; nothing was chosen."""
         return StandardisedLinear.of_schema(schema, precision), {}
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenMap:
+    """A map that was chosen already, and what it is, for people."""
+
+    feature_map: FeatureMap
+    chosen: dict[str, Any]
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """Return the map, and what it is."""
+        return self.feature_map, self.chosen

@@ -15,10 +15,9 @@ from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
-from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
-from okl.features.base import FeatureMap, precision_of, transform_rows
+from okl.features.base import precision_of, transform_rows
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
@@ -43,7 +42,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights
-from okl.solvers.online.maps import refuse_bandwidth_with
+from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with
 
 # State: support vectors, then a Nystrom map with weights.
 
@@ -466,7 +465,7 @@ class NOGDFactory:
             step_size, why = least_error(PLAIN_STEPS, errors, sample)
             learner = replace(learner, step_size=step_size)
         if context.mode != "stream":
-            maps = _FirstSupports(learner, sample, chosen)
+            maps = _first_supports(learner, sample, chosen)
             factory = LinearFactory(
                 maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
             )
@@ -475,33 +474,8 @@ class NOGDFactory:
         return BuiltLearner(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
 
 
-@dataclass(frozen=True, eq=False)
-class _FirstSupports:
-    """The Nystrom map of the first support vectors of a sample."""
-
-    learner: NOGDLearner
-    sample: Rows
-    chosen: dict[str, Any]
-
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map, and how many landmarks and columns it has."""
-        learner = self.learner
-        feature_map, n_rows = _map_of_sample(learner, self.sample)
-        n_landmarks, rank = feature_map.n_landmarks, feature_map.n_columns
-        why = "as given" if rank == learner.rank else "the rank of the landmarks' kernel matrix"
-        chosen = self.chosen | {
-            "landmarks": n_landmarks,
-            "landmarks_reason": f"the first support vectors among {n_rows:,} sampled rows",
-            "rank": rank,
-            "rank_reason": why,
-        }
-        return feature_map, chosen
-
-
-def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures, int]:
-    """Return the map of the landmarks that a sample has, at most the budget, and the rows it took to find them."""
+def _first_supports(learner: NOGDLearner, sample: Rows, chosen: dict[str, Any]) -> ChosenMap:
+    """Return the Nystrom map of the first support vectors of a sample, at most the budget."""
     state = learner.learn(learner.start(), sample)
     if state.feature_map is None:
         n_landmarks = len(state.supports.inputs)
@@ -512,7 +486,14 @@ def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures,
             )
         state = nystrom_start(learner.kernel, min(learner.rank, n_landmarks), state)
     assert state.feature_map is not None
-    return state.feature_map, state.filled.rows
+    rank = state.feature_map.n_columns
+    chosen = chosen | {
+        "landmarks": state.feature_map.n_landmarks,
+        "landmarks_reason": f"the first support vectors among {state.filled.rows:,} sampled rows",
+        "rank": rank,
+        "rank_reason": "as given" if rank == learner.rank else "the rank of the landmarks' kernel matrix",
+    }
+    return ChosenMap(state.feature_map, chosen)
 
 
 # LLSVM: a linear SVM in a Nystrom map.

@@ -307,7 +307,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
                 raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
         super().check(run)
         if self.track:
-            self._check_track()
+            self.check_track()
         if self.certify:
             self._check_certify(run)
 
@@ -327,8 +327,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         mode = super().mode(run)
         return "mix" if mode == "sum" and self.constraints else mode
 
-    def factory(self, schema: Schema) -> LearnerFactory:
-        """Return the learner: experts, a tracker, a constrained or a plain one."""
+    def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
+        """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
         if self.track:
             if isinstance(loss := learning["loss"], ExtensionLoss):
@@ -338,7 +338,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             check_ball(self.radius, False, loss)
             return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
         # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
-        free = self.bandwidth == self.step_size == "auto" and self.average and radius is None
+        free = experts and self.bandwidth == self.step_size == "auto" and self.average and radius is None
         # and they weigh the losses of the table
         if free and self.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
@@ -373,7 +373,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             "gain": number_of(self.constraint_gain),
         }
 
-    def _check_track(self) -> None:
+    def check_track(self) -> None:
+        """Refuse options that tracking sets itself."""
         for name in ("step_size", "average", "step_rule", "constraints"):
             if self.changed(name):
                 raise ConfigError(
@@ -430,9 +431,14 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
                 f"that rank. Set the rank to at most {self.budget:,}, or raise the budget."
             )
 
+    @property
+    def map_rank(self) -> int:
+        """Return the largest number of columns of the map."""
+        return max(1, round(RANK_SHARE * self.budget)) if self.rank == "auto" else self.rank
+
     def factory(self, schema: Schema) -> LearnerFactory:
         """Return the learner with landmarks that it collects, or that are chosen beforehand."""
-        rank = max(1, round(RANK_SHARE * self.budget)) if self.rank == "auto" else self.rank
+        rank = self.map_rank
         kernel: dict[str, Any] = {
             "kernel": self.kernel,
             "bandwidth": number_of(self.bandwidth),

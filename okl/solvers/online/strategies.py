@@ -18,7 +18,6 @@ from okl.compiled.budget import (
     SCALE,
     BudgetRule,
     Forgetting,
-    GrowthRule,
     Redundancy,
     Replacement,
     SupportArrays,
@@ -80,13 +79,14 @@ class _Unbudgeted:
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
 
-    def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """Return the growth rule for compiled code."""
-        return GrowthRule(self.kind, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+    @property
+    def numbers(self) -> Replacement:
+        """Return the numbers of the compiled step."""
+        return Replacement(self.kind, BY_CHANCE, self.step_size)
 
-    def first_margin(self, task: Task, epsilon: float) -> float:
-        """Return 0: the strategy has no margin."""
-        return 0.0
+    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
+        """Return nothing: the strategy has no margin."""
+        return ()
 
 
 @stored("perceptron")
@@ -610,18 +610,9 @@ class Norma(BudgetStrategy):
         decay, share = 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu
         return Replacement(NORMA, OLDEST, self.step_size, decay, share)
 
-    def growth(self, code: int, epsilon: float) -> GrowthRule:
-        """Return the growth rule for compiled code without a budget."""
-        numbers = self.numbers
-        return GrowthRule(NORMA, code, float(epsilon), numbers.step_size, numbers.decay, numbers.share)
-
-    def first_margin(self, task: Task, epsilon: float) -> float:
-        """Return the margin, or the threshold of a regression."""
-        return float(epsilon if task == "regression" else self.margin)
-
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """Return the first margin."""
-        return (self.first_margin(task, epsilon),)
+        """Return the first margin, or the threshold of a regression."""
+        return (float(epsilon if task == "regression" else self.margin),)
 
 
 # TVM: a support vector machine on a budget of twin vectors, each of which represents many rows of both classes.

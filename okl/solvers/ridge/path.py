@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.threads import run_threads
+from okl.compiled.threads import run_tasks
 from okl.data.executor import Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
@@ -235,11 +234,8 @@ def totals_of(
                 errors += [float(counted @ (left_out**2).sum(axis=1)), float(counted @ wrong)]
             return np.array(errors)
 
-        n_threads = max(1, min(n_threads, len(firsts)))
-        parts = run_threads(n_threads, lambda thread: [of_block(first) for first in firsts[thread::n_threads]])
-    totals: NDArray[np.float64] = np.sum(
-        [parts[index % n_threads][index // n_threads] for index in range(len(firsts))], axis=0
-    )
+        blocks = run_tasks(lambda index: of_block(firsts[index]), len(firsts), n_threads)
+    totals: NDArray[np.float64] = np.sum(blocks, axis=0)
     return totals
 
 
@@ -414,7 +410,7 @@ def fit_rows(
     gram: Gram | None = None
     for start in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
         some = stretches[start : start + at_once]
-        for part in run_threads(len(some), lambda thread, some=some: of_stretch(*some[thread])):  # type: ignore[misc]
+        for part in run_tasks(lambda index, some=some: of_stretch(*some[index]), len(some), at_once):  # type: ignore[misc]
             gram = part if gram is None else gram.merged(part)
     assert gram is not None, "there are rows"
     sample = sample or Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
@@ -429,7 +425,6 @@ def fit_rows(
 #
 # Source: Roberts et al., Ecography 40(8), 2017, of blocks in cross-validation.
 
-Result = TypeVar("Result")
 FOLDS = 5
 _STRATA = 10  # of a regression: tenths of the rows by their target
 
@@ -482,7 +477,7 @@ def leave_folds_out(
         raise ConfigError(
             "No class has two rows, one to train on and one to predict. Validate by rows (--validation rows)."
         )
-    grams = _each(len(parts), n_threads, lambda k: gram_of(basis, outputs, (parts[k],)))
+    grams = run_tasks(lambda k: gram_of(basis, outputs, (parts[k],)), len(parts), n_threads)
     turn = basis.turn()
 
     def of_others(k: int) -> Centred:
@@ -490,7 +485,7 @@ def leave_folds_out(
         refuse_infinite(gram)
         return centred(turn, gram)
 
-    sums = _each(len(parts), n_threads, of_others)
+    sums = run_tasks(of_others, len(parts), n_threads)
     above = (
         tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
         or penalties[-1:]
@@ -500,10 +495,3 @@ def leave_folds_out(
         for some, part in zip(sums, parts, strict=True)
     ]
     return errors_of(np.sum(totals, axis=0), above, outputs)
-
-
-def _each(n: int, n_threads: int, work: Callable[[int], Result]) -> list[Result]:
-    """Return work(0) .. work(n - 1) in order, several at once."""
-    n_threads = max(1, min(n_threads, n))
-    done = run_threads(n_threads, lambda thread: [work(k) for k in range(thread, n, n_threads)])
-    return [done[k % n_threads][k // n_threads] for k in range(n)]

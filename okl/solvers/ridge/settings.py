@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from okl.data.dataset import Schema
 from okl.foundation.settings import Count, Positive
@@ -32,8 +32,8 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
     n_landmarks: Count | Literal["auto"] = Field(
         "auto", description="number of landmarks; auto: 1,000, or all rows if there are fewer"
     )
-    landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
-        "supports", description="choice of landmarks from a sample before training; supports: uniform"
+    landmarks: Literal["uniform", "kmeans", "rpcholesky"] = Field(
+        "uniform", description="choice of landmarks from a sample before training"
     )
     penalty: Positive | Literal["auto"] = Field(
         "auto",
@@ -42,20 +42,30 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
     )
     fit_intercept: bool = Field(True, description="fit a bias")
 
+    @field_validator("landmarks", mode="before")
+    @classmethod
+    def _of_older_settings(cls, landmarks: Any) -> Any:
+        """Return uniform for its name in older versions."""
+        return "uniform" if landmarks == "supports" else landmarks
+
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> RidgeSolver:
         """Make the solver of kernel least squares."""
+        return self.solver(run.seed, run.precision, self.weights_of_classes(schema))
+
+    def solver(self, seed: int, precision: Precision, class_weights: tuple[float, ...] | None = None) -> RidgeSolver:
+        """Make the solver, with one weight for each class."""
         return RidgeSolver(
             kernel=self.kernel,
             bandwidth=number_of(self.bandwidth),
             n_landmarks=None if self.n_landmarks == "auto" else self.n_landmarks,
-            landmarks="uniform" if self.landmarks == "supports" else self.landmarks,
+            landmarks=self.landmarks,
             penalty=number_of(self.penalty),
             degree=self.degree,
             offset=self.offset,
-            class_weights=self.weights_of_classes(schema),
+            class_weights=class_weights,
             fit_intercept=self.fit_intercept,
-            seed=run.seed,
-            precision=run.precision,
+            seed=seed,
+            precision=precision,
         )
 
     def n_columns(self, n_inputs: int) -> int:

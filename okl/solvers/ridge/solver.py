@@ -11,7 +11,7 @@ from scipy import sparse
 
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import add_sparse_products
-from okl.compiled.threads import run_threads
+from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows
@@ -305,7 +305,6 @@ def _sums(
     """Return sums of products (n, n), symmetric, and of rows (n,) with data for values and weights counted (rows,)."""
     stretches = cuts(max(1, rows.shape[0] // _LEAST_ROWS), _MOST_STRETCHES)
     ends = np.linspace(0, rows.shape[0], len(stretches) + 1).astype(int)
-    n_threads = max(1, min(n_threads, len(stretches)))
 
     def of_stretch(index: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         products, sums, cut = np.zeros((n, n)), np.zeros(n), slice(ends[index], ends[index + 1])
@@ -313,12 +312,8 @@ def _sums(
         add_sparse_products(products, sums, data, rows.indices, starts, np.ascontiguousarray(counted[cut]))
         return products, sums
 
-    parts = run_threads(
-        n_threads, lambda thread: [of_stretch(index) for index in range(len(stretches))[thread::n_threads]]
-    )
     products, sums = np.zeros((n, n)), np.zeros(n)
-    for index in range(len(stretches)):
-        part = parts[index % n_threads][index // n_threads]
+    for part in run_tasks(of_stretch, len(stretches), n_threads):
         products += part[0]
         sums += part[1]
     products += np.tril(products, -1).T  # only what is below the diagonal was summed

@@ -1,19 +1,41 @@
-"""Fits on rows in memory."""
+"""Fits on rows in memory: samples that grow fourfold, and the growth rule of Zhang & Sen."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_at_least
-from okl.solvers.subgradient.certificate import REPLICATES, SOLVED_TO, FullBound, bound_of_gaps, exact_bound
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SamplePlan
-from okl.solvers.subgradient.method import DescentRecord, Reason, Sampled, Scs, Watch, solve_sample
-from okl.solvers.subgradient.spaces import RowSource, Vector
+from okl.foundation.validation import check_at_least, check_positive
+from okl.solvers.subgradient.method import (
+    ConjugateDirections,
+    DescentRecord,
+    Direction,
+    ExactSearch,
+    Point,
+    Ray,
+    Reason,
+    Sampled,
+    Scs,
+    Watch,
+    solve_sample,
+)
+from okl.solvers.subgradient.sampling import (
+    FIRST_SAMPLE,
+    REPLICATES,
+    SOLVED_TO,
+    FullBound,
+    GapEstimate,
+    SamplePlan,
+    bound_of_gaps,
+    exact_bound,
+)
+from okl.solvers.subgradient.spaces import RowSource, Vector, inner_product
 
 LOOKS, LOOK_SHARE = 3, 0.125  # samples, and rows of each over those of the sample, to see what a point is worth
 
@@ -181,3 +203,233 @@ def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: l
         notes=notes,
         history=tuple(history),
     )
+
+
+# Iterations with a growing sample.
+
+
+class PaperRun:
+    """The validation rows first, then the sample: in one space, where coefficients of the former stay 0."""
+
+    def __init__(
+        self, growth: PaperGrowth, source: RowSource, targets: FloatArray, method: Scs, n_validation: int
+    ) -> None:
+        self.growth, self.source, self.targets, self.method = growth, source, targets, method
+        self.n_validation = n_validation
+        own, self.notes = first_sample(targets[n_validation:], growth.first_sample, method)
+        self.n_rows = n_validation + own
+        self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, n_validation + growth.most_rows)
+        self.started_at, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
+        self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
+        self.search = ExactSearch()
+        self.space = source.space(self.n_rows)
+        zero = self.space.zero()
+        self.point = Point(zero, self.space.scores(zero), 0.0)
+        self.unit = math.sqrt(2.0 / method.lam)
+        self.delta = growth.delta_parts[0] * self.unit
+        self._idle, self.lower_bound = 0, -math.inf
+        self._cut(np.zeros_like(self.point.scores))
+
+    @property
+    def whole(self) -> bool:
+        """Return whether the sample has stopped growing."""
+        return self.n_rows >= self.most
+
+    def finished(self) -> Reason | None:
+        """Why to stop, or None."""
+        gap = self.objective - self.lower_bound
+        if self.whole and gap <= self.method.gap:
+            return "gap"
+        if self.whole and self._idle >= 100:
+            return "stalled"
+        return "iterations" if self.iterations >= self.method.max_iterations else None
+
+    def iterate(self) -> None:
+        """Take a direction and a step, draw new rows, accept or reject the step, and add a cut."""
+        direction = self.directions.propose(self.point, self.space)
+        length = math.sqrt(max(0.0, inner_product(direction.vector, direction.vector)))
+        step = self._step(direction, length)
+        if not self.whole:
+            direction = self._grow(direction)
+        eta_2 = self.method.lam if self.growth.eta_2 is None else self.growth.eta_2
+        taken = step > 0.0 and self._accepted(direction, step) and (self.whole or length > eta_2 * self.delta)
+        _, least, largest = self.growth.delta_parts
+        change = self.growth.gamma if taken else 1.0 / self.growth.gamma
+        self.delta = min(largest * self.unit, max(least * self.unit, change * self.delta))
+        if taken:
+            vector = self.point.vector.moved(step, direction.vector)
+            scores = self.point.scores + step * direction.scores
+            self.point = Point(vector, scores, inner_product(vector, vector))
+        self._idle = 0 if taken else self._idle + 1
+        self.iterations += 1
+        self._cut(direction.scores)
+
+    def _step(self, direction: Direction, length: float) -> float:
+        if length == 0.0:
+            return 0.0
+        lam, own = self.method.lam, slice(self.n_validation, None)
+        slope = lam * inner_product(self.point.vector, direction.vector)
+        ray = Ray(
+            self.point.scores[own],
+            direction.scores[own],
+            self.targets[self.n_validation : self.n_rows],
+            slope,
+            lam * length * length,
+        )
+        return self.search.step(ray, self.method.loss, math.inf if self.whole else self.delta / length)
+
+    def _grow(self, direction: Direction) -> Direction:
+        """Draw new rows; the point, the direction and the averaged cut continue in the larger space."""
+        before, self.n_rows = self.n_rows, min(self.most, self.n_rows + self.growth.step_rows)
+        self.space = self.source.space(self.n_rows)
+
+        def extended(vector: Vector, scores: FloatArray) -> tuple[Vector, FloatArray]:
+            lifted = self.space.lifted(vector)
+            return lifted, np.concatenate([scores, self.space.scores(lifted, before)])
+
+        vector, scores = extended(self.point.vector, self.point.scores)
+        self.point = Point(vector, scores, self.point.squared_length)
+        direction = Direction(*extended(direction.vector, direction.scores))
+        self._take_in(slice(before, self.n_rows), before - self.n_validation, direction)
+        if self.n_rows == self.source.n_rows:
+            n_validation, self.n_validation = self.n_validation, 0
+            self._take_in(slice(0, n_validation), self.n_rows - n_validation, direction)
+        return direction
+
+    def _take_in(self, fresh: slice, had: int, last: Direction) -> None:
+        """Join a cut of new rows to the averaged cut of the `had` rows before."""
+        slopes, intercept = self._slopes(last.scores, fresh)
+        n_fresh = fresh.stop - fresh.start
+        cut = self.space.gather(slopes).scaled(self.n_rows / n_fresh)
+        self.directions.grow(self.space, last, cut, intercept / n_fresh, had / (had + n_fresh))
+        self.lower_bound = -math.inf
+
+    def _accepted(self, direction: Direction, step: float) -> bool:
+        """Return whether the objective falls on the grown sample, and by enough of that on the validation rows."""
+        moved = self.point.vector.moved(step, direction.vector)
+        half = 0.5 * self.method.lam * (inner_product(moved, moved) - self.point.squared_length)
+        values = [
+            self.method.loss.value(scores, self.targets[: self.n_rows])
+            for scores in (self.point.scores, self.point.scores + step * direction.scores)
+        ]
+        change = values[1] - values[0]
+        fall = -(half + float(change[self.n_validation :].mean()))
+        if self.whole:
+            return fall > 0.0
+        return fall > 0.0 and -(half + float(change[: self.n_validation].mean())) >= self.growth.eta_1 * fall
+
+    def _slopes(self, along: FloatArray, part: slice) -> tuple[FloatArray, float]:
+        """Return the slopes of a part of the rows, 0 for the others, and the sum of the intercepts."""
+        slopes = np.zeros_like(self.point.scores)
+        _, intercepts = self.method.loss.slopes_into(
+            slopes[part], self.point.scores[part], along[part], self.targets[part]
+        )
+        return slopes, intercepts
+
+    def _cut(self, along: FloatArray) -> None:
+        own = self.n_rows - self.n_validation
+        slopes, intercepts = self._slopes(along, slice(self.n_validation, self.n_rows))
+        cut = self.space.gather(slopes).scaled(self.n_rows / own)
+        self.lower_bound = max(self.lower_bound, self.directions.add(cut, intercepts / own, self.point))
+        sample = slice(self.n_validation, self.n_rows)
+        losses = self.method.loss.value(self.point.scores[sample], self.targets[sample])
+        self.objective = float(losses.mean()) + 0.5 * self.method.lam * self.point.squared_length
+        self.history.append(DescentRecord(time.perf_counter() - self.started_at, own, self.objective, self.lower_bound))
+
+    def fitted(self, reason: Reason) -> SubgradientFit:
+        """Return the result; while validation rows are outside the sample, there is no bound over all rows."""
+        own = self.n_rows - self.n_validation
+        full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
+        return SubgradientFit(
+            vector=self.point.vector,
+            bias=0.0,
+            n_rows=own,
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            full=full,
+            iterations=self.iterations,
+            reason=reason,
+            notes=self.notes,
+            history=tuple(self.history),
+        )
+
+
+# The growth rule.
+
+
+@dataclass(frozen=True)
+class PaperGrowth:
+    """Algorithm 1 with its acceptance test and its control of step lengths, as repaired.
+
+    A step is taken if the validation rows agree: their objective falls by at least eta_1 of the fall on the sample,
+    and the direction is longer than eta_2 delta. delta is multiplied by gamma after a step that was taken, divided by
+    it after one that was not. A step of 0 is a failure. When the rows end, they join the sample, and it is
+    solved to the gap.
+
+    Parameters
+    ----------
+    first_sample, step_rows : int >= 2 and >= 1, rows at first and new ones in an iteration
+    validation_rows : int >= 1, fixed from the beginning, never in the sample: fresh ones cost kernel values by the
+        square and brought nothing
+    most_rows : int or None for all others, where the sample stops growing
+    eta_1 : in (0, 1); eta_2 : > 0, None for lam; gamma : > 1
+    delta_parts : the first, least and largest delta, in units of (2 / lam)^(1/2), which no optimum is longer than
+
+    Raises
+    ------
+    ConfigError : a number out of range
+
+    Source: Zhang & Sen, Algorithm 1, with the inequality of acceptance the right way round (their Lemma 3.9), and the
+    regulariser of the validation objective that of the sample's kernel values.
+    """
+
+    first_sample: int = 150
+    step_rows: int = 16
+    validation_rows: int = 400
+    most_rows: int | None = None
+    eta_1: float = 0.2
+    eta_2: float | None = None
+    gamma: float = 2.0
+    delta_parts: tuple[float, float, float] = (0.25, 0.02, 1.0)
+
+    def __post_init__(self) -> None:
+        check_at_least("first_sample", self.first_sample, 2)
+        check_at_least("step_rows", self.step_rows, 1)
+        check_at_least("validation_rows", self.validation_rows, 1)
+        if self.eta_2 is not None:
+            check_positive("eta_2", self.eta_2)
+        first, least, largest = self.delta_parts
+        if not (0.0 < self.eta_1 < 1.0 < self.gamma < math.inf and 0.0 < least <= first <= largest):
+            raise ConfigError(
+                f"eta_1 = {self.eta_1}, gamma = {self.gamma}, delta_parts = {self.delta_parts}, but they take numbers "
+                "in (0, 1), above 1, and least <= first <= largest."
+            )
+
+    def fit(
+        self, source: RowSource, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None
+    ) -> SubgradientFit:
+        """Train on rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones validate.
+
+        watch : called after each iteration with the point, and the rows drawn for the sample so far
+
+        Raises
+        ------
+        ConfigError : directions = "bundle", whose cuts hold on one sample only
+        DataError : all labels are equal; no rows are left besides the validation rows
+        """
+        if method.directions == "bundle":
+            raise ConfigError(
+                'growth = "paper" requires directions = "conjugate" or "subgradient": the cuts of a bundle are '
+                "valid on one sample only."
+            )
+        n_validation = min(self.validation_rows, source.n_rows // 4)
+        if n_validation == 0:
+            raise DataError(
+                f"{source.n_rows} rows are too few for a sample and separate validation rows. Give at least 4 rows."
+            )
+        run = PaperRun(self, source, targets, method, n_validation)
+        while (reason := run.finished()) is None:
+            run.iterate()
+            if watch is not None:
+                watch(run.point, run.n_rows - run.n_validation)
+        return run.fitted(reason)

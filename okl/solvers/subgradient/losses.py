@@ -142,10 +142,8 @@ def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any
     return {"loss": loss.name, "class_weights": {str(label): weight for label, weight in named}}
 
 
-# Losses and solvers by name
+# Losses by name
 
-CUTTING_NAMES = ("scs", "wolfe")
-ONLINE_NAMES = ("pegasos",)
 DEFAULT_LOSS: dict[Task, str] = {
     "binary": "hinge",
     "multiclass": "multiclass-hinge",

@@ -1,234 +1,515 @@
-"""Samples of a run over shards, in feature maps and exact kernels."""
+"""Random samples of the rows of shards, rules for their sizes, and bounds from fresh samples."""
 
 from __future__ import annotations
 
 import math
-import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
-from okl.foundation.errors import DataError
+from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, is_uncompressed, read_runs
+from okl.distributed.cache import resident
+from okl.features.base import FeatureMap
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
-from okl.kernels import KnownKernel
-from okl.losses import PiecewiseLinear
-from okl.solvers.rounds import CommandLog, WorkerState
-from okl.solvers.subgradient.certificate import FullBound, Replicate, ReplicateWork, draw_of_shard, joined
-from okl.solvers.subgradient.drawing import GapEstimate, SampledRows, SamplePlan
-from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
-from okl.solvers.subgradient.sharded import OpenSample, SampleTotals, ShardedDescent, begin, place_sample
-from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
+from okl.foundation.telemetry import MAP, Span
+from okl.foundation.types import FloatArray, Precision
+from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.spaces import ExplicitRows
 
-# The state of a run, and its samples on shards.
+# Sample designs: seeded, without replacement.
+#
+# A sample is named by its share of all rows. Samples of one design are nested: a larger one holds all rows of a
+# smaller one, so that what was read stays of use. What a shard gives follows from the seed and the shard alone;
+# shards that arrive later change nothing in the others.
+
+RUN_ROWS = 64
+FINE_RUNS = 8192
+LEAST_SHARDS, LEAST_GROUPS = 8, 16
+SPREAD = 4.0
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_SHARDS = 0x5AD  # in a seed with indices of shards
 
 
-@stored("subgradient-state")
-@dataclass(frozen=True, eq=False)
-class SubgradientState:
-    """Everything that evolves; never written into.
+@stored("sampling-design")
+@dataclass(frozen=True)
+class SampleDesign:
+    """Distribution of the rows of a sample over the shards of a data set.
 
-    rows : of all shards; chosen : the map's choices
-    samples : rows of each sample so far; descent : state of the last one
-    seen : last result of fresh samples at a point; None before the first
-    proof : over all rows, of the current point; None before the first attempt; attempts : so far
-    drawn_rows, bytes_read : of all samples, those of proofs among them
-    one_class : samples whose rows were all of one class
+    A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
+    least, and as much more of the runs of each is taken. In compressed shards the same goes for row groups; in
+    uncompressed ones runs are drawn from all row groups. How many of k there are is floor(share k + u), with u uniform
+    on [0, 1): the probability of each row is the share itself, and a sum over the sample divided by the share is an
+    unbiased one over all rows. Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample
+    hardly varies.
+
+    Parameters
+    ----------
+    seed : of this design: other seeds draw independent samples
+    run_rows : rows that are drawn together, less at the end of a row group
+    n_shards, n_groups : shards and row groups of the data set when it was designed
+    in_a_row : whether its shards had the indices 0 to n_shards - 1: then so many are touched, not more or less by
+        chance, and samples of one share are as large as each other
+
+    Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in up to three stages
+    (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
     """
 
-    rows: SampledRows
-    chosen: dict[str, Any]
-    samples: tuple[int, ...]
-    descent: ShardedDescent | KernelDescent
-    seen: GapEstimate | None
-    proof: FullBound | None
-    attempts: int
-    drawn_rows: int
+    seed: tuple[int, ...]
+    run_rows: int
+    n_shards: int
+    n_groups: int
+    in_a_row: bool = False
+
+    @classmethod
+    def of(cls, data: Dataset, *seed: int) -> SampleDesign:
+        """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
+        shards = data.split("train")
+        rows = sum(shard.rows for shard in shards)
+        groups = sum(len(shard.row_groups) for shard in shards)
+        in_a_row = [shard.index for shard in shards] == list(range(len(shards)))
+        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
+
+    def another(self, *seed: int) -> SampleDesign:
+        """Return an independent design, with numbers appended to the seed."""
+        return replace(self, seed=(*self.seed, *seed))
+
+    def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
+        """Return the runs of a shard that the sample of `share` has and that of `beyond` has not, neighbours joined."""
+        if not self._touches(shard, share):
+            nothing = np.empty(0, dtype=np.int64)
+            return RowRuns(nothing, nothing, nothing)
+        groups, firsts, rows = self._cut(shard)
+        singly = is_uncompressed(data, shard)
+        taken = self._taken(shard, groups, share, singly)
+        if beyond > 0.0:
+            taken &= ~self._taken(shard, groups, beyond, singly)
+        return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
+
+    def _touches(self, shard: Shard, share: float) -> bool:
+        random = np.random.default_rng((*self.seed, _SHARDS))
+        offset, part = random.random(), _touched(share, self.n_shards, LEAST_SHARDS)
+        if self.in_a_row and shard.index < self.n_shards:
+            return bool(random.permutation(self.n_shards)[shard.index] < _number(part, self.n_shards, offset))
+        return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
+
+    def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return group, first row and row count of every run of a shard."""
+        sizes = np.array(shard.row_groups, dtype=np.int64)
+        counts = -(-sizes // self.run_rows)
+        groups = np.repeat(np.arange(len(sizes)), counts)
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        firsts = places * self.run_rows
+        return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
+
+    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, singly: bool) -> NDArray[np.bool_]:
+        if not self._touches(shard, share):
+            return np.zeros(len(groups), dtype=np.bool_)
+        share = min(1.0, share / _touched(share, self.n_shards, LEAST_SHARDS))
+        random = np.random.default_rng((*self.seed, shard.index))
+        start = np.random.default_rng(self.seed).random(2)
+        if singly:
+            ranks = random.permutation(len(groups))
+            return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
+        n_groups = len(shard.row_groups)
+        touched = _touched(share, self.n_groups, LEAST_GROUPS)
+        group_ranks = random.permutation(n_groups)
+        chosen = group_ranks < _number(touched, n_groups, start[0] + _GOLDEN * shard.index)
+        taken = np.zeros(len(groups), dtype=np.bool_)
+        for group in range(n_groups):
+            members = np.flatnonzero(groups == group)
+            ranks = random.permutation(len(members))
+            offset = start[1] + _GOLDEN * (shard.index + group_ranks[group])
+            if chosen[group]:
+                taken[members] = ranks < _number(min(1.0, share / touched), len(members), offset)
+        return taken
+
+
+def _touched(share: float, of: int, least: int) -> float:
+    """Return the share of shards or groups to open for a share of their rows."""
+    return min(1.0, max(least / of, SPREAD * share))
+
+
+def _number(share: float, of: int, offset: float) -> int:
+    """Return how many of the items to draw: floor(share * count + u), u the fraction of the offset."""
+    return min(of, math.floor(share * of + offset % 1.0))
+
+
+def _joined(runs: RowRuns) -> RowRuns:
+    """Join runs that follow each other within a row group."""
+    if len(runs.groups) < 2:
+        return runs
+    ends = runs.firsts + runs.rows
+    follows = (runs.groups[1:] == runs.groups[:-1]) & (runs.firsts[1:] == ends[:-1])
+    begins = np.flatnonzero(np.concatenate([[True], ~follows]))
+    rows = np.add.reduceat(runs.rows, begins)
+    return RowRuns(runs.groups[begins], runs.firsts[begins], rows)
+
+
+def cut_runs(runs: RowRuns, most: int) -> RowRuns:
+    """Split runs to at most the given number of rows."""
+    pieces = -(-runs.rows // most)
+    if (pieces == 1).all():
+        return runs
+    places = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    groups, firsts = np.repeat(runs.groups, pieces), np.repeat(runs.firsts, pieces) + places * most
+    ends = np.repeat(runs.firsts + runs.rows, pieces)
+    return RowRuns(groups, firsts, np.minimum(most, ends - firsts))
+
+
+# Sample sizes.
+
+FACTOR = 4.0
+FIRST_SAMPLE = 1000
+LARGEST_PART = 0.5  # of all rows; a larger sample is all of them
+_STATISTICAL = (
+    0.02  # over lam n: a sampled optimum is further than that from the optimum of all rows, seen on real data
+)
+_LOOSEST = 0.1
+_SOLVED = 0.25  # share of the requested gap that solving the sample may take
+_MARGIN = 0.75  # share of the requested gap that a bound is expected to take if it is tried
+_DEARER = 0.25  # by how much the bound is further from its mean with each attempt: less risk is left for it
+_MOST_OF_SAMPLE = 2.0  # rows of a replicate over those of the sample
+_FALL = 0.5  # of the scale, from one sample to the next, at most
+
+
+@stored("sample-growth")
+@dataclass(frozen=True)
+class GapEstimate:
+    """Estimates of a point's gap from fresh samples.
+
+    n_rows : of the sample that the point was learned from; scale : excess over all rows, and optimism of a sample's
+    bound, are about scale / rows
+    """
+
+    n_rows: int
+    scale: float
+
+    @classmethod
+    def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> GapEstimate:
+        """Build from the gaps of samples of replicate_rows at a point of n_rows."""
+        return cls(n_rows, max(0.0, mean_gap - solved) / (1.0 / n_rows + 1.0 / replicate_rows))
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """Rules of a run.
+
+    gap : requested; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
+    """
+
+    gap: float
+    lam: float
+    first_sample: int
+    replicates: int
+
+    def next_share(self, share: float) -> float:
+        """Return the share of the next sample: four times as large, or all rows."""
+        return 1.0 if FACTOR * share > LARGEST_PART else FACTOR * share
+
+    def tolerance(self, share: float, n_rows: int) -> float:
+        """Return the gap to solve a sample to, from its size; for all rows, the target gap."""
+        if share >= 1.0:
+            return self.gap
+        return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
+
+    def replicate_rows(self, estimate: GapEstimate, n_rows: int, solved: float, attempts: int = 0) -> int | None:
+        """Return the rows of each fresh sample for which the bound should reach the gap; None if none does.
+
+        n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
+        for more confidence
+
+        The bound is the excess of the point, the optimism of the replicates, and how far the sample was solved.
+        """
+        remaining = _MARGIN * self.gap / (1.0 + _DEARER * attempts) - estimate.scale / n_rows - solved
+        if remaining <= 0.0 or estimate.scale > _MOST_OF_SAMPLE * n_rows * remaining:
+            return None
+        return max(self.first_sample, round(estimate.scale / remaining))
+
+    def worth_looking(self, estimate: GapEstimate | None, n_rows: int, solved: float) -> bool:
+        """Return whether a few fresh samples should estimate the point's gap: with fewer it is hopeless, or known."""
+        if estimate is None:
+            return True
+        likely = GapEstimate(n_rows, _FALL * estimate.scale)
+        return estimate.n_rows != n_rows and self.replicate_rows(likely, n_rows, solved) is not None
+
+
+# Mapped rows of a sample.
+
+SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
+
+
+@stored("sampled-rows")
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """z(x) of the sampled rows of a data set, shard by shard; cheap to send.
+
+    Parameters
+    ----------
+    data : whose rows are drawn; feature_map : z, whose precision the mapped rows have; design : how they are drawn
+    constant : whether a last column of ones is appended, for a bias that is regularised like a weight
+    tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
+    """
+
+    data: Dataset
+    feature_map: FeatureMap
+    design: SampleDesign
+    constant: bool
+    tag: str
+
+    @property
+    def n_columns(self) -> int:
+        """Return the number of columns of the map, including the constant one."""
+        return self.feature_map.n_columns + int(self.constant)
+
+    def another(self, *seed: int) -> SampledRows:
+        """Return the same rows, to be drawn independently."""
+        return replace(self, design=self.design.another(*seed))
+
+    def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
+        """Return the rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
+        runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
+        ends, segments, begin = np.cumsum(runs.rows), [], 0
+        while begin < len(runs.groups):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + SEGMENT, side="right")))
+            # index: by it, too, runs are drawn, and two shards may have the same bytes
+            key = (self.tag, self.design, shard.index, shard.sha256, share, beyond, begin)
+            segments.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
+            begin = end
+        return segments
+
+    def blocks(self, shard: Shard, segments: list[Segment]) -> Iterator[tuple[slice, Rows]]:
+        """Return segments of mapped rows with their targets, and their place among all of them."""
+        last, first = LastGroup(), 0
+        for segment in segments:
+            block = resident(segment.key, lambda: self.load(shard, segment.runs, last))  # noqa: B023  (called at once)
+            yield slice(first, first + segment.rows), block
+            first += segment.rows
+
+    def load(self, shard: Shard, runs: RowRuns, last: LastGroup | None = None) -> Rows:
+        """Read runs of a shard, and map them."""
+        rows = read_runs(self.data, shard, runs, self.feature_map.precision, last)
+        return Rows(self.mapped(rows.inputs), rows.targets.copy())
+
+    def mapped(self, inputs: FloatArray) -> FloatArray:
+        """Return z of inputs, with the constant."""
+        with Span(MAP):
+            features = self.feature_map.transform(inputs)
+        if not self.constant:
+            return features
+        return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
+
+    def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
+        """Return bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
+        if not segments:
+            return 0
+        runs = [segment.runs for segment in segments]
+        joined = RowRuns(*(np.concatenate(column) for column in zip(*runs, strict=True)))
+        return bytes_of_runs(self.data, shard, joined, footer)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Runs of a shard that are read, mapped and held together. key : in the process cache."""
+
+    runs: RowRuns
+    rows: int
+    key: tuple[object, ...]
+
+
+# Replicates: lower bounds from fresh samples.
+
+_MOST_DRAWS = 8  # until a sample has a row: each is twice as large
+
+
+class Replicate(NamedTuple):
+    """One sample: the point's objective there, a lower bound of any, rows drawn and bytes read of files."""
+
+    objective: float
+    lower_bound: float
+    rows: int
     bytes_read: int
-    one_class: int
-
-    @property
-    def share(self) -> float:
-        """Return the share of all rows in the sample."""
-        return self.descent.shares[-1]
-
-    @property
-    def n_all(self) -> int:
-        """Return the number of training rows."""
-        return self.rows.data.rows("train")
-
-
-class Sample(Protocol):
-    """The rows of a sample that is about to be solved: drawn until they have two classes."""
-
-    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Have the rows of a sample that grew through these shares."""
-
-    def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent | KernelDescent:
-        """Return the sample, solved as far as one call goes. shares : of all rows that were drawn"""
-
-
-class ShardedSample:
-    """Rows in a feature map, which stay on the shards; one call takes the first cut.
-
-    before : the descent to continue, None at 0 or at given weights; larger : whether its rows are among these
-    """
-
-    def __init__(
-        self,
-        method: Scs,
-        rows: SampledRows,
-        before: ShardedDescent | None,
-        larger: bool = False,
-        weights: FloatArray | None = None,
-    ) -> None:
-        n_outputs = rows.data.schema.n_outputs
-        self._method, self._iterations = method, 0 if before is None else before.iterations
-        if before is not None:
-            weights = before.weights
-        elif weights is None:
-            weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
-        self._weights, self._rows = weights, 0
-        if larger and before is not None:
-            self._work, self._log = before.work, before.log
-        else:
-            self._work, self._log = worker_state(rows, method.loss), CommandLog()
-
-    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Have the shards draw the rows: one read."""
-        totals, self._log = place_sample(self._work, self._log, shares, self._weights, execution)
-        self._rows = totals.rows
-        return totals
-
-    def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent:
-        """Return the sample with one cut."""
-        placed = (self._work, self._log)
-        return begin(self._method, shares, self._weights, self._rows, self._iterations, placed, execution)
-
-
-def worker_state(rows: SampledRows, loss: PiecewiseLinear) -> WorkerState:
-    """Return the worker state of a run before any shard has been read."""
-    return WorkerState(secrets.token_hex(8), OpenSample(rows, loss, rows.data.schema.n_outputs))
-
-
-def check_arrived(before: Dataset, data: Dataset) -> None:
-    """Raise DataError unless data start with the earlier shards, with the same scaling."""
-    old, new = before.split("train"), data.split("train")
-    same = new[: len(old)] == old and data.schema.features == before.schema.features
-    if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):
-        raise DataError(
-            f"{data.folder} does not start with the shards of {before.folder} in the same scaling. A run "
-            "resumes only with its data and appended shards. Train afresh."
-        )
-
-
-def _scaling(data: Dataset) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (*data.schema.shift_and_factor, np.array(data.schema.target_shift_and_factor))
-
-
-# Samples for exact kernels.
-
-MEMORY_BYTES = 2**30  # of kernel values, in float64
-_BLOCK = 1024
-
-
-class KernelSample:
-    """Rows of an exact kernel, which the caller holds; one call solves them as far as it is worth.
-
-    before : the descent to continue; larger : whether its rows are among these: otherwise only its iterations count
-    """
-
-    def __init__(
-        self, method: Scs, plan: SamplePlan, rows: SampledRows, before: KernelDescent | None, larger: bool = False
-    ) -> None:
-        self._method, self._plan, self._rows = method, plan, rows
-        self._iterations = 0 if before is None else before.iterations
-        self._before = before if larger else None
-        self._parts = [] if self._before is None else [self._before.sample]
-        self._beyond = 0.0 if self._before is None else self._before.shares[-1]
-
-    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Read the rows that are not here yet."""
-        shards, bytes_read, new_rows = self._rows.data.split("train"), 0, 0
-        for part, read in execution.map(ShardDraw(self._rows, shares[-1], self._beyond), range(len(shards))):
-            self._parts += [part] if len(part.targets) else []
-            bytes_read, new_rows = bytes_read + read, new_rows + len(part.targets)
-        self._beyond, targets = shares[-1], [part.targets for part in self._parts]
-        ends = min(map(np.min, targets), default=np.inf), max(map(np.max, targets), default=-np.inf)
-        return SampleTotals(sum(map(len, targets)), np.nan, new_rows, bytes_read, ends)
-
-    def descent(self, shares: tuple[float, ...], execution: Execution) -> KernelDescent:
-        """Return the sample, solved to the tolerance of its size."""
-        sample, before = joined(self._parts, self._rows.n_columns), self._before
-        space = kernel_space(self._rows, sample.inputs)
-        done = 0 if before is None else self._iterations
-        method = replace(self._method, max_iterations=max(1, self._method.max_iterations - done))
-        start = None if before is None else space.lifted(before.vector)
-        until = self._plan.tolerance(shares[-1], len(sample.targets))
-        solved = solve_sample(space, sample.targets, method, start, until)
-        ends, iterations = (solved.objective, solved.lower_bound), self._iterations + solved.iterations
-        exhausted = solved.reason in ("rounding", "stalled")
-        return KernelDescent(shares, sample, solved.point.vector, *ends, iterations, exhausted)
 
 
 @dataclass(frozen=True, eq=False)
-class ShardDraw:
-    """Work for `execution.map`: rows of the shard of an index in the sample of a share and not in a smaller one."""
+class ReplicateWork:
+    """Work for `execution.map`: draws the sample of an index, and brackets its optimum.
+
+    Both ends are unbiased for rows drawn each with the same probability p: losses are added up and divided by p times
+    the number of all rows, whatever number of rows came. They go with other weights of the norm, which `lam` takes up.
+
+    Parameters
+    ----------
+    rows : of all shards, drawn by designs that follow from its own and the index; share : p
+    weights : the point, (n_columns,) or (n_outputs, n_columns)
+    method : how a sample is solved, and how far; n_outputs : scores a row
+    """
 
     rows: SampledRows
     share: float
-    beyond: float
+    weights: FloatArray
+    method: Scs
+    n_outputs: int
 
-    def __call__(self, index: int) -> tuple[Rows, int]:
-        """Return the rows and the bytes read."""
-        shard = self.rows.data.split("train")[index]
-        parts, read = draw_of_shard(self.rows, shard, self.share, self.beyond)
-        return joined(parts, self.rows.n_columns), read
-
-
-@dataclass(frozen=True, eq=False)
-class KernelReplicateWork(ReplicateWork):
-    """The same for a point that is a sum over supports: (n_supports, n_inputs), weights (n_outputs, n_supports).
-
-    Both ends are in the whole space of the kernel: the optimum of a sample lies in the span of its own rows.
-    """
-
-    supports: FloatArray
-    squared_length: float
+    def __call__(self, index: int) -> Replicate:
+        """Return the sample of an index."""
+        rows, share = self.rows.another(index), self.share
+        for _ in range(_MOST_DRAWS):
+            sample, bytes_read = draw_rows(rows, share)
+            if len(sample.targets):
+                all_rows = rows.data.rows("train")
+                return self.bracket(sample, len(sample.targets) / (share * all_rows), bytes_read)
+            share = min(1.0, 2.0 * share)
+        raise DataError(
+            f"{self.rows.data.folder}: repeated samples held no row. Check that the data set has training rows."
+        )
 
     def bracket(self, sample: Rows, total: float, bytes_read: int) -> Replicate:
         """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
-        space, lam = kernel_space(self.rows, sample.inputs), self.method.lam
-        losses = self.method.loss.value(self._scores(sample.inputs), sample.targets)
-        objective = total * float(losses.mean()) + 0.5 * lam * self.squared_length
-        solved = solve_sample(space, sample.targets, replace(self.method, lam=lam / total))
-        return Replicate(objective, total * solved.lower_bound, space.n_rows, bytes_read)
-
-    def _scores(self, inputs: FloatArray) -> FloatArray:
-        kernel, supports = kernel_of(self.rows), self.supports.astype(np.float64)
-        parts = [
-            kernel.matrix(inputs[first : first + _BLOCK].astype(np.float64), supports) @ self.weights.T
-            for first in range(0, len(inputs), _BLOCK)
-        ]
-        scores: FloatArray = np.concatenate(parts)
-        return scores[:, 0] if self.n_outputs == 1 else scores
+        space = ExplicitRows(sample.inputs, self.n_outputs)
+        method = replace(self.method, lam=self.method.lam / total)
+        start = space.vector(np.asarray(self.weights, dtype=np.float64))
+        solved = solve_sample(space, sample.targets, method, start)
+        objective = solved.history[0].objective
+        return Replicate(total * objective, total * solved.lower_bound, space.n_rows, bytes_read)
 
 
-def most_rows() -> int:
-    """Whose kernel values fit."""
-    return math.isqrt(MEMORY_BYTES // 8)
+def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
+    """Return the mapped rows of a sample of all shards, in order, and the bytes read."""
+    drawn = [draw_of_shard(rows, shard, share) for shard in rows.data.split("train")]
+    return joined([part for part, _ in drawn], rows.n_columns), sum(read for _, read in drawn)
 
 
-def kernel_of(rows: SampledRows) -> KnownKernel:
-    """Return the kernel that replaces a feature map."""
-    assert isinstance(rows.feature_map, KernelInputs)
-    return rows.feature_map.kernel
+def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
+    """Concatenate the rows of all parts that have some, in order."""
+    parts = [part for part in parts if len(part.targets)]
+    if not parts:
+        return Rows(np.empty((0, n_columns)), np.empty(0))
+    inputs = np.concatenate([part.inputs for part in parts])
+    return Rows(inputs, np.concatenate([part.targets for part in parts]))
 
 
-def kernel_space(rows: SampledRows, inputs: FloatArray) -> KernelRows:
-    """Return the space of a sample's rows, (n, n_inputs)."""
-    values = KernelValues(kernel_of(rows), inputs, 0.0, 2 * MEMORY_BYTES)  # a sample may be larger than its share
-    return KernelRows(values, len(inputs), rows.data.schema.n_outputs)
+def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
+    """Return unmapped inputs of about n_rows rows, from which a map is chosen, and the bytes read."""
+    share = min(1.0, n_rows / max(1, data.rows("train")))
+    parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0
+    while share <= 1.0 and not sum(map(len, parts)):
+        for shard in data.split("train"):
+            runs = design.runs(data, shard, share)
+            parts.append(read_runs(data, shard, runs, precision).inputs)
+            bytes_read += bytes_of_runs(data, shard, runs, footer=False)  # who draws the first sample counts it
+        share = min(1.0, 2.0 * share) if share < 1.0 else 2.0
+    return np.concatenate(parts), bytes_read
+
+
+def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[Rows, int]:
+    """Return the mapped rows of a shard that only the sample of this share has, and the bytes read."""
+    segments = rows.segments(shard, share, beyond)
+    # not through the process cache: these rows are not read again
+    parts = [rows.load(shard, segment.runs) for segment in segments]
+    return joined(parts, rows.n_columns), rows.bytes_of(shard, segments, beyond == 0.0)
+
+
+# Bounds over all rows: exact, or at a confidence level.
+
+REPLICATES = 10
+SOLVED_TO = 0.1  # share of the requested gap to which the replicates are solved
+
+
+@stored("full-data-bound")
+@dataclass(frozen=True)
+class FullBound:
+    """Bound on a point's gap over all rows.
+
+    gap : the objective is above the optimum by so much, at most
+    objective : at the point, over all rows, or the estimate of the replicates; lower_bound : objective less gap
+    confidence : of the gap; None: it is exact
+    replicates, rows, bytes_read : samples it was made from, of how many rows, and what reading them took
+    mean_gap, deviation : of the replicates' own gaps
+    """
+
+    gap: float
+    objective: float
+    confidence: float | None
+    replicates: int = 0
+    rows: int = 0
+    bytes_read: int = 0
+    mean_gap: float = 0.0
+    deviation: float = 0.0
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the lower bound of the optimum over all rows."""
+        return self.objective - self.gap
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the certificate for the result of a run."""
+        size = max(abs(self.objective), abs(self.lower_bound))
+        return {
+            "gap": self.gap,
+            "relative_gap": self.gap / size if size else 0.0,
+            "objective": self.objective,
+            "lower_bound": self.lower_bound,
+            "confidence": self.confidence,
+            "exact": self.confidence is None,
+            "replicates": self.replicates,
+            "replicate_rows": self.rows,
+            "replicates_mean_gap": self.mean_gap,
+            "replicates_deviation": self.deviation,
+        }
+
+
+def exact_bound(objective: float, lower_bound: float) -> FullBound:
+    """Return the exact bound of a sample that holds all rows."""
+    return FullBound(max(0.0, objective - lower_bound), objective, None)
+
+
+def replicated_bound(
+    work: ReplicateWork, confidence: float, execution: Execution, replicates: int = REPLICATES
+) -> FullBound:
+    """Bound the gap of a point over all rows from independent samples S_1 ... S_R that it does not depend on.
+
+        gap_r = f_r(w) - D_r >= 0,   E[f_r(w)] = F(w),   E[D_r] <= E[min f_r] <= min F
+        F(w) - min F  <=  mean gap_r + t_{R - 1, confidence} deviation / R^(1/2)
+
+    with probability `confidence`, as far as the mean of R gaps is normal. Both ends are of the same rows, so that the
+    losses' own noise cancels.
+
+    Parameters
+    ----------
+    work : the point, and rows of all shards by a design that it does not depend on: see SampledRows.another
+
+    Raises
+    ------
+    ConfigError : fewer than two replicates, or a confidence outside (0, 1)
+
+    Source: Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3: multiple replications, common random
+    numbers.
+    """
+    if replicates < 2 or not 0.0 < confidence < 1.0:
+        raise ConfigError(
+            f"confidence = {confidence:g} and replicates = {replicates}, but confidence must be in (0, 1) and "
+            "replicates at least 2."
+        )
+    found = list(execution.map(work, range(replicates)))
+    gaps = [max(0.0, replicate.objective - replicate.lower_bound) for replicate in found]
+    objectives = [replicate.objective for replicate in found]
+    rows_read, bytes_read = sum(replicate.rows for replicate in found), sum(replicate.bytes_read for replicate in found)
+    return bound_of_gaps(gaps, objectives, confidence, rows_read, bytes_read)
+
+
+def bound_of_gaps(
+    gaps: Sequence[float], objectives: Sequence[float], confidence: float, rows: int, bytes_read: int = 0
+) -> FullBound:
+    """Return the bound of independent samples' gaps and objectives at one point: mean + t deviation / R^(1/2)."""
+    replicates, mean, deviation = len(gaps), float(np.mean(gaps)), float(np.std(gaps, ddof=1))
+    most = mean + float(stdtrit(replicates - 1, confidence)) * deviation / math.sqrt(replicates)
+    objective = float(np.mean(objectives))
+    return FullBound(most, objective, confidence, replicates, rows, bytes_read, mean, deviation)

@@ -9,6 +9,7 @@ from pydantic import Field
 from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Positive
+from okl.losses import PiecewiseLinear
 from okl.solvers.online.settings import OnlineSettings, map_of
 from okl.solvers.settings import (
     ClassWeightOptions,
@@ -22,6 +23,7 @@ from okl.solvers.settings import (
     number_of,
 )
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise, weigh
+from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice
@@ -113,6 +115,13 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
             )
         if self.changed("frequencies"):
             raise ConfigError(f"{self.described('frequencies')}, but map = 'exact' has no frequencies. Remove it.")
+
+    def method(
+        self, loss: PiecewiseLinear, directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
+    ) -> Scs:
+        """Return the method on one sample in memory."""
+        biases: dict[str, Bias] = {"own": "none", "errors": "none", "regularised": "regularised", "free": "free"}
+        return Scs(self.lam, loss, self.gap, directions, self.bundle_size, biases[self.bias], self.max_iterations)
 
     def _method(self) -> dict[str, Any]:
         exact = ExactChoice(self.kernel, number_of(self.bandwidth), self.degree, self.offset)

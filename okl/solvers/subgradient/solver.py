@@ -19,31 +19,35 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import PiecewiseLinear
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.subgradient.certificate import (
-    REPLICATES,
-    SOLVED_TO,
-    FullBound,
-    ReplicateWork,
-    bound_by,
-    draw_inputs,
-    exact_bound,
-    fresh,
-    replicated_bound,
-)
-from okl.solvers.subgradient.drawing import FIRST_SAMPLE, GapEstimate, SampleDesign, SampledRows, SamplePlan
 from okl.solvers.subgradient.losses import describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
+    FIRST_SAMPLE,
+    REPLICATES,
+    SOLVED_TO,
+    FullBound,
+    GapEstimate,
+    ReplicateWork,
+    SampleDesign,
+    SampledRows,
+    SamplePlan,
+    draw_inputs,
+    exact_bound,
+    replicated_bound,
+)
+from okl.solvers.subgradient.sharded import (
     KernelReplicateWork,
     KernelSample,
     Sample,
+    ShardedDescent,
     ShardedSample,
     SubgradientState,
     check_arrived,
+    iterate,
     kernel_of,
     most_rows,
+    squared,
 )
-from okl.solvers.subgradient.sharded import ShardedDescent, iterate, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Proofs for any point.
@@ -96,7 +100,8 @@ class Prover:
             return self._exact(rows, point, execution)
         method = Scs(lam=self.lam, loss=self.loss, gap=self.solved_to)
         outputs, share = data.schema.n_outputs, self.replicate_rows / n_all
-        return replicated_bound(rows, point, method, outputs, share, self.confidence, execution, self.replicates)
+        work = ReplicateWork(rows, share, point, method, outputs)
+        return replicated_bound(work, self.confidence, execution, self.replicates)
 
     def _exact(self, rows: SampledRows, point: FloatArray, execution: Execution) -> FullBound:
         sample = ShardedSample(Scs(lam=self.lam, loss=self.loss), rows, None, weights=point)
@@ -345,7 +350,7 @@ class SubgradientSolver:
     ) -> tuple[SubgradientState, FullBound]:
         """Return the state with what fresh samples show of its point, and the bound from them."""
         at, n_all, n_outputs = state.descent, state.n_all, state.rows.data.schema.n_outputs
-        share, independent = min(1.0, rows / n_all), fresh(state.rows, *seed)
+        share, independent = min(1.0, rows / n_all), state.rows.another(*seed)
         method = replace(self._method, gap=SOLVED_TO * self.gap)
         if isinstance(at, KernelDescent):
             supports, weights = at.support
@@ -355,7 +360,7 @@ class SubgradientSolver:
             )
         else:
             work = ReplicateWork(independent, share, at.weights, method, n_outputs)
-        bound = bound_by(work, confidence, execution, replicates)
+        bound = replicated_bound(work, confidence, execution, replicates)
         seen = GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.gap))
         drawn, bytes_read = state.drawn_rows + bound.rows, state.bytes_read + bound.bytes_read
         return replace(state, seen=seen, drawn_rows=drawn, bytes_read=bytes_read), bound

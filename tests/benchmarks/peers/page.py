@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from okl.report.blocks import Block, Figure, Paragraph, Section, Table, Tiles, page
 from okl.report.figures import DARK, SMALL, Theme, figure_with_axes, legend, lines_across, png
 from okl.report.format import number
-from okl.report.page import Block, FigureBlock, Paragraph, Section, TableBlock, Tiles, html_page
+from okl.report.render import html
 from tests.benchmarks.peers.records import (
     DUEL,
     EVEN,
@@ -221,17 +222,17 @@ def bench_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict])
     """The page, without any outside reference."""
     counts = [(words, sum(one.outcome == kind for one in verdicts)) for kind, words in OUTCOMES.items()]
     lead: list[Block] = [Paragraph(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
-    undone = TableBlock("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
-    duels = TableBlock("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
+    undone = Table("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
+    duels = Table("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
     found = [
-        Section("verdicts", "Who is first", [TableBlock("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
+        Section("verdicts", "Who is first", [Table("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
         Section("pictures", "Accuracy against seconds", _pictures(measurements, verdicts)),
         Section("duels", "Duels", [duels]),
         Section("how", "How it was measured", [*(Paragraph(told) for told in HOW), undone]),
         Section("machine", "Machine and versions", _where(measurements)),
     ]
     sections = [section for section in found if section.key != "duels" or duels.rows]
-    return html_page("okl beside other systems", lead, sections)
+    return html(page("okl beside other systems", lead, *sections))
 
 
 UNDONE_HEADER = ("Set", "System", "Configuration", "Outcome")
@@ -292,7 +293,7 @@ def _versions(measurements: Sequence[Measurement]) -> Rows:
 
 
 def _where(measurements: Sequence[Measurement]) -> list[Block]:
-    return [TableBlock("Machine", (), _machine(measurements)), TableBlock("Versions", (), _versions(measurements))]
+    return [Table("Machine", (), _machine(measurements)), Table("Versions", (), _versions(measurements))]
 
 
 def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> list[Block]:
@@ -301,8 +302,8 @@ def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) 
         found = swept(measurements, one.set)
         what = "mean squared error" if one.task == "regression" else "percent right"
         told = f"{what} of {len(found)} configurations against seconds of the processor; the band is near the best."
-        drawn.append(FigureBlock(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
+        drawn.append(Figure(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
     if any(one.own and one.peer for one in verdicts):
         told = "Of the two processes of each verdict, libraries and rows included, MiB."
-        drawn.append(FigureBlock("Peak memory", partial(memory, verdicts), told, wide=True))
+        drawn.append(Figure("Peak memory", partial(memory, verdicts), told, wide=True))
     return drawn

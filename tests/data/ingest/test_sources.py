@@ -21,7 +21,7 @@ def test_parquet_row_groups_come_back_in_order(tmp_path: Path) -> None:
     content = table(1000)
     source = open_source(parquet(tmp_path, content, row_group_size=300))
     assert source.rows == 1000
-    assert [piece.rows for piece in source.pieces()] == [300, 300, 300, 100]
+    assert [piece.rows for piece in source.pieces] == [300, 300, 300, 100]
     assert everything(source, rows=70).equals(content)
     assert everything(source, ["y", "b"]).schema.names == ["y", "b"]
 

@@ -177,8 +177,7 @@ class Elsewhere:
     work: Any
 
     def __call__(self, task: ShardTask) -> Any:
-        object.__setattr__(self.work, "folder", Path("/somewhere/else"))
-        return self.work(task)
+        return self.work.func(*self.work.args[:-1], Path("/somewhere/else"), task)
 
 
 def test_a_worker_that_dies_with_written_shards_leaves_no_trace(

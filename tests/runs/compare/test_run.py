@@ -16,9 +16,9 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
+from okl.report.comparison import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.api import evaluate
 from okl.runs.compare import ONLINE_NAMES, check_models, model_names
-from okl.runs.compare_report import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES

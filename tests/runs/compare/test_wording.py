@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from okl.runs.compare_report import winner_sentence
+from okl.report.comparison import winner_sentence
 
 BEST = {"model": "dwd", "mean": 0.9, "spread": 0.01, "p_value": None}
 WORSE = {"model": "c-svm", "mean": 0.7, "spread": 0.01, "p_value": 0.01}

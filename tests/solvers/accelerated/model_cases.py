@@ -59,7 +59,6 @@ MAKERS: dict[str, Maker] = {
 }
 WITH_MARGINS: dict[str, Maker] = {
     "logistic with margin": lambda rows: LogisticRegression(2.0, margin=1e-3).problem(rows),
-    "dwd with margin": lambda rows: DWD(0.01, margin=1e-2).problem(rows),
 }
 
 

@@ -5,13 +5,13 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 
+from okl.compiled.threads import run_tasks
 from okl.foundation.errors import DataError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
     fit_binary,
     fit_sigmoid,
-    in_threads,
     normalised,
     relabelled,
     signs_by_class,
@@ -52,7 +52,7 @@ def test_rows_under_other_labels_share_their_arrays(iris: tuple[Doubles, Doubles
 
 def test_tasks_in_threads_come_in_their_order() -> None:
     for n_threads in (1, 2, 5):
-        assert in_threads(lambda task: task**2, 4, n_threads) == [0, 1, 4, 9]
+        assert run_tasks(lambda task: task**2, 4, n_threads) == [0, 1, 4, 9]
 
 
 def test_sigmoid_is_the_most_likely() -> None:

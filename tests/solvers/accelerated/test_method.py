@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.solvers.accelerated.base import CompositeProblem
-from okl.solvers.accelerated.dual import ActiveRows, rows_awake
+from okl.solvers.accelerated.base import ActiveRows, CompositeProblem
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l2svm import L2SVM
@@ -94,12 +93,11 @@ def test_rows_awake_are_those_whose_slack_is_small_beside_its_change() -> None:
     firm[:20] = 0.0
     slopes[50] = 6.0
     before = ActiveRows(slopes, firm)
-    assert rows_awake(before, None) is None
-    assert rows_awake(None, before) is None
-    awake = rows_awake(ActiveRows(np.zeros(100), firm), before)
+    assert before.awake_since(None) is None
+    awake = ActiveRows(np.zeros(100), firm).awake_since(before)
     assert awake is not None
     np.testing.assert_array_equal(awake, [*range(20), 50])
-    assert rows_awake(ActiveRows(np.zeros(100), np.zeros(100)), before) is None
+    assert ActiveRows(np.zeros(100), np.zeros(100)).awake_since(before) is None
 
 
 def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:

@@ -12,7 +12,7 @@ from okl.foundation.types import Precision
 from okl.solvers.accelerated.projections import (
     RIVALS,
     Rival,
-    hyperplane_set_of,
+    hyperplane_set,
     project_box_hyperplane,
     project_box_hyperplane_by,
     project_truncated_simplex_pair,
@@ -143,8 +143,8 @@ def test_large_projection_is_optimal_within_six_passes(kind: str) -> None:
 @pytest.mark.parametrize("kind", [*LARGE[:9], "many widths", "one lower bound"])  # the others deceive a sample
 def test_a_window_holds_the_multiplier_and_few_bends(kind: str) -> None:
     case = large_case("many widths")._replace(lower=0.0) if kind == "one lower bound" else large_case(kind)
-    prepared = hyperplane_set_of(case.point, case.signs, case.lower, case.upper, case.total)
-    window, _, read = sampled_interval(prepared.entries, prepared.groups[0])
+    prepared = hyperplane_set(case.signs, case.lower, case.upper, case.total)
+    window, _, read = sampled_interval(prepared.entries._replace(point=case.point), prepared.groups[0])
     found = prepared.project(np.empty_like(case.point), case.point, (0.0, 0.0), 1)
     assert window.start < found.plus_theta < window.stop
     lower, upper = (np.broadcast_to(bound, SIZE) for bound in (case.lower, case.upper))

@@ -16,7 +16,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings
 from okl.runs.loop import run_loop
-from okl.solvers.accelerated.base import CompositeProblem, SweepArguments
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, Vectors
 from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -109,14 +109,16 @@ def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: s
         problem = SWEPT[name](DenseRows(rows.rows, rows.signs, n_threads))
         point = problem.start() + 0.3 * np.random.default_rng(4).standard_normal(problem.n_points)
         image = image_of(problem, point)
-        out, gradient, out_image = np.empty(700), np.empty(700), np.empty(problem.n_image)
-        swept = problem.sweep(SweepArguments(out, out_image, gradient, point, image, 40.0, (0.0, 0.0)))
+        at = Vectors(Iterate(point, image), Iterate(point, image))
+        at.extrapolate(0.0)
+        swept = problem.sweep(at, 40.0, (0.0, 0.0))
         assert swept is not None
         if not from_far:
             near = (1.02 * swept.multipliers[0], 1.01 * swept.multipliers[1])
-            swept = problem.sweep(SweepArguments(out, out_image, gradient, point, image, 40.0, near))
+            swept = problem.sweep(at, 40.0, near)
             assert swept is not None
             assert swept.reads < 1.1
+        out, gradient, out_image = at.new.point, at.gradient, at.new.image
         found.append(np.concatenate([out, gradient, out_image]))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])

@@ -13,7 +13,6 @@ from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
-from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import bits, last_state
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -24,7 +23,7 @@ SCHEMAS = {
 SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
 SHARED = {"kernel", "bandwidth", "loss", "epsilon", "passes", "rounds", "order"}
 OPTIONS = {name: frozenset(solver_settings(name).model_fields) - SHARED for name in SOLVER_NAMES}
-ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES, "ridge")]
+ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, "scs", "wolfe", "ridge")]
 
 
 def settings_of(solver: str, **values: Any) -> TrainSettings:

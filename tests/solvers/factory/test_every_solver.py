@@ -23,14 +23,13 @@ from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.settings import SOLVER_NAMES
-from okl.solvers.subgradient.losses import CUTTING_NAMES
 from tests.solver_cases import last_state
 from tests.solvers.factory.cases import ONLINE, OPTIONS, SCHEMAS, SMALL, defined, re_escaped, settings_of
 
 
 def test_every_strategy_is_a_solver() -> None:
     assert len(SOLVER_NAMES) == len(set(SOLVER_NAMES))
-    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos", "ridge"}
+    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, "scs", "wolfe", "pegasos", "ridge"}
     assert set(SOLVER_NAMES) == named == set(OPTIONS)
 
 

@@ -53,7 +53,7 @@ def test_adagrad_steps_match_naive(loss: Loss, precision: Precision) -> None:
     optimiser = AdaGrad.start(*weights.last.shape)
     last, squares = weights.last, optimiser.squares
     for number in range(1, 5):
-        gradient = PlainGradient.of(learner, weights.last, make_rows(loss, 150, seed=number))
+        gradient = learner.gradient(weights.last, make_rows(loss, 150, seed=number))
         assert np.count_nonzero(gradient.gradient) == gradient.gradient.size
         last, squares = adagrad_step(last, squares, gradient.gradient / 150, learner.step_size)
         weights, stepped = gradient.step(learner, weights, optimiser, number)
@@ -68,7 +68,7 @@ def test_adagrad_steps_match_naive(loss: Loss, precision: Precision) -> None:
 @LOSS
 def test_plain_step_goes_against_the_mean_subgradient(loss: Loss) -> None:
     learner, weights = begun(loss)
-    gradient = PlainGradient.of(learner, weights.last, make_rows(loss, 150))
+    gradient = learner.gradient(weights.last, make_rows(loss, 150))
     stepped, optimiser = gradient.step(learner, weights, None, 1)
     assert optimiser is None
     expected = weights.last - learner.step_size * gradient.gradient / 150
@@ -81,7 +81,7 @@ def test_step_counts_as_often_in_the_average_as_its_number(loss: Loss) -> None:
     weights = weights.without_average()
     visited, optimiser = [], AdaGrad.start(*weights.last.shape)
     for number in range(1, 6):
-        gradient = PlainGradient.of(learner, weights.last, make_rows(loss, 100, seed=number))
+        gradient = learner.gradient(weights.last, make_rows(loss, 100, seed=number))
         weights, _ = gradient.step(learner, weights, optimiser, number)
         visited.append(weights.last.astype(np.float64))
     expected = np.average(visited, axis=0, weights=[1, 2, 3, 4, 5])
@@ -93,7 +93,7 @@ def test_step_leaves_weights_and_optimiser_unchanged(loss: Loss) -> None:
     learner, weights = begun(loss)
     optimiser = AdaGrad(np.full(weights.last.shape, 0.5))
     before = weights.last.tobytes(), weights.summed.tobytes(), weights.progress, optimiser.squares.tobytes()
-    PlainGradient.of(learner, weights.last, make_rows(loss, 50)).step(learner, weights, optimiser, 1)
+    learner.gradient(weights.last, make_rows(loss, 50)).step(learner, weights, optimiser, 1)
     assert (weights.last.tobytes(), weights.summed.tobytes(), weights.progress, optimiser.squares.tobytes()) == before
 
 
@@ -101,10 +101,8 @@ def test_step_leaves_weights_and_optimiser_unchanged(loss: Loss) -> None:
 def test_gradients_of_parts_add_up_in_the_order_given(loss: Loss) -> None:
     learner, weights = begun(loss)
     rows = make_rows(loss, 900)
-    parts = [
-        PlainGradient.of(learner, weights.last, part(rows, *edges)) for edges in [(0, 256), (256, 512), (512, 900)]
-    ]
-    whole, added = PlainGradient.of(learner, weights.last, rows), add_gradients(parts)
+    parts = [learner.gradient(weights.last, part(rows, *edges)) for edges in [(0, 256), (256, 512), (512, 900)]]
+    whole, added = learner.gradient(weights.last, rows), add_gradients(parts)
     np.testing.assert_allclose(added.gradient, whole.gradient, atol=1e-9)
     assert added.gradient.tobytes() == ((parts[0].gradient + parts[1].gradient) + parts[2].gradient).tobytes()
     for counted in ("rows", "updates", "mistakes", "class_counts"):
@@ -124,7 +122,7 @@ def test_progress_of_rounds_compares_with_a_naive_baseline(loss: Loss) -> None:
             squared += mean_squared_errors(before.rows, before.target_sum, rows.targets)
         else:
             baseline += majority_mistakes(loss.task, before.class_counts, rows.targets)
-        weights, _ = PlainGradient.of(learner, weights.last, rows).step(learner, weights, None, number)
+        weights, _ = learner.gradient(weights.last, rows).step(learner, weights, None, number)
         seen += 40
         assert weights.progress.rows == seen
         assert weights.progress.baseline_mistakes == baseline
@@ -138,7 +136,7 @@ def test_majority_of_a_tie_is_the_positive_or_the_first_class() -> None:
     for loss, majority in ((Hinge(), 1.0), (MulticlassHinge(), 0.0)):
         learner = make_learner(loss)
         targets = np.array([majority, majority, 2.0 if loss.task == "multiclass" else -1.0])
-        gradient = PlainGradient.of(learner, learner.start().last, Rows(make_rows(loss, 3).inputs, targets))
+        gradient = learner.gradient(learner.start().last, Rows(make_rows(loss, 3).inputs, targets))
         weights, _ = gradient.step(learner, learner.start(), None, 1)
         assert weights.progress.baseline_mistakes == 1
 
@@ -147,7 +145,7 @@ def test_majority_of_a_tie_is_the_positive_or_the_first_class() -> None:
 def test_no_rows_change_nothing(loss: Loss) -> None:
     learner, weights = begun(loss)
     optimiser = AdaGrad.start(*weights.last.shape)
-    nothing = PlainGradient.of(learner, weights.last, part(make_rows(loss, 5), 0, 0))
+    nothing = learner.gradient(weights.last, part(make_rows(loss, 5), 0, 0))
     assert nothing.step(learner, weights, optimiser, 1) == (weights, optimiser)
     round_start = Weights(weights.last, np.zeros(weights.last.shape), 0, weights.progress)
     assert average_weights(weights, [round_start, round_start]) is weights
@@ -183,7 +181,7 @@ def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
 def test_average_adds_up_in_float64(loss: Loss) -> None:
     learner, weights = begun(loss)
     large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
-    nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
+    nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0, 0.0)
     stepped, _ = nothing.step(learner, large, None, 10_000)
     np.testing.assert_array_equal(stepped.summed, 10_000 * large.last.astype(np.float64))
     np.testing.assert_array_equal(stepped.averaged, large.last)
@@ -191,6 +189,6 @@ def test_average_adds_up_in_float64(loss: Loss) -> None:
 
 def test_step_that_is_not_finite_names_the_step_size() -> None:
     learner, weights = begun(ThresholdedHalfSquared())
-    gradient = PlainGradient.of(learner, weights.last, make_rows(learner.loss, 50))
+    gradient = learner.gradient(weights.last, make_rows(learner.loss, 50))
     with pytest.raises(DivergedError, match=r"After 250 rows.*step_size = 1e\+300"):
         gradient.step(replace(learner, step_size=1e300), weights, None, 1)

@@ -271,7 +271,7 @@ def test_what_it_cannot_take_is_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bandwidth": -1}, 'bandwidth = -1; expected a finite number above 0, or "auto"'),
+        ({"bandwidth": -1}, "bandwidth = -1: input should be greater than 0"),
         ({"bandwidth": 2}, "bandwidth = 2 is set, but the kernel 'linear' has no bandwidth"),
         ({"n_landmarks": 0}, "n_landmarks = 0"),
         ({"landmarks": "nearest"}, "landmarks = 'nearest'"),

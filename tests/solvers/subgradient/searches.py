@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.bundle import Ray
+from okl.solvers.subgradient.method import Ray
 
 LOSSES: tuple[PiecewiseLinear, ...] = (Hinge(), EpsilonInsensitive(0.0), EpsilonInsensitive(0.4), MulticlassHinge())
 

@@ -17,7 +17,7 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import FloatArray, Task
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.solvers.accelerated.sharded_cases import Watched
 

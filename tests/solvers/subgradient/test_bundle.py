@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from okl.losses import EpsilonInsensitive, Hinge
-from okl.solvers.subgradient.bundle import ExactSearch
-from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.method import ExactSearch, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 

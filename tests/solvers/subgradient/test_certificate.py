@@ -13,10 +13,16 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.certificate import bound_of_gaps, draw_rows, fresh, replicated_bound
-from okl.solvers.subgradient.drawing import GapEstimate, SamplePlan
 from okl.solvers.subgradient.method import Scs, solve_sample
-from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.sampling import (
+    GapEstimate,
+    ReplicateWork,
+    SamplePlan,
+    bound_of_gaps,
+    draw_rows,
+    replicated_bound,
+)
+from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import Prover
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver
@@ -66,11 +72,13 @@ def test_the_certificate_covers_the_excess_over_all_rows(data: Dataset, here: Ex
 def test_a_bound_is_decided_by_its_seed_alone(data: Dataset, here: Execution) -> None:
     learning = solver(lam=LAM)
     state = learning.start(data, here)
-    method, rows = Scs(lam=LAM, gap=0.01), fresh(state.rows, 8)
+    method, rows = Scs(lam=LAM, gap=0.01), state.rows.another(8)
 
     def bound(seed: int, execution: Execution) -> object:
         weights = state.descent.weights
-        return replicated_bound(fresh(rows, seed), weights, method, 1, 0.1, 0.95, execution, replicates=4)
+        return replicated_bound(
+            ReplicateWork(rows.another(seed), 0.1, weights, method, 1), 0.95, execution, replicates=4
+        )
 
     with open_execution(0, threads=1) as alone:
         assert bound(1, here) == bound(1, alone) != bound(2, here)
@@ -80,7 +88,8 @@ def test_replicates_are_unbiased_and_below_the_optimum_on_average(data: Dataset,
     learning = solver(lam=LAM, gap=0.03)
     state = last_state(learning, data, here)
     method = Scs(lam=LAM, gap=1e-3)
-    bound = replicated_bound(fresh(state.rows, 1), state.descent.weights, method, 1, 0.1, 0.95, here, replicates=60)
+    work = ReplicateWork(state.rows.another(1), 0.1, state.descent.weights, method, 1)
+    bound = replicated_bound(work, 0.95, here, replicates=60)
     here_too, best = objective(state, data), optimum(state, data)
     assert bound.objective == pytest.approx(here_too, abs=0.03)
     assert bound.objective - bound.mean_gap < best
@@ -94,7 +103,7 @@ def test_bounds_of_gaps_are_students(here: Execution) -> None:
     assert bound.gap == pytest.approx(np.mean(gaps) + stats.t.ppf(0.9, 3) * stats.sem(gaps))
     assert bound.lower_bound == pytest.approx(1.15 - bound.gap)
     with pytest.raises(ConfigError, match=r"confidence = 2 and replicates = 4"):
-        replicated_bound(None, np.zeros(1), Scs(), 1, 0.1, 2.0, here, 4)  # type: ignore[arg-type]
+        replicated_bound(None, 2.0, here, 4)  # type: ignore[arg-type]
 
 
 def test_any_point_is_bounded_exactly_by_all_rows_and_by_samples_of_many(data: Dataset, here: Execution) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.reading import is_uncompressed
-from okl.solvers.subgradient.drawing import LEAST_GROUPS, LEAST_SHARDS, SampleDesign, cut_runs
+from okl.solvers.subgradient.sampling import LEAST_GROUPS, LEAST_SHARDS, SampleDesign, cut_runs
 from tests.solvers.subgradient.sharded_cases import sharded
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import okl.solvers.subgradient.sharded as on_shards
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
-from okl.solvers.subgradient import sampling
 from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice, KernelRows, KernelValues
@@ -77,7 +77,7 @@ def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: dict[Task, Data
 def test_what_does_not_fit_ends_with_the_gap_that_was_proved(
     data: dict[Task, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "MEMORY_BYTES", 8 * 900**2)
+    monkeypatch.setattr(on_shards, "MEMORY_BYTES", 8 * 900**2)
     learning = exact(gap=1e-3, replicates=3)
     with open_execution(0) as execution:
         state = last_state(learning, data["binary"], execution)

@@ -11,9 +11,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge
-from okl.solvers.subgradient.fitting import GeometricGrowth
+from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
 from okl.solvers.subgradient.method import SampleDescent, Scs, solve_sample
-from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource, Vector
 
 
@@ -132,7 +131,7 @@ def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kern
     source = KernelSource(Gaussian(3.0), rows, order) if exact_kernel else ColumnSource(rows, order)
     best = solve_sample(source.space(1200), targets, Scs(lam=0.01, gap=1e-6))
     method = Scs(lam=0.01, gap=2e-3, directions=directions, max_iterations=400)
-    fitted = PaperGrowth(judging_rows=100).fit(source, targets, method)
+    fitted = PaperGrowth(validation_rows=100).fit(source, targets, method)
     assert fitted.full is not None
     assert fitted.n_rows == 1200
     assert fitted.lower_bound <= best.objective
@@ -145,7 +144,7 @@ def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kern
 
 def test_bounds_of_a_growing_sample_hold_on_each_of_its_sizes() -> None:
     rows, targets = problem(700)
-    fitted = PaperGrowth(judging_rows=100, first_sample=100, step_rows=20).fit(
+    fitted = PaperGrowth(validation_rows=100, first_sample=100, step_rows=20).fit(
         in_order(rows), targets, Scs(lam=0.3, gap=1e-3, directions="conjugate")
     )
     judged, checked = rows[100:], 0

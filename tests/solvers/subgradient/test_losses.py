@@ -12,9 +12,8 @@ from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.bundle import ExactSearch, Ray
 from okl.solvers.subgradient.losses import ClassWeighted, weigh
-from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.method import ExactSearch, Ray, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import random_ray, value_at
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver

@@ -14,9 +14,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.bundle import Bundle
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.method import Sampled, Scs, Wolfe, solve_sample
+from okl.solvers.subgradient.method import Bundle, Sampled, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 
 # Samples solved by cuts and conjugate subgradients: against closed forms, exact solvers and each other.
@@ -244,7 +243,7 @@ def rows_of() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def test_it_comes_to_the_optimum_and_its_bound_stays_below() -> None:
     rows, targets = rows_of()
     best = DualDescent(LAM, relative_gap=1e-9).solve_rows(rows, targets)
-    found = Wolfe(LAM, gap=1e-5, max_iterations=2000).solve(ExplicitRows(rows), targets)
+    found = solve_sample(ExplicitRows(rows), targets, Wolfe(LAM, gap=1e-5, max_iterations=2000))
     assert found.reason == "gap"
     assert -1e-9 <= found.objective - best.bound <= 1e-5
     assert all(record.lower_bound <= best.objective + 1e-9 for record in found.history)
@@ -258,7 +257,7 @@ def test_it_comes_to_the_optimum_with_a_kernel() -> None:
     kernel = Gaussian(2.0)
     best = DualDescent(LAM, relative_gap=1e-9).solve_matrix(kernel.matrix(rows, rows), targets)
     space = KernelRows(KernelValues(kernel, rows), ROWS)
-    found = Wolfe(LAM, gap=1e-4, max_iterations=2000).solve(space, targets)
+    found = solve_sample(space, targets, Wolfe(LAM, gap=1e-4, max_iterations=2000))
     assert found.reason == "gap"
     assert found.objective == pytest.approx(best.objective, abs=1e-4)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import okl.solvers.subgradient.sharded as on_shards
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
@@ -19,10 +20,9 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.solvers.online.maps import InputsChoice
-from okl.solvers.subgradient import sharded as sharded_module
-from okl.solvers.subgradient.drawing import SampleDesign, SampledRows
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise
 from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.sampling import SampleDesign, SampledRows
 from okl.solvers.subgradient.spaces import ExactChoice, ExplicitRows
 from tests.solvers.accelerated.sharded_cases import vectors_lost, worker_killed
 from tests.solvers.subgradient.sharded_cases import Seeing, bits, in_memory, last_state, sharded, solver, states
@@ -88,7 +88,7 @@ def test_a_bias_is_a_weight_of_a_constant(data: dict[Task, Dataset], here: Execu
 def test_lost_vectors_come_back_with_the_same_bits(
     data: dict[Task, Dataset], here: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharded_module, "MOST_STEPS", 7)
+    monkeypatch.setattr(on_shards, "MOST_STEPS", 7)
     learning = solver(gap=1e-4)
     whole = last_state(learning, data["binary"], here)
     assert whole.descent.iterations > 12
@@ -129,7 +129,7 @@ def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
     visited = states(learning, data["binary"], here)
     for place in (0, 4, len(visited) // 2, -3):
         before = visited[place]
-        assert isinstance(before.descent, sharded_module.ShardedDescent)
+        assert isinstance(before.descent, on_shards.ShardedDescent)
         stored = pickle.dumps(before.descent.directions)
         again = learning.advance(before, data["binary"], here)  # the vectors beside the shards have gone on
         assert pickle.dumps(before.descent.directions) == stored

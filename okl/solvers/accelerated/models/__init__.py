@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -63,16 +60,6 @@ def parameter_of(name: str) -> ParameterName:
     return model_class(name).PARAMETER
 
 
-def takes_kernel(name: str) -> bool:
-    """Return whether a model's rows may be known by a kernel matrix alone."""
-    return model_class(name).TAKES_KERNEL
-
-
-def has_own_bias(name: str) -> bool:
-    """Return whether a model's bias is part of its problem."""
-    return model_class(name).HAS_OWN_BIAS
-
-
 def make_model(
     name: str,
     *,
@@ -99,22 +86,3 @@ def make_model(
         if parameter != own and value is not None:
             raise ConfigError(f"{parameter} = {value!r} is set, but the model {name!r} takes {own}. Set {own} instead.")
     return model_class(name).of(given[own], fit_intercept)
-
-
-def valid_range(
-    name: str, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
-) -> tuple[float, float]:
-    """Return the valid parameters of a model for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
-
-    Parameters
-    ----------
-    name : one of MODEL_NAMES
-    rows : operator, of explicit rows for the models that take no kernel
-    sample_weight : (m,) or None
-    fit_intercept : whether there is a bias, which the range of nu depends on
-
-    Returns
-    -------
-    low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
-    """
-    return model_class(name).valid_range(rows, sample_weight, fit_intercept)

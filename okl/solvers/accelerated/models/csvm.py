@@ -9,9 +9,9 @@ import numpy as np
 
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
+from okl.solvers.accelerated.base import CostClassifier, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, LinearTerm, SumOfLosses
+from okl.solvers.accelerated.problem import HalfSquare, LinearTerm, SumOfLosses, box
 
 
 @stored("c-svm-margin-loss")
@@ -28,28 +28,23 @@ class _Hinge:
 
 
 @dataclass(frozen=True)
-class CSVM(Classifier):
+class CSVM(CostClassifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b)).
 
     Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
 
     Parameters
     ----------
-    C : > 0, LIBSVM's; the paper's a is a / C here, its objective this one over C
+    C : see CostClassifier
     fit_intercept : whether there is a bias b
 
     Source: Ito et al., 2017, section 3.2.1, (11).
     """
 
     NAME: ClassVar[str] = "c-svm"
-    PARAMETER: ClassVar[ParameterName] = "C"
     EQUATION: ClassVar[int] = 11
 
-    C: float = 1.0
     fit_intercept: bool = True
-
-    def __post_init__(self) -> None:
-        check_cost(self.C)
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
@@ -58,7 +53,7 @@ class CSVM(Classifier):
             rows=rows,
             outer=HalfSquare(),
             separable=LinearTerm(-1.0),
-            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else BoxRegion(0.0, upper),
+            region=box(rows.signs, 0.0, upper, self.fit_intercept),
             risk=SumOfLosses(_Hinge(), rows.signs, upper),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,

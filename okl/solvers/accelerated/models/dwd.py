@@ -9,24 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import ClassGroups
-from okl.solvers.accelerated.problem import (
-    BoxHyperplane,
-    BoxRegion,
-    EuclideanNorm,
-    LinearTerm,
-    Region,
-    Roots,
-    RootsBarrier,
-    Separable,
-    SumOfLosses,
-)
+from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm, RootsBarrier, SumOfLosses
 
 _HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
 
@@ -61,7 +50,6 @@ class DWD(Classifier):
     ----------
     nu : > 0; larger makes the straight piece of the loss longer and flatter; m is the sum of the weights
     fit_intercept : whether there is a bias b
-    margin : None, or the paper's way: gradients of the roots over margin u_i <= a_i <= u_i, in (0, 1)
 
     Source: Ito et al., 2017, section 3.2.5, (15).
     """
@@ -73,12 +61,9 @@ class DWD(Classifier):
 
     nu: float = 0.5
     fit_intercept: bool = True
-    margin: float | None = None
 
     def __post_init__(self) -> None:
         check_positive("nu", self.nu)
-        if self.margin is not None and not 0.0 < self.margin < 1.0:
-            raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1, or None.")
 
     @classmethod
     def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
@@ -89,7 +74,7 @@ class DWD(Classifier):
         """Return the dual on rows with sample_weight (m,), or 1."""
         weights = weights_of(rows, sample_weight)
         steepest = 1.0 / (float(weights.sum()) * self.nu)
-        separable, region = self._parts(rows, weights, steepest * weights)
+        region = RootsBarrier(rows.signs, steepest * weights, self.fit_intercept, weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
         image = np.empty(rows.n_image)
@@ -98,12 +83,11 @@ class DWD(Classifier):
         return DualProblem(
             rows=rows,
             outer=EuclideanNorm(1.0).of_length(math.sqrt(rows.squared_norm(first, image)), longest),
-            separable=separable,
+            separable=LinearTerm(0.0),
             region=region,
             risk=SumOfLosses(_Distance(steepest), rows.signs, weights),
             first=first,
             intercept=self.fit_intercept,
-            curvature=0.0 if self.margin is None else 0.5 * steepest**-1.5 / float(weights.max()),
         )
 
     def prototype(self, groups: ClassGroups) -> DualProblem:
@@ -111,10 +95,3 @@ class DWD(Classifier):
         weights = np.array(groups.weights)
         share = float(np.array(groups.rows, dtype=np.float64) @ weights / weights.sum())
         return replace(self, nu=self.nu * share).problem(groups.one_row_each, weights)
-
-    def _parts(self, rows: RowOperator, weights: FloatArray, upper: FloatArray) -> tuple[Separable, Region]:
-        if self.margin is None:
-            return LinearTerm(0.0), RootsBarrier(rows.signs, upper, self.fit_intercept, weights)
-        lower = self.margin * upper
-        region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else BoxRegion(lower, upper)
-        return Roots(weights, lower), region

@@ -9,16 +9,16 @@ import numpy as np
 
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
-from okl.solvers.accelerated.dual import SparseProblem
-from okl.solvers.accelerated.operators import DenseRows, SparseRows
+from okl.solvers.accelerated.dual import SparseClassifier
 
 _TINY = 1e-290  # a share so small that quotients with others may overflow
 
 
 @stored("l1-logistic-loss")
 class _L1LogisticLoss:
-    """log(1 + exp(-z)), with curvature of at most 1/4."""
+    """log(1 + exp(-z))."""
+
+    curvature = 0.25
 
     def value(self, margins: FloatArray) -> FloatArray:
         values: FloatArray = np.logaddexp(0.0, -margins)
@@ -61,27 +61,20 @@ def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> Fl
 
 
 @dataclass(frozen=True)
-class L1LogisticRegression(Classifier):
+class L1LogisticRegression(SparseClassifier):
     """Minimise ||w||_1 + C sum_i weight_i log(1 + exp(-y_i <w, x_i>)).
 
     Parameters
     ----------
-    C : > 0, LIBLINEAR's
+    C : see CostClassifier
 
     Source: Ito et al., 2017, appendix D, (27).
     """
 
     NAME: ClassVar[str] = "l1-logistic"
-    PARAMETER: ClassVar[ParameterName] = "C"
-    TAKES_KERNEL: ClassVar[bool] = False
-    HAS_OWN_BIAS: ClassVar[bool] = False
     EQUATION: ClassVar[int] = 27
 
-    C: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_cost(self.C)
-
-    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
-        """Return the problem on rows with sample_weight (m,), or 1."""
-        return SparseProblem(rows, _L1LogisticLoss(), self.C * weights_of(rows, sample_weight), curvature=0.25)
+    @property
+    def loss(self) -> _L1LogisticLoss:
+        """Return the logistic loss."""
+        return _L1LogisticLoss()

@@ -9,14 +9,16 @@ import numpy as np
 
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
+from okl.solvers.accelerated.base import CostClassifier, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, Quadratic, SumOfLosses
+from okl.solvers.accelerated.problem import HalfSquare, Quadratic, SumOfLosses, box
 
 
-@stored("l2-svm-margin-loss")
-class _SquaredHingeMargins:
+@stored("l2-svm-margin-loss", former=("l1-squared-hinge-loss",))
+class SquaredHinge:
     """max(0, 1 - z)^2."""
+
+    curvature = 2.0
 
     def value(self, margins: FloatArray) -> FloatArray:
         values: FloatArray = np.square(np.maximum(0.0, 1.0 - margins))
@@ -26,9 +28,18 @@ class _SquaredHingeMargins:
         values: FloatArray = np.minimum(0.0, 2.0 * (margins - 1.0))
         return values
 
+    def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
+        short, at_short = np.maximum(0.0, 1.0 - margins), np.maximum(0.0, 1.0 - at)
+        values: FloatArray = np.square(short - at_short) + 2.0 * at_short * np.maximum(0.0, margins - 1.0)
+        return values
+
+    def conjugate(self, duals: FloatArray) -> FloatArray:
+        values: FloatArray = duals * (0.25 * duals - 1.0)
+        return values
+
 
 @dataclass(frozen=True)
-class L2SVM(Classifier):
+class L2SVM(CostClassifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b))^2.
 
     Dual: minimise 1/2 ||A a||^2 + sum_i a_i^2 / (4 C weight_i) - a_i over a_i >= 0, and sum_i y_i a_i = 0 with a bias;
@@ -36,21 +47,16 @@ class L2SVM(Classifier):
 
     Parameters
     ----------
-    C : > 0, LIBLINEAR's; the paper's a is a / C here, its objective this one over C
+    C : see CostClassifier
     fit_intercept : whether there is a bias b
 
     Source: Ito et al., 2017, section 3.2.2, (12), where -sum_i a_i is missing: l*(-a) = a^2 / 4 - a.
     """
 
     NAME: ClassVar[str] = "l2-svm"
-    PARAMETER: ClassVar[ParameterName] = "C"
     EQUATION: ClassVar[int] = 12
 
-    C: float = 1.0
     fit_intercept: bool = True
-
-    def __post_init__(self) -> None:
-        check_cost(self.C)
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1."""
@@ -62,8 +68,8 @@ class L2SVM(Classifier):
             rows=rows,
             outer=HalfSquare(),
             separable=Quadratic(curvatures),
-            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else BoxRegion(0.0, upper),
-            risk=SumOfLosses(_SquaredHingeMargins(), rows.signs, weights),
+            region=box(rows.signs, 0.0, upper, self.fit_intercept),
+            risk=SumOfLosses(SquaredHinge(), rows.signs, weights),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,
             curvature=float(curvatures.min()),

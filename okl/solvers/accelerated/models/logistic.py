@@ -10,11 +10,9 @@ import numpy as np
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, check_cost, weights_of
+from okl.solvers.accelerated.base import CostClassifier, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.problem import (
-    BoxHyperplane,
-    BoxRegion,
     Entropy,
     EntropyBarrier,
     HalfSquare,
@@ -22,6 +20,7 @@ from okl.solvers.accelerated.problem import (
     Region,
     Separable,
     SumOfLosses,
+    box,
 )
 
 
@@ -40,7 +39,7 @@ class _LogisticMarginLoss:
 
 
 @dataclass(frozen=True)
-class LogisticRegression(Classifier):
+class LogisticRegression(CostClassifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i log(1 + exp(-y_i (<w, x_i> - b))).
 
     Dual, with u_i = C weight_i: minimise 1/2 ||A a||^2 + sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i)
@@ -49,7 +48,7 @@ class LogisticRegression(Classifier):
 
     Parameters
     ----------
-    C : > 0, LIBLINEAR's; the paper's a is a / C here, its objective this one over C
+    C : see CostClassifier
     fit_intercept : whether there is a bias b
     margin : None, or the paper's way: gradients of the entropy over margin u_i <= a_i <= (1 - margin) u_i, in
         (0, 1/2); its 1e-4 leaves a part of the gap
@@ -58,15 +57,13 @@ class LogisticRegression(Classifier):
     """
 
     NAME: ClassVar[str] = "logistic"
-    PARAMETER: ClassVar[ParameterName] = "C"
     EQUATION: ClassVar[int] = 13
 
-    C: float = 1.0
     fit_intercept: bool = True
     margin: float | None = None
 
     def __post_init__(self) -> None:
-        check_cost(self.C)
+        super().__post_init__()
         if self.margin is not None and not 0.0 < self.margin < 0.5:
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1/2, or None.")
 
@@ -92,6 +89,6 @@ class LogisticRegression(Classifier):
             region.prox(first, np.zeros(rows.n_points), 1.0 / float(upper.max()))
             return LinearTerm(0.0), region, first
         lower, highest = self.margin * upper, (1.0 - self.margin) * upper
-        region = BoxHyperplane(rows.signs, lower, highest) if self.fit_intercept else BoxRegion(lower, highest)
+        region = box(rows.signs, lower, highest, self.fit_intercept)
         region.prox(first, lower, 1.0)
         return Entropy(upper, self.margin), region, first

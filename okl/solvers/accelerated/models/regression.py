@@ -15,11 +15,10 @@ from okl.solvers.accelerated.dual import (
     InsensitiveResiduals,
     PricedBox,
     SquaredResiduals,
-    TargetQuadratic,
     residual_weights,
 )
 from okl.solvers.accelerated.operators import TargetRows
-from okl.solvers.accelerated.problem import HalfSquare
+from okl.solvers.accelerated.problem import HalfSquare, Quadratic
 
 # Support vector regression: residuals count from a width on.
 
@@ -56,7 +55,7 @@ class InsensitiveRegression:
         return DualProblem(
             rows=rows.rows,
             outer=HalfSquare(),
-            separable=TargetQuadratic(rows.targets, np.zeros(n_points)),
+            separable=Quadratic(np.zeros(n_points), rows.targets),
             region=PricedBox(weights, self.width, self.fit_intercept),
             risk=InsensitiveResiduals(rows.targets, weights, self.width),
             first=np.zeros(n_points),
@@ -97,7 +96,7 @@ class RidgeRegression:
         return DualProblem(
             rows=rows.rows,
             outer=HalfSquare(),
-            separable=TargetQuadratic(rows.targets, curvatures),
+            separable=Quadratic(curvatures, rows.targets),
             region=PricedBox(np.where(counted, np.inf, 0.0), 0.0, self.fit_intercept),
             risk=SquaredResiduals(rows.targets, weights),
             first=np.zeros(n_points),

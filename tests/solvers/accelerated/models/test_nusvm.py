@@ -13,11 +13,9 @@ from okl.solvers.accelerated.fitting import ModelTask, fit_binary, path
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
-    has_own_bias,
     make_model,
+    model_class,
     parameter_of,
-    takes_kernel,
-    valid_range,
 )
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
@@ -50,11 +48,13 @@ def most_nu(rows: DenseRows, weights: np.ndarray) -> float:
 def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
     rows, rng = two_classes(8, n_rows=60, n_columns=3, distance=1.0), np.random.default_rng(8)
     weights = rng.integers(1, 4, 60).astype(float) if weighted else np.ones(60)
-    low, high = valid_range("nu-svm", rows, weights)
+    low, high = model_class("nu-svm").valid_range(rows, weights)
     assert 0.05 < low < high < 1.0
     assert low == pytest.approx(least_hinge(rows, weights, True), rel=1e-6)
     assert high == pytest.approx(most_nu(rows, weights), rel=1e-6)
-    alone = valid_range("nu-svm", SparseRows(sparse.csr_array(rows.rows), rows.signs), weights, fit_intercept=False)
+    alone = model_class("nu-svm").valid_range(
+        SparseRows(sparse.csr_array(rows.rows), rows.signs), weights, fit_intercept=False
+    )
     assert alone[0] == pytest.approx(least_hinge(rows, weights, False), rel=1e-6)
     assert alone[1] == 1.0
 
@@ -67,7 +67,7 @@ def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
 
 def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
     rows = two_classes(8, n_rows=60, n_columns=3, distance=1.0)
-    low, high = valid_range("nu-svm", rows)
+    low, high = model_class("nu-svm").valid_range(rows)
     above = fit_binary(NuSVM(1.02 * low), rows, METHOD)
     assert above.certificate.primal < -1e-9
     with pytest.raises(ConfigError, match=r"outside \(0\.\d+, 0\.\d+\].*all 0"):
@@ -79,7 +79,7 @@ def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
 def test_weights_vanish_at_kappa_max(name: str) -> None:
     rows = two_classes(10, n_rows=80, n_columns=4)
-    low, high = valid_range(name, rows)
+    low, high = model_class(name).valid_range(rows)
     assert low == 0.0
     near = fit_binary(make_model(name, kappa=0.99 * high), rows, METHOD)
     assert 0.0 < np.linalg.norm(near.weights) < 0.1 * np.linalg.norm(class_moments(rows).difference)
@@ -96,7 +96,7 @@ def test_singular_covariance_is_mended_and_told() -> None:
         assert "singular" in found.note
         assert "was added" in found.note
         assert found.certificate.relative_gap <= METHOD.tolerance
-        assert math.isfinite(valid_range(model.NAME, flat)[1])
+        assert math.isfinite(model_class(model.NAME).valid_range(flat)[1])
     # a constant column is singular too, but the means agree along it
     constant = DenseRows(np.hstack([rows.rows, np.ones((50, 1))]), rows.signs)
     assert fit_binary(MMFDA(0.1), constant, METHOD).note == ""
@@ -119,11 +119,16 @@ def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
         *("c-svm", "l2-svm", "logistic", "nu-svm", "dwd"),
         *("mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"),
     ) == MODEL_NAMES
-    assert [name for name in MODEL_NAMES if not takes_kernel(name)] == ["mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"]
-    assert [name for name in MODEL_NAMES if not has_own_bias(name)] == ["l1-logistic", "l1-l2-svm"]
+    assert [name for name in MODEL_NAMES if not model_class(name).TAKES_KERNEL] == [
+        "mm-fda",
+        "mm-mpm",
+        "l1-logistic",
+        "l1-l2-svm",
+    ]
+    assert [name for name in MODEL_NAMES if not model_class(name).HAS_OWN_BIAS] == ["l1-logistic", "l1-l2-svm"]
     for name in MODEL_NAMES:
         assert ModelTask(name, 0.25, fit_intercept=False).model() is not None
-        assert valid_range(name, two_classes(0))[0] < 0.5
+        assert model_class(name).valid_range(two_classes(0))[0] < 0.5
 
 
 def test_parameters_of_other_models_and_useless_ones_are_refused() -> None:
@@ -142,7 +147,7 @@ def test_parameters_of_other_models_and_useless_ones_are_refused() -> None:
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_warm_started_path_finds_what_single_fits_find(name: str) -> None:
     rows = two_classes(13, n_rows=80, n_columns=4, distance=1.5)
-    low, high = valid_range(name, rows, fit_intercept=False)
+    low, high = model_class(name).valid_range(rows, fit_intercept=False)
     grid = [low + share * (min(high, 2.0) - low) for share in (0.2, 0.3, 0.5)]
     steps = path(name, rows, grid, METHOD, fit_intercept=False)
     for step, value in zip(steps, grid, strict=True):

@@ -1,0 +1,168 @@
+"""The flows of the five runs: `okl-train`, `okl-score`, `okl-retrain`, `okl-compare` and `okl-reproduce`.
+
+Each function returns its run, whose stages the flow performs as tasks. Its parameters and its docstring are the form of
+the deployment in Prefect's pages: "Args:" and not numpydoc, as Prefect reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from prefect import Flow, flow, runtime
+from prefect.client.schemas.objects import State
+
+from flows.artifacts import announce
+from flows.service import UNATTENDED, UNATTENDED_RETRAINING, RetrainService, ServiceSettings
+from flows.stages import follow_stages
+from okl.foundation.errors import ConfigError
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.reference import is_reference, pinned
+from okl.papers.settings import ReproduceSettings
+from okl.runs.compare_settings import CompareSettings
+from okl.runs.predict import ScoreSettings, ScoringRun
+from okl.runs.run import Run
+from okl.solvers.settings import TrainSettings
+
+Result = dict[str, Any] | State[Any]
+Announce = Callable[[Any, dict[str, Any], Any], None]
+
+
+def staged_flow(after: Announce | None = None) -> Callable[[Callable[..., Run[Any]]], Flow[..., Result]]:
+    """Return a decorator that makes a flow of a function that returns a run; okl_train gives the flow okl-train.
+
+    Parameters
+    ----------
+    after : called with the settings, the result and the service levels of a run that was not skipped
+    """
+
+    def decorator(open_run: Callable[..., Run[Any]]) -> Flow[..., Result]:
+        name = open_run.__name__.replace("_", "-")
+
+        form = signature(open_run, eval_str=True)
+
+        @wraps(open_run)  # Prefect takes the parameters and the docstring of the function
+        def perform(*args: Any, **more: Any) -> Result:
+            given = form.bind(*args, **more)
+            given.apply_defaults()
+            settings, service = given.arguments["settings"], given.arguments["service"]
+            result = follow_stages(name, lambda: open_run(*given.args, **given.kwargs), service)
+            if after is not None and isinstance(result, dict):
+                after(settings, result, service)
+            return result
+
+        perform.__signature__ = form  # type: ignore[attr-defined]  # types, not their names in another module
+        perform.__annotations__ = {parameter.name: parameter.annotation for parameter in form.parameters.values()}
+        return flow(name=name, persist_result=False, retries=0)(perform)
+
+    return decorator
+
+
+@staged_flow()
+def okl_train(
+    settings: TrainSettings, resume: str | None = None, service: ServiceSettings = UNATTENDED
+) -> Run[TrainSettings]:
+    """Train, evaluate and save a model; a retry of the flow run resumes from the last checkpoint.
+
+    Args:
+        settings: settings of training; paths are absolute, as a worker runs in a temporary folder
+        resume: unfinished folder of a run with the same settings, to resume
+        service: timeouts and retries; they never change the result
+    """
+    from okl.runs.checkpoint import find_by_key
+    from okl.runs.train import TrainingRun
+
+    key = str(runtime.flow_run.id)
+    return TrainingRun(settings, resume=Path(resume) if resume else find_by_key(key, settings), key=key)
+
+
+@staged_flow()
+def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) -> Run[ScoreSettings]:
+    """Score all rows of a source with a saved model.
+
+    Existing scores are never overwritten. So that one deployment can run many times, `out` may contain {date} and
+    {time} (scheduled time of the run, UTC), {run} (first digits of its id) and {version} (version of the model when
+    the run starts).
+
+    Args:
+        settings: model, source and destination; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts and retries; they never change the result
+    """
+    return ScoringRun(fill_out_fields(settings))
+
+
+def _announce(settings: RetrainSettings, result: dict[str, Any], service: RetrainService) -> None:
+    announce(settings, result, service.empty_windows)
+
+
+@staged_flow(after=_announce)
+def okl_retrain(settings: RetrainSettings, service: RetrainService = UNATTENDED_RETRAINING) -> Run[RetrainSettings]:
+    """Train on new shards since the champion, and publish the model if it is better; safe to repeat.
+
+    Emits events of the resource `okl.model.NAME` that automations can act on: see `flows.artifacts`.
+
+    Args:
+        settings: model, source and settings of training; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts, retries and alerts; they never change the result
+    """
+    from okl.lifecycle.retrain import RetrainingRun
+
+    return RetrainingRun(settings)
+
+
+@staged_flow()
+def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED) -> Run[CompareSettings]:
+    """Compare models and save the best one.
+
+    Args:
+        settings: models, data and validation; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts and retries; they never change the result
+    """
+    from okl.runs.compare_run import ComparisonRun
+
+    return ComparisonRun(settings)
+
+
+@staged_flow()
+def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTENDED) -> Run[ReproduceSettings]:
+    """Reproduce a table or a study.
+
+    Args:
+        settings: table and data; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts and retries; they never change the result
+    """
+    from okl.papers.run import ReproductionRun
+
+    return ReproductionRun(settings)
+
+
+# Fields of the folder of scores
+
+FIELD = re.compile(r"\{(date|time|run|version)\}")
+
+
+def fill_out_fields(settings: ScoreSettings) -> ScoreSettings:
+    """Return settings with the fields of `out` filled in; a retry of the current run gets the same values.
+
+    With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
+    """
+    fields = set(FIELD.findall(settings.out))
+    if not fields:
+        return settings
+    due: datetime = runtime.flow_run.scheduled_start_time.astimezone(UTC)
+    values = {"date": f"{due:%Y-%m-%d}", "time": f"{due:%Y-%m-%dT%H%M%S}", "run": str(runtime.flow_run.id)[:8]}
+    model = settings.model
+    if "version" in fields:
+        if not is_reference(model):
+            raise ConfigError(
+                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@WHICH."
+            )
+        model = pinned(model, settings.registry)
+        values["version"] = model.rpartition("@")[2]
+    out = FIELD.sub(lambda match: values[match[1]], settings.out)
+    return settings.model_copy(update={"model": model, "out": out})

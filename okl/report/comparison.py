@@ -1,0 +1,220 @@
+"""Report of a comparison: sentences, table, page, and the summary for a terminal, made from the result only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from okl.foundation.locations import typed_model
+from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, paragraphs
+from okl.report.figures import accuracy_paths, compared_accuracies
+from okl.report.format import duration, flatten, mean_and_spread, number
+from okl.report.render import text
+
+# Tables
+
+HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
+BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
+SIGNIFICANT = 0.05
+LOOSE_GAP = 10.0  # times the tolerance
+MORE_ITERATIONS = 10  # times those that did not suffice
+UNSOLVED = "*"
+
+
+def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of the table under HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
+    marks = [UNSOLVED if _unsolved(row, result["settings"]["tolerance"]) else "" for row in result["models"]]
+    return [_table_row(row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
+
+
+def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
+    return (row.get("relative_gap") or 0.0) > tolerance
+
+
+def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
+    if row["mean"] is None:
+        return [row["model"], "failed", *["-"] * 3, duration(row["seconds"]), "-", "-"]
+    return [
+        row["model"],
+        mean_and_spread(row["mean"], row["spread"]),
+        parameter_text(row),
+        row["bias"] if row["kind"] == "certified" else "-",
+        "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
+        duration(row["seconds"]),
+        "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
+        "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
+    ]
+
+
+def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the best mean accuracy of each kind of bias, for models with both, under BIAS_HEADER."""
+    rows = []
+    for row in result["models"]:
+        biases = row.get("biases") or {}
+        if "own" in biases and "error-minimising" in biases:
+            own, other = biases["own"], biases["error-minimising"]
+            difference = f"{100 * (other['mean'] - own['mean']):+.2f}"
+            cells = [mean_and_spread(accuracy["mean"], accuracy["spread"]) for accuracy in (own, other)]
+            rows.append([row["model"], *cells, difference])
+    return rows
+
+
+def parameter_text(row: Mapping[str, Any]) -> str:
+    """Return the chosen parameter as text.
+
+    >>> parameter_text({"kind": "certified", "parameter": "nu", "value": 0.25, "place": 0.4})
+    'nu 0.25'
+    """
+    if row["kind"] != "certified":
+        return "-"
+    if row["value"] is not None:
+        return f"{row['parameter']} {row['value']:.3g}"
+    if row["parameter"] == "C":
+        return f"C {row['place']:.3g}"
+    return f"{row['parameter']} of each class, at {row['place']:.3g}"
+
+
+def sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return sentences on the comparison and its result."""
+    data, settings, winner = result["dataset"], result["settings"], result["winner"]
+    parts = result["parts"]
+    how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} held-out rows"
+    searched, available = number(result["search_rows"]), number(data["train_rows"])
+    rows = f"all {available}" if searched == available else f"{searched} of {available}"
+    lines = [
+        (
+            f"{len(result['models'])} models were trained to predict {data['target']} from "
+            f"{number(data['features'])} columns and validated by {how} on {rows} "
+            f"training rows. The search took {duration(result['search_seconds'])}, the whole run "
+            f"{duration(result['total_seconds'])}."
+        ),
+        winner_sentence(result),
+        (f"It was trained again on {number(winner['rows'])} rows{_certified(result)}{_test(result)}."),
+        (
+            f"p: {result['test_name']} against the best model, two-sided, not corrected for "
+            "multiple tests. Parameters are chosen on the same rows that the table reports, for "
+            "every model. Seconds: the sum of all fits of a model, which may run in parallel."
+        ),
+    ]
+    if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
+        lines.append(
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} "
+            f"within {settings['iterations']} iterations: accuracy and p are those of an "
+            "unfinished solution, and may change."
+        )
+    if len(result["rungs"]) > 1:
+        steps = ", ".join(number(rows) for rows in result["rungs"])
+        lines.append(
+            f"All {settings['grid']} values of a model were tried on few rows, and the better "
+            f"half on twice as many each time: {steps} training rows."
+        )
+    return lines
+
+
+def warning_sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return the warnings."""
+    data, winner, tolerance = result["dataset"], result["winner"], result["settings"]["tolerance"]
+    warnings = []
+    best = result["models"][0]
+    if best["mean"] <= result["majority"]:
+        warnings.append(
+            f"The best model is not better than the majority class ({mean_and_spread(result['majority'])})."
+        )
+    if winner["rows"] < data["train_rows"]:
+        warnings.append(
+            f"The winner was trained on a sample of {number(winner['rows'])} of "
+            f"{number(data['train_rows'])} rows, as many as fit {result['settings']['memory']:g} "
+            "GiB. Raise --memory to use more rows."
+        )
+    loose = [row for row in result["models"] if (row.get("relative_gap") or 0.0) > LOOSE_GAP * tolerance]
+    if loose:
+        names = ", ".join(f"{row['model']} ({row['relative_gap']:.1g})" for row in loose)
+        advice = "Ingest with --scale standard, or raise" if data["scale"] == "none" else "Raise"
+        more = MORE_ITERATIONS * result["settings"]["iterations"]
+        warnings.append(
+            f"Iterations ended far above the relative gap of {tolerance:g}: {names}. {advice} "
+            f"--iterations, for example to {more}."
+        )
+    warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
+    return warnings
+
+
+def linear_note(result: Mapping[str, Any]) -> list[str]:
+    """Return the sentence on models that are linear in the inputs; "" if all use a feature map."""
+    linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
+    if not linear or result["settings"]["frequencies"] is not None:
+        return []
+    who = "All" if len(linear) == len(result["models"]) else "Models with a gap" if len(linear) > 1 else linear[0]
+    verb = "is" if who == linear[0] else "are"
+    return [f"{who} {verb} linear in the inputs; --frequencies 400 compares them on random Fourier features."]
+
+
+def winner_sentence(result: Mapping[str, Any]) -> str:
+    """Return the sentence on the best model and the models that are significantly worse."""
+    best, *others = result["models"]
+    judged = [row for row in others if row["mean"] is not None]
+    alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
+    text = f"The best model is {best['model']} with an accuracy of {mean_and_spread(best['mean'], best['spread'])}"
+    text += f", against {mean_and_spread(result['majority'])} for the majority class"
+    if not judged:
+        return text + "."
+    if not alike:
+        than = "every other model" if len(judged) == len(others) else "every other model that did not fail"
+        return f"{text}, and significantly better than {than} (p <= {SIGNIFICANT})."
+    return f"{text}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+
+
+def _certified(result: Mapping[str, Any]) -> str:
+    proof = result["certificate"]
+    if proof is None:
+        return ""
+    text = f", certified within {proof['relative_gap']:.1e} of the least objective"
+    tolerance = result["settings"]["tolerance"]
+    if not _unsolved(proof, tolerance):
+        return text
+    more = MORE_ITERATIONS * result["settings"]["iterations"]
+    return f"{text}, but not solved to the relative gap of {tolerance:g} (continue with --iterations {more})"
+
+
+def _test(result: Mapping[str, Any]) -> str:
+    test = result["test"]
+    if not test:
+        return ""
+    rows = number(result["dataset"]["test_rows"])
+    unseen = "" if result["settings"]["holdout"] == "test" else ", which were not used in the search,"
+    return f"; its accuracy on the {rows} test rows{unseen} is {mean_and_spread(test['accuracy'])}"
+
+
+# The page
+
+
+def comparison_page(result: Mapping[str, Any]) -> Page:
+    """Return the report of a comparison."""
+    paths = [row for row in result["models"] if len(row["path"]) > 1]
+    figures = [Figure("Accuracy of each model", partial(compared_accuracies, result), wide=True)]
+    if paths:
+        figures.append(Figure("Accuracy along each model's grid", partial(accuracy_paths, paths), wide=True))
+    tables = [Table("Models", HEADER, table_rows(result), wide=True)]
+    if rows := bias_rows(result):
+        tables.append(Table("Each bias rule at its own best value", BIAS_HEADER, rows, wide=True))
+    facts = flatten({name: value for name, value in result.items() if name != "models"})
+    return page(
+        f"{result['name']}: which model predicts {result['dataset']['target']} best",
+        [*paragraphs(*sentences(result)), *map(WarningBlock, warning_sentences(result))],
+        Section("pictures", "In pictures", figures),
+        Section("tables", "In figures", tables),
+        Section("run", "Settings, data and the run", [Table("All of it", (), facts, folded=True)]),
+    )
+
+
+def text_summary(result: Mapping[str, Any]) -> str:
+    """Return the summary as aligned lines for a terminal."""
+    table = Table("", HEADER, table_rows(result))
+    files = (
+        f"Model: {result['model']}",
+        f"Report: {result['run']}/report.html",
+        f"To use it: okl predict {typed_model(result)} ROWS --out SCORES",
+    )
+    lead = [*paragraphs(*sentences(result)), *map(WarningBlock, warning_sentences(result)), *paragraphs(*files)]
+    return text([table, *paragraphs(*linear_note(result))], lead)

@@ -1,0 +1,203 @@
+"""Explanation of a saved model as text: facts, metrics, and a bar for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from okl.foundation.settings import ExecutionSettings
+from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table
+from okl.report.format import METRIC_NAMES, SPLIT_NAMES, counted, number
+from okl.report.render import text
+from okl.report.results import given_settings
+from okl.solvers.settings import TrainSettings
+
+MOST_COLUMNS = 20
+
+
+def explanation_text(explanation: Mapping[str, Any]) -> str:
+    """Return the text of an explanation by `okl.runs.explain.explain`."""
+    return text(*(part(explanation) for part in (_model, _metrics, _certificate, _lineage, _importance)))
+
+
+def _table(rows: Mapping[str, Any]) -> Table:
+    return Table("", (), [[name, number(value)] for name, value in rows.items()])
+
+
+def _model(explanation: Mapping[str, Any]) -> list[Block]:
+    labels = ", ".join(map(str, explanation["labels"][:8])) + (", ..." if len(explanation["labels"]) > 8 else "")
+    columns, provenance = explanation["columns"], explanation["provenance"]
+    inputs = "" if explanation["inputs"] == len(columns) else f", {explanation['inputs']:,} inputs"
+    chosen = provenance.get("chosen") or {}
+    classes = ""
+    if explanation["task"] == "binary":
+        below, above = explanation["labels"]
+        classes = f"; score below 0: {below}, otherwise {above}"
+    facts = {
+        "predicts": f"{explanation['target']} ({explanation['task']}{': ' + labels if labels else ''})",
+        "inputs": f"{len(columns):,} columns{inputs}; scaling {explanation['scale']}, "
+        f"missing values: {explanation['missing']}",
+        "model": predictor_sentence(explanation["what"]) + classes,
+        "settings": settings_text(explanation["configuration"], chosen),
+        "chosen": ", ".join(
+            f"{name} {number(value)}" + (f" ({chosen[f'{name}_reason']})" if f"{name}_reason" in chosen else "")
+            for name, value in _scalars(chosen).items()
+            if not name.endswith("_reason")
+        ),
+        "trained on": _origin(provenance, (explanation.get("lineage") or {}).get("learnt_rows")),
+    }
+    return [Paragraph(str(explanation["model"])), _table({name: value or "-" for name, value in facts.items()})]
+
+
+def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    """Return the solver and the settings that differ from their defaults, also for the winner of a comparison.
+
+    >>> settings_text({"solver": "fogd", "frequencies": 50, "passes": 1, "data": "rows"}, {})
+    'solver fogd, frequencies 50'
+    >>> settings_text({"models": ["c-svm", "dwd"], "folds": 3, "seed": 7}, {"model": "dwd"})
+    'solver dwd, seed 7'
+    """
+    usual = TrainSettings.defaults().keys() - ExecutionSettings.model_fields.keys()
+    given = {name: value for name, value in given_settings(_scalars(configuration)) if name in usual}
+    given = {"solver": number(configuration.get("solver", chosen.get("model")))} | given
+    return ", ".join(f"{name} {value}" for name, value in given.items())
+
+
+def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
+    """Return the origin of the model; learnt_rows : training rows including those of ancestor versions."""
+    rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
+    trained = f"{number(rows)} rows" if rows else ""
+    if rows and learnt_rows and rows < learnt_rows:
+        trained = f"{number(learnt_rows)} rows, {number(rows)} of them new in this version"
+    versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
+    parts = {"{}": trained, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
+    return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
+
+
+def _scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)}
+
+
+def predictor_sentence(what: Mapping[str, Any]) -> str:
+    """Return a short description of a predictor.
+
+    >>> kernel = {"name": "gaussian", "bandwidth": 2.0}
+    >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
+    ...                     "precision": "float32", "numbers": 600})
+    '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
+    >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
+    >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
+    ...                     "numbers": 300})
+    '64 columns of the map binning (binning.py 0123456789ab), 300 numbers of float32'
+    >>> predictor_sentence({"kind": "linear", "map": {"kind": "standardised-linear"}, "precision": "float32",
+    ...                     "shapes": {"weights": [1, 33], "offsets": [1]}, "numbers": 98})
+    'a linear model of the inputs: 33 weights, 1 offset, 64 numbers that scale the inputs; float32'
+    """
+    size = f"{what['numbers']:,} numbers of {what['precision']}"
+    if what["kind"] == "expansion":
+        return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
+    kind, shapes = what["map"]["kind"], what["shapes"]
+    if kind == "standardised-linear":
+        n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))
+        offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
+        scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
+        return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
+    if kind == "extension":
+        return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
+    if kind == "nystrom":
+        parts = f"a Nystrom map of {shapes['map.landmarks'][0]:,} landmarks and rank {shapes['map.projection'][1]:,}"
+    else:
+        n_frequencies = shapes["weights"][1] // 2
+        parts = f"{n_frequencies:,} {'structured' if kind == 'structured' else 'random'} Fourier frequencies"
+    return f"{parts}, {_kernel(what['map']['kernel'])}, {size}"
+
+
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name} {number(value)}" for name, value in kernel.items() if name != "name")
+    return f"{kernel['name']} kernel" + (f" ({given})" if given else "")
+
+
+def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
+    """Return the metrics of a run by split, or of a retrained model and the previous champion on the same rows."""
+    judged = explanation.get("judged")
+    if not judged:
+        rows = [
+            [title, METRIC_NAMES[metric], number(value)]
+            for split, title in SPLIT_NAMES.items()
+            for metric, value in _shown(explanation.get(split)).items()
+        ]
+        return [Table("", (), rows)] if rows else []
+    other = judged["against"] or ("the mean" if explanation["task"] == "regression" else "majority class")
+    before = judged.get("champion") or {}
+    rows = [
+        [METRIC_NAMES[metric], number(value), number(before.get(metric))]
+        for metric, value in _shown(judged.get("challenger")).items()
+    ]
+    heading = f"on {number(judged['rows'])} held-out rows of {counted(len(judged['shards']), 'shard')}"
+    return [Table("", (heading, "this model", other), rows)] if rows else []
+
+
+def _shown(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        name: value for name, value in (metrics or {}).items()
+        if name in METRIC_NAMES and isinstance(value, int | float)
+    }  # fmt: skip
+
+
+def _certificate(explanation: Mapping[str, Any]) -> list[Block]:
+    proof = explanation.get("certificate")
+    facts = {name: value for name, value in _scalars(proof or {}).items() if value != ""}
+    return [Heading("certificate"), _table(facts)] if facts else []
+
+
+def _lineage(explanation: Mapping[str, Any]) -> list[Block]:
+    lineage = explanation.get("lineage")
+    if not lineage:
+        return []
+    how = str(lineage["environment"].get("how") or "")
+    facts = {
+        "version": number(lineage["version"]),
+        "parent": number(lineage["parent"]),
+        "new" if how or lineage["parent"] else "trained on":
+            f"{counted(len(lineage['shards']), 'shard')}, {lineage['rows']:,} rows",
+        "how": how,
+        "published": str(lineage["decision"].get("reason") or ""),
+    }  # fmt: skip
+    return [Heading("lineage"), _table({name: value for name, value in facts.items() if value})]
+
+
+def _importance(explanation: Mapping[str, Any]) -> list[Block]:
+    if not explanation.get("importance"):
+        return [Paragraph(str(explanation["no_importance"]))]
+    error = "squared error" if explanation["task"] == "regression" else "mistake rate"
+    return importance_blocks(explanation["importance"], error, explanation["what"]["precision"])
+
+
+def importance_blocks(importances: Mapping[str, Any], error: str, precision: str) -> list[Block]:
+    """Return a chart of the importance of columns.
+
+    Parameters
+    ----------
+    importances : of `okl.runs.explain.Importances.as_json`, with `on`, the description of their rows
+    error : name of the error
+    precision : precision of the scores; smaller increases are rounding errors and shown as 0
+    """
+    columns = importances["columns"][:MOST_COLUMNS]
+    rounding = float(np.finfo(precision).eps) * importances["error"]
+    largest = max((item["rise"] for item in columns), default=0.0)
+    bars = []
+    for item in columns:
+        rise = 0.0 if abs(item["rise"]) <= rounding else item["rise"]
+        spread = item["spread"] if item["spread"] > rounding else 0.0
+        length = max(rise, 0.0) / largest if largest > 0.0 else 0.0
+        bars.append(Bar(item["column"], length, f"{f'{rise:+.4g}' if rise else '0':<10} +- {spread:.2g}"))
+    title = (
+        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on "
+        f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
+    )
+    hidden = len(importances["columns"]) - len(columns)
+    more: list[Block] = [Paragraph(f"and {hidden:,} less important columns")] if hidden > 0 else []
+    return [BarChart(title, bars), *more]

@@ -1,0 +1,232 @@
+"""Blocks on the quality of a model: errors compared with baselines, mistakes, and reliability of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.report.blocks import Bar, BarChart, Block, Figure, Paragraph, Section, Table, Tiles
+from okl.report.figures import (
+    MOST_DRAWN,
+    confusion_matrix,
+    predicted_against_true,
+    reliability_curve,
+    residual_histogram,
+)
+from okl.report.format import MEASURED_ON, SPLIT_NAMES, number, percent, shortened
+from okl.report.results import RunResult, assess, baseline_names, headline, metric_rows
+
+# Main metrics, comparison with baselines, all metrics
+
+
+def quality_section(result: RunResult) -> Section:
+    """Return the section with main metrics, errors of model and baselines, and metrics of each split."""
+    header = ["", "okl", *baseline_names(result)]
+    note = "Rates, areas and F1 are between 0 and 1."
+    if result.is_regression:
+        units = f"Absolute errors are in units of {result.target}, squared errors in squared units"
+        note = f"{units}; R2 is a share of variance."
+    judged = assess(result).split
+    tables = {split: Table(SPLIT_NAMES[split], header, rows, note) for split, rows in metric_rows(result).items()}
+    first = [table for split, table in tables.items() if split == judged]
+    others = [table._replace(folded=True) for split, table in tables.items() if split != judged]
+    return Section("good", "How good is it?", [Tiles(headline(result)), *_error_bars(result), *first, *others])
+
+
+def _error_bars(result: RunResult) -> list[Block]:
+    """Return a chart of the errors of the model and its baselines, if there are at least two."""
+    errors = assess(result)
+    named = ({} if errors.error is None else {"okl": errors.error}) | errors.baselines()
+    if len(named) < 2:
+        return []
+    most = max(*map(errors.length, named.values()), 1e-300)
+    bars = [
+        Bar(name, errors.length(error) / most, errors.text(error, with_chance=True), name == "okl")
+        for name, error in named.items()
+    ]
+    target = "the scaled target" if errors.metric == "squared_loss" else result.target
+    unit = "Share of rows" if errors.is_share else f"In units of {target}"
+    chance = "; ± two standard errors" if errors.is_share and errors.rows else ""
+    title = f"{errors.name} compared with baselines, {MEASURED_ON[errors.split]}"
+    return [BarChart(title, bars, f"{unit}; less is better{chance}.")]
+
+
+# Mistakes: confused classes, residuals
+
+MOST_CLASSES_LISTED = 12
+"""Maximum number of classes, or pairs of classes, in a table: the worst."""
+
+
+def mistakes_section(result: RunResult) -> Section:
+    """Return the section on mistakes on test rows if there are any, otherwise on training rows."""
+    measured = result.test or result.train or {}
+    rows_name = "test rows" if result.test else "training rows"
+    confusion, histogram = measured.get("confusion"), measured.get("residual_histogram")
+    labels = result.dataset.get("labels") or list(range(len(confusion or ())))
+    blocks: list[Block] = []
+    if confusion and len(confusion) > MOST_DRAWN:
+        text = (
+            f"The confusion matrix of {len(confusion)} classes is too large to draw; the tables list its worst entries."
+        )
+        blocks.append(Paragraph(text))
+    elif confusion:
+        rows = int(np.sum(confusion))
+        wrong = number(rows - int(np.trace(confusion)))
+        caption = f"{wrong} of {number(rows)} rows are misclassified. Shade: share of the true class."
+        draw = partial(confusion_matrix, confusion, labels)
+        blocks.append(Figure(f"Confusion matrix, {rows_name}", draw, caption))
+    blocks += mistake_tables(measured, labels, result.target, rows_name)
+    if histogram and histogram["counts"]:
+        counts = histogram["counts"]
+        caption = (
+            f"Left of 0, predictions are too low. {number(int(counts[0] + counts[-1]))} of {number(sum(counts))} rows "
+            "are outside the range."
+        )
+        draw = partial(residual_histogram, histogram["edges"], counts, result.target)
+        blocks.append(Figure(f"Residuals, {rows_name}", draw, caption))
+    grid = measured.get("predicted_vs_true")
+    if histogram and grid and grid["range"][0] < grid["range"][1]:
+        caption = "Predictions are biased where the solid line differs from the dotted one."
+        draw = partial(predicted_against_true, grid["range"], grid["counts"], result.target)
+        blocks.append(Figure(f"Predicted against true, {rows_name}", draw, caption))
+    return Section("mistakes", "Where are its mistakes?", blocks)
+
+
+def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, rows_name: str) -> list[Block]:
+    """Return the tables of mistakes, without figures.
+
+    measured : metrics with confusion or residual_histogram; without both, there is no table
+    """
+    if confusion := measured.get("confusion"):
+        counts = np.array(confusion, dtype=np.int64)
+        wrong = int(counts.sum() - counts.trace())
+        pairs = [_confused_pairs(counts, labels, wrong)] if len(counts) > 2 and wrong else []
+        return [*pairs, _classes(counts, labels, rows_name)]
+    histogram = measured.get("residual_histogram")
+    if not histogram or not histogram["counts"]:
+        return []
+    half, most = (absolute_residual_quantile(histogram["edges"], histogram["counts"], share) for share in (0.5, 0.9))
+    text = f"The absolute error is at most {number(half)} on 50% of the {rows_name}, at most {number(most)} on 90%"
+    return [Paragraph(f"{text} (in units of {target}).")]
+
+
+def _confused_pairs(counts: NDArray[np.int64], labels: Sequence[object], wrong: int) -> Table:
+    off = counts - np.diag(counts.diagonal())
+    order = np.argsort(-off, axis=None, kind="stable")[:MOST_CLASSES_LISTED]
+    true, predicted = np.unravel_index(order, off.shape)
+    of_class = counts.sum(axis=1)
+    pairs = [(i, j, int(off[i, j])) for i, j in zip(true.tolist(), predicted.tolist(), strict=True) if off[i, j]]
+    rows = [
+        [shortened(labels[i]), shortened(labels[j]), number(count), percent(count / of_class[i], 3)]
+        for i, j, count in pairs
+    ]
+    note = f"These are {percent(sum(count for _, _, count in pairs) / wrong, 3)} of all mistakes."
+    return Table("Most confused classes", ("True class", "predicted", "rows", "share of class"), rows, note)
+
+
+def _classes(counts: NDArray[np.int64], labels: Sequence[object], rows_name: str) -> Table:
+    of_class, predicted, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
+    recalls = np.where(of_class > 0, hits / np.maximum(of_class, 1), np.inf)
+    rows = [
+        [
+            shortened(labels[i]),
+            number(int(of_class[i])),
+            percent(float(recalls[i]), 3) if of_class[i] else "-",
+            percent(float(hits[i] / predicted[i]), 3) if predicted[i] else "-",
+        ]
+        for i in np.argsort(recalls, kind="stable")[:MOST_CLASSES_LISTED].tolist()
+    ]
+    cut = len(counts) > MOST_CLASSES_LISTED
+    note = f"The {MOST_CLASSES_LISTED} classes with the lowest recall of {len(counts)}." if cut else ""
+    return Table(f"Classes, lowest recall first, {rows_name}", ("Class", "rows", "recall", "precision"), rows, note)
+
+
+def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
+    """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
+
+    Parameters
+    ----------
+    edges : (n + 1,), evenly spaced around 0, n even
+    counts : (n + 2,), the first and last beyond the edges
+    share : share of the rows, in (0, 1)
+
+    >>> absolute_residual_quantile([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)
+    1.0
+    """
+    inner = np.array(counts[1:-1], dtype=np.float64)
+    middle = len(inner) // 2
+    reached = np.concatenate([[0.0], np.cumsum(inner[middle:] + inner[:middle][::-1])])
+    return float(np.interp(share * sum(counts), reached, np.array(edges[middle:])))
+
+
+# Reliability: the share of correct or positive rows among rows with similar scores
+
+LOG_ODDS = ("logistic", "l1-logistic")
+
+
+def reliability_blocks(
+    measured: Mapping[str, Any], labels: Sequence[object], settings: Mapping[str, Any], rows_name: str
+) -> list[Block]:
+    """Return the reliability curve of a classifier; empty for other models.
+
+    Parameters
+    ----------
+    measured : metrics with confusion and with the reliability of `okl.metrics.counts.Tally.report`
+    labels : of the classes
+    settings : of training; the solver and the loss decide whether scores are log-odds
+    rows_name : measured rows as text
+    """
+    if "confusion" not in measured:
+        return []
+    bins = (measured.get("reliability") or {}).get("bins")
+    if not bins:
+        return [Paragraph("There is no reliability curve, because rows were not counted by score.")]
+    first, last = bins[0], bins[-1]
+    low, high = (percent(entry["hits"] / entry["rows"], 3) for entry in (first, last))
+    note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
+    positive = (labels or ["the second"])[-1]
+    kind, value, x, y = "scores", "mean", "score", f"share of class {shortened(positive, 20)}"
+    extremes = (
+        f"For scores up to {number(first['highest'])}, {low} of rows are positive; for scores from "
+        f"{number(last['lowest'])}, {high}. "
+    )
+    if measured["reliability"]["of"] == "lead":
+        kind, x, y, extremes = "margins", "margin between the two best scores", "accuracy", ""
+        text = (
+            "Scores are not probabilities, but a larger margin between the two best scores means a more reliable "
+            f"prediction: on {rows_name}, accuracy is {low} for margins up to {number(first['highest'])}, {high} for "
+            f"margins from {number(last['lowest'])}."
+        )
+    elif settings.get("loss") == "logistic" or settings.get("solver") in LOG_ODDS:
+        kind, value, x = "probabilities", "probability", "predicted probability"
+        text = (
+            f"The model was trained with the logistic loss: 1 / (1 + exp(-score)) is its probability of {positive}. "
+            f"The calibration error on {rows_name} is {percent(calibration_error(bins), 2)}."
+        )
+        extremes = f"Calibrated probabilities are on the dashed line. {extremes}"
+    else:
+        text = (
+            "Scores rank rows but are not probabilities with this loss. The figure shows the observed probability of "
+            f"{positive} for each score on {rows_name}."
+        )
+    draw = partial(reliability_curve, bins, value, (x, y))
+    return [Paragraph(text), Figure(f"Reliability of {kind}, {rows_name}", draw, extremes + note)]
+
+
+def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
+    """Return the mean absolute difference between predicted and observed probabilities, weighted by rows.
+
+    Source: Naeini, Cooper & Hauskrecht, AAAI 2015, with bins of equally many rows.
+    """
+    rows = sum(entry["rows"] for entry in bins)
+    return float(sum(abs(entry["hits"] - entry["rows"] * entry["probability"]) for entry in bins) / rows)
+
+
+def _part(bins: int) -> str:
+    """Return the fraction of one bin as text, such as "a third"; there are at most MOST_BINS bins."""
+    article = "an" if bins in (8, 11) else "a"
+    return f"{article} {({1: 'part', 2: 'half', 3: 'third'}).get(bins, f'{bins}th')}"

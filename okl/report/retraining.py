@@ -1,0 +1,284 @@
+"""Report of a retraining, its sentences, and its summary for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from okl.report.blocks import (
+    Block,
+    Figure,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    WarningBlock,
+    cut,
+    page,
+    paragraphs,
+    records_table,
+)
+from okl.report.figures import champion_errors, reserved_errors
+from okl.report.format import counted, duration, flatten, metric_name, number
+from okl.report.quality import mistake_tables, reliability_blocks
+from okl.report.render import text
+from okl.report.training import changes_section, difference
+
+MOST_NAMED = 10  # shards
+MOST_ROWS = 50
+SHARD = "shard "
+"""Prefix of the slices of a decision that are shards."""
+
+# Sentences
+
+
+def summary_sentence(result: Mapping[str, Any]) -> str:
+    """Return one sentence for a terminal.
+
+    >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
+    ...                   "drift": {"found": False}})
+    'churn: kept the champion. No better. 14% wrong.'
+    """
+    outcome, reason = str(result["outcome"]), str(result["reason"])
+    version = f", version {result['version']}" if result.get("version") else ""
+    drift = f" {result['drift']['why']}" if result["drift"]["found"] else ""
+    if reason.lower().startswith(f"{outcome}: "):
+        reason = reason[len(outcome) + 2 :]
+        reason = reason[:1].upper() + reason[1:]
+    decision = "kept the champion" if outcome == "kept" else outcome
+    return f"{result['model']}: {decision}{version}. {reason}{drift}"
+
+
+def apart_sentence(apart: int, rows: int, published: bool) -> str:
+    """Return the sentence about training rows of a champion from a run that the challenger did not have; or ""."""
+    if not apart:
+        return ""
+    sentence = f" The champion was trained in a run on {apart:,} rows, the challenger on {rows:,} rows of the source."
+    return sentence if published else f"{sentence} Add the rows of that run to the source to train challengers on them."
+
+
+def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
+    """Return the sentence about a challenger of another kind than the champion, whose configuration is given; or "".
+
+    >>> solvers_sentence({"solver": "ridge"}, "fogd")
+    ' The champion was trained with ridge, the challenger with fogd; --solver ridge trains as before.'
+    >>> solvers_sentence({"solver": "fogd"}, "fogd")
+    ''
+    """
+    before = champion.get("solver")  # none where a comparison chose the champion
+    if before is None or before == challenger:
+        return ""
+    trained = f"The champion was trained with {before}, the challenger with {challenger}"
+    return f" {trained}; --solver {before} trains as before."
+
+
+def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
+    """Return the sentence about the certificate; an online learner that continued has only its curve."""
+    if online:
+        return (
+            "There is no certificate: the regret of an online solver is bounded from the start of its stream, and "
+            "earlier rows are not read again. Its errors on new rows before training and on reserved rows are measured."
+        )
+    if certificate is None:
+        return ""
+    return (
+        f"Certificate for the rows of this window: {certificate['kind']} {certificate['gap']:.3g}, objective "
+        f"{certificate['objective']:.6g}. It does not depend on the starting point of the solver."
+    )
+
+
+def passed_over(shards: Mapping[str, Any]) -> list[str]:
+    """Return sentences about files that were skipped: changed just now, or equal to earlier files.
+
+    >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "already trained on"}]
+    >>> for line in passed_over({"still_written": ["b.csv"], "under_another_name": same}):
+    ...     print(line)
+    Left for the next run, because it has just been changed: b.csv.
+    day8.csv is the same as day4.csv: already trained on.
+    """
+    fresh = shards["still_written"]
+    were = "it has" if len(fresh) == 1 else "they have"
+    lines = [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
+    for status in ("already trained on", "quarantined"):
+        same = [shard for shard in shards["under_another_name"] if shard["status"] == status]
+        if len(same) == 1:
+            lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
+        elif same:
+            pairs = [f"{shard['name']} (the same as {shard['same_as']})" for shard in same]
+            lines.append(f"{status.capitalize()}: {_named(pairs)}.")
+    return lines
+
+
+def in_vain(shards: Mapping[str, Any]) -> list[str]:
+    """Return sentences about releases without effect."""
+    lines = []
+    for shard in shards["released_in_vain"][:MOST_NAMED]:
+        why = f"{shard['name']} was changed or removed, so its rows could not be trained on."
+        if shard["there"]:
+            why = f"the rows cannot be trained on. {shard['reason']}{_remedy(shard)}"
+        lines.append(f"--release {shard['sha256'][:16]} has no effect: {why}")
+    return lines
+
+
+def _remedy(rejected: Mapping[str, Any]) -> str:
+    if rejected["status"] != "quarantined":  # its rows are trained on from another file
+        return ""
+    if not rejected.get("releasable", True):
+        return " Correct the file and add it again."
+    return f" To train on it anyway: --release {rejected['sha256'][:16]}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def summary_text(result: Mapping[str, Any]) -> str:
+    """Return the summary with the shards, rejected files and their reasons, and the location of the report."""
+    shards = result["shards"]
+    blocks: list[Block] = [Paragraph(summary_sentence(result))]
+    if trained := shards["learnt"]:
+        rows = sum(shard["rows"] for shard in trained)
+        blocks.append(Paragraph(f"shards: {_named([shard['name'] for shard in trained])} ({rows:,} rows)"))
+    if result.get("report"):
+        blocks.append(Paragraph(f"report: {result['report']}"))
+    warnings = in_vain(shards)
+    vain = {shard["sha256"] for shard in shards["released_in_vain"]}
+    for shard in shards["rejected"][:MOST_NAMED]:
+        if shard["sha256"] not in vain:
+            why = shard.get("reason") or f"{', '.join(shard['kinds'])}."
+            warnings.append(f"{shard['name']} is {shard['status']}: {why}{_remedy(shard)}")
+    if names := [shard["name"] for shard in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
+        warnings.append(f"already quarantined in an earlier run: {_named(names)}.")
+    return text([*blocks, *map(WarningBlock, warnings), *_passed_over(result)])
+
+
+def _passed_over(result: Mapping[str, Any]) -> list[Block]:
+    """Return the sentences about skipped files that the reason does not contain."""
+    return paragraphs(*(line for line in passed_over(result["shards"]) if line not in str(result["reason"])))
+
+
+# The page
+
+FACTS = ("version", "parent", "how", "bytes_read", "registry")
+
+
+def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Page:
+    """Return the report of a retraining; sections that the result has no data for are left out.
+
+    settings : those that differ from their defaults
+    """
+    shards, drift, measured = result["shards"], result["drift"], result.get("counted") or {}
+    rejected = len(shards["rejected"])
+    lead = paragraphs(
+        result["reason"],
+        f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
+    )
+    if result["progressive"]:
+        lead.append((WarningBlock if drift["found"] else Paragraph)(drift["why"]))
+    lead += [*_passed_over(result), *map(WarningBlock, in_vain(shards))]
+    if rejected:
+        were = ("was", "its file was") if rejected == 1 else ("were", "their files were")
+        lead.append(WarningBlock(f"{counted(rejected, 'shard')} {were[0]} rejected; {were[1]} not moved."))
+    before = {name: value for name, value in (result.get("previous") or {}).items() if name != "metrics"}
+    labels = measured.get("labels") or ()
+    mistakes = mistake_tables(measured, labels, measured.get("target", "the target"), "reserved rows")
+    facts = {name: result[name] for name in FACTS if result[name] is not None} | {"settings": settings}
+    compared = [*reserved_figure(result), *_shown(_metrics(result), _slices(result))]
+    trust = [
+        *paragraphs(result["certified"]),
+        *champion_figure(result),
+        *reliability_blocks(measured, labels, result["settings"]["train"], "reserved rows"),
+    ]
+    return page(
+        f"Retraining of {result['model']}: {result['outcome']}",
+        lead,
+        Section("good", "Is the new one better?", compared),
+        changes_section(before),
+        Section("trust", "Can I trust it?", trust),
+        Section("mistakes", "Mistakes of the challenger", mistakes),
+        Section("new", "New shards", _shown(*_shard_tables(result))),
+        Section("facts", "Settings and the run", [Table("Settings and the run", (), flatten(facts))]),
+    )
+
+
+def champion_figure(result: Mapping[str, Any]) -> list[Block]:
+    """Return the figure of the errors of champions on each shard before training on it, for two or more shards."""
+    points = points_of(result)
+    if len(points) < 2:
+        return []
+    last = points[-1]
+    caption = f"{last['shard']}: {number(last['error'])}, constant predictor {number(last['constant'])}."
+    caption += " Vertical lines: a new version."
+    return [Figure("Error on new shards before training on them", partial(champion_errors, points), caption)]
+
+
+def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a point a shard in the order of training: shard, version, error, constant, fired, rejected."""
+    drift = result["drift"]["shards"]
+    now = [
+        {"shard": shard["shard"], "version": result["parent"], "error": shard["error"], "constant": shard["constant"],
+         "fired": bool(drift.get(shard["shard"], {}).get("fired")), "rejected": shard["shard"] not in drift}
+        for shard in result["progressive"]
+    ]  # fmt: skip
+    return [*({**shard, "rejected": False} for shard in result["history"]), *now]
+
+
+def reserved_figure(result: Mapping[str, Any]) -> list[Block]:
+    """Return the figure of the errors of both models on the reserved rows of each compared shard."""
+    slices = (result["decision"] or {}).get("slices") or {}
+    tests = {name: slices[SHARD + name] for name in result["judged_on"] if SHARD + name in slices}
+    if not tests:
+        return []
+    which = "neither model was trained on"
+    if result.get("apart"):
+        which = "the challenger was not trained on (the champion came from a run and may have been)"
+    caption = f"The error on reserved rows of each shard, which {which}: further left is better."
+    return [Figure("Champion and challenger on reserved rows", partial(reserved_errors, tests), caption)]
+
+
+def _metrics(result: Mapping[str, Any]) -> Table:
+    champion, challenger = (result["metrics"].get(name, {}) for name in ("champion", "challenger"))
+    rows = [
+        [metric_name(name), number(champion.get(name)), number(value), difference(champion.get(name), value)]
+        for name, value in challenger.items()
+        if value is not None
+    ]
+    return Table("On the same reserved rows", ("", "champion", "challenger", "change"), rows)
+
+
+def _slices(result: Mapping[str, Any]) -> Table:
+    decision = result["decision"] or {}
+    ages = ("newest", "before") if decision.get("before") else ()
+    slices = {f"{age} reserved rows": decision[age] for age in ages if decision.get(age)}
+    slices |= decision.get("slices") or {}
+    tests = [test | {"slice": name.removeprefix(SHARD), "p": f"{test['p_worse']:.2g}"} for name, test in slices.items()]
+    columns = {name: name for name in ("slice", "rows", "champion", "challenger")} | {"p": "p-value (worse by chance)"}
+    return records_table("Errors by slice", columns, tests)
+
+
+def _shard_tables(result: Mapping[str, Any]) -> list[Table]:
+    shards = result["shards"]
+    rejected = [{"reason": ""} | shard | {"kinds": ", ".join(shard["kinds"])} for shard in shards["rejected"]]
+    columns = {"name": "shard", "kinds": "kinds", "reason": "reason"}
+    errors = {"shard": "shard", "rows": "rows", "error": "error"}
+    return [
+        records_table("Rejected shards", columns, rejected)._replace(wide=True, words=True),
+        records_table("New shards", {"name": "shard", "rows": "rows"}, shards["accepted"]),
+        records_table(
+            "Errors of the champion on new rows before training on them",
+            errors | {"constant": "constant's", "agreement": "agreement"},
+            result["progressive"],
+        ),
+        records_table(
+            "Training: error of each shard before its rows were used",
+            errors | {"baseline_error": "baseline's"},
+            result["learning"],
+        ),
+    ]
+
+
+def _shown(*tables: Table) -> list[Block]:
+    """Return the tables with rows, cut to a maximum number of them."""
+    return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]

@@ -1,0 +1,487 @@
+"""Report of a training run, and its summary for a terminal.
+
+Both are made only from the result: the same result gives the same bytes, and missing entries are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from okl.foundation.locations import typed_model
+from okl.report.blocks import (
+    Bar,
+    BarChart,
+    Block,
+    Code,
+    Figure,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    Tiles,
+    WarningBlock,
+    cut,
+    page,
+    paragraphs,
+)
+from okl.report.figures import convergence_curve, learning_curve, timeline_picture
+from okl.report.format import (
+    MIB,
+    TERMINAL,
+    chosen_facts,
+    duration,
+    flatten,
+    metric_name,
+    model_sentence,
+    number,
+    percent,
+    scalar_metrics,
+)
+from okl.report.quality import mistakes_section, quality_section
+from okl.report.render import html, markdown
+from okl.report.results import RunResult, assess, baseline_names, given_settings, metric_rows
+from okl.report.timeline import phases, timeline_owner, timeline_sentence
+from okl.report.trust import ROUNDING, proof_facts, trust_section
+
+# The page
+
+
+def training_page(result: Mapping[str, Any]) -> Page:
+    """Return the report of a run; sections that the result has no data for are left out."""
+    result = RunResult(result)
+    about = f"redicting {result.target}"
+    training, error = summary_sentences(result)
+    lead = [*paragraphs(error, training), *map(WarningBlock, warning_sentences(result))]
+    return page(
+        f"{result.name}: p{about}" if result.name else f"P{about}",
+        lead,
+        quality_section(result),
+        changes_section(result.get("previous")),
+        trust_section(result),
+        mistakes_section(result),
+        training_section(result),
+        choice_section(result),
+        cost_section(result),
+        usage_section(result),
+        facts_section(result),
+    )
+
+
+def html_report(result: Mapping[str, Any]) -> str:
+    """Return the report as a self-contained HTML page."""
+    return html(training_page(result))
+
+
+def markdown_report(result: Mapping[str, Any]) -> str:
+    """Return the report as Markdown."""
+    return markdown(training_page(result))
+
+
+def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
+    """Write the HTML page atomically and return its path, a file in an existing folder."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.partial")
+    try:
+        unfinished.write_text(html_report(result), encoding="utf-8")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+# Summary for a terminal
+
+
+def text_summary(result: Mapping[str, Any]) -> str:
+    """Return about a dozen aligned lines and the warnings, for the end of a run in a terminal."""
+    result = RunResult(result)
+    tables = metric_rows(result)
+    shown = [split for split in ("progressive", "test" if "test" in tables else "train") if split in tables]
+    header = ["", "okl", *(name.lower() for name in baseline_names(result))]
+    rows = [header, *([f"{row[0]}, {split}", *row[1:]] for split in shown for row in tables[split])]
+    facts = _summary_facts(result)
+    if "test" not in tables and "train" in tables:
+        facts.append(("Test rows", "none; add --holdout 0.2 to hold out 20% of a source for testing"))
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    first = max(widths[0], *(len(name) for name, _ in facts))
+    lines = [f"{name:<{first}}  {value}" for name, value in facts]
+    for name, *cells in rows:
+        columns = zip(cells, widths[1:], strict=True)
+        lines.append("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in columns)]))
+    return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in warning_sentences(result))])
+
+
+def _summary_facts(result: RunResult) -> list[tuple[str, str]]:
+    passes = f", {result.passes} passes," if result.passes != 1 else ""
+    speed = f"{number(result.rows_per_second)} rows per second"
+    choice = result.choice.get("seconds")
+    choosing = "" if choice is None else f", of which {duration(choice)} for the automatic choice"
+    shares, memory = phases(result), memory_text(result)
+    return [
+        ("Model", number(result.get("model"))),
+        ("Report", f"{result.run or '.'}/report.html"),
+        ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
+        ("Training", f"{number(result.rows)} rows{passes} in {duration(result.seconds)} ({speed})"),
+        ("Total time", f"{duration(result.total_seconds)}{choosing}"),
+        *(("" if line else "Chosen", sentence) for line, sentence in enumerate(result.choice.get("why") or [])),
+        *chosen_facts(result.chosen, TERMINAL),
+        *([(timeline_owner(result), shares)] if shares else []),
+        *([("Memory", memory)] if memory else []),
+        *proof_facts(result),
+    ]
+
+
+def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
+    """Return the metrics of an evaluation, one aligned line each."""
+    lines = {"Rows": number(rows)}
+    lines |= {metric_name(name): number(value) for name, value in scalar_metrics(metrics).items()}
+    width = max(map(len, lines))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+# Sentences and warnings
+
+MOST_DATA_WARNINGS = 3
+
+
+def summary_sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the training and one on the error compared with the baselines."""
+    result = RunResult(result)
+    labels, errors = result.dataset.get("labels") or [], assess(result)
+    training = (
+        f"Trained to predict {result.target}{f' ({len(labels)} classes)' if labels else ''} from "
+        f"{number(result.dataset.get('features'))} input columns on {number(result.rows)} rows in "
+        f"{duration(result.seconds)} ({number(result.rows_per_second)} rows per second; "
+        f"{duration(result.total_seconds)} in total)."
+    )
+    passes = "" if errors.passes == 1 else f", over {errors.passes} passes"
+    where = {
+        "test": f"on {errors.rows:,} test rows",
+        "progressive": f"on training rows, each predicted before the update{passes} (no test rows)",
+        "train": "on the training rows (no test rows)",
+    }[errors.split]
+    r2 = (result.get(errors.split) or {}).get("r2")
+    if errors.is_share:
+        error, constant, linear = (
+            "-" if share is None else f"{100 * (1 - share):.1f}%"
+            for share in (errors.error, errors.constant, errors.linear)
+        )
+        quality = f"Accuracy {where}: {error} (majority class {constant}"
+    else:
+        error, constant, linear = (number(value) for value in (errors.error, errors.constant, errors.linear))
+        explained = "" if r2 is None else f", R2 {number(r2)}"
+        quality = f"Mean squared error {where}: {error}{explained} (predicting the mean {constant}"
+    return [training, f"{quality}{'' if errors.linear is None else f', linear model {linear}'})."]
+
+
+def warning_sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return warnings: a model that is no better than a baseline, no held-out rows, and warnings of ingestion."""
+    result = RunResult(result)
+    errors, chosen = assess(result), result.chosen
+    warnings = []
+    both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
+    baseline = "the majority class" if errors.constant_name == "majority" else "the mean"
+    if errors.beats_constant is False:
+        advice = "another bandwidth or step size"
+        if "support_vectors" in chosen:
+            advice = f"another bandwidth{' or a larger budget' if 'budget' in chosen else ', fogd or nogd'}"
+        elif errors.constant_name == "majority":
+            advice = "another bandwidth, step size or class weights"
+        warnings.append(
+            f"The model is no better than always predicting {baseline}: {both}. Scale the columns, or try {advice}."
+        )
+    elif errors.may_be_chance:
+        warnings.append(
+            f"The model may be better than always predicting {baseline} only by chance: {both}, a difference within "
+            f"two standard errors on {errors.rows:,} rows."
+        )
+    if errors.error is not None and errors.linear is not None and errors.error > errors.linear:
+        may_be_chance = errors.error - errors.linear <= errors.chance(errors.error)
+        warnings.append(
+            f"A linear model is {'as good, within chance' if may_be_chance else 'better'}: "
+            f"{errors.sentence(errors.linear)}, this model {errors.sentence(errors.error)}. {_why_linear_wins(result)}"
+        )
+    if not errors.is_of_unseen_rows and errors.error is not None:
+        cause = "only on training rows" if errors.split == "train" else f"over {errors.passes} passes of training"
+        warnings.append(
+            f"The error was measured {cause} and may be larger on new rows. Hold out test rows when training or "
+            "ingesting a source: --holdout 0.2."
+        )
+    of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]
+    if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
+        of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
+    return warnings + of_data
+
+
+def _why_linear_wins(result: RunResult) -> str:
+    """Return the likely reason why a linear model is better, and advice."""
+    chosen, settings = result.chosen, result.settings
+    if chosen.get("map") == "linear":
+        advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
+        return f"The chosen map is also linear.{advice}"
+    single_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
+    rescaled = settings.get("rescale", "stored") not in ("stored", "none") or "maps" in chosen  # some maps standardise
+    unscaled = single_bandwidth and result.dataset.get("scale") == "none" and not rescaled
+    advice = "; for columns with different ranges, use --rescale standard" if unscaled else ""
+    return f"The kernel does not help here, or its bandwidth or step size is unsuitable{advice}."
+
+
+def memory_text(result: RunResult) -> str:
+    """Return the planned memory as text; "" without a plan.
+
+    >>> plan = {"worker_bytes": 600 * MIB, "held_bytes": 256 * MIB, "read_again_share": 0.25}
+    >>> memory_text(RunResult({"memory_plan": plan | {"worker_limit_bytes": 1024 * MIB}, "workers": 2}))
+    'planned: at most 600 of 1,024 MiB per worker; 25% of its rows are read again in each round'
+    >>> memory_text(RunResult({"memory_plan": plan | {"worker_limit_bytes": None, "read_again_share": 0.0}}))
+    'planned: at most 600 MiB'
+    """
+    plan = result.memory_plan
+    if not plan:
+        return ""
+    limit, again = plan.get("worker_limit_bytes"), plan.get("read_again_share") or 0.0
+    of_limit = f" of {limit / MIB:,.0f}" if limit else ""
+    per_worker, whose = (" per worker", "its") if result.workers else ("", "the")
+    read_again = f"; {100 * again:.0f}% of {whose} rows are read again in each round" if again > 0.0 else ""
+    return f"planned: at most {plan['worker_bytes'] / MIB:,.0f}{of_limit} MiB{per_worker}{read_again}"
+
+
+def memory_sentence(result: RunResult) -> str:
+    """Return sentences on planned and used memory for the report; "" without a plan.
+
+    A worker's plan covers passes over rows during training; the driver, which adds up and solves, has a separate plan.
+    The peak covers the whole process and may exceed both.
+
+    >>> plan = {"worker_bytes": 650 * MIB, "driver_bytes": 1200 * MIB, "process_bytes": 360 * MIB}
+    >>> print(memory_sentence(RunResult({"memory_plan": plan, "peak_memory_bytes": 855 * MIB})))
+    Memory planned: at most 650 MiB for passes over rows. For sums and the solution, at most 1,200 MiB (each includes \
+360 MiB for Python and its libraries). Peak memory of this process: 855 MiB, including ingestion and evaluation.
+    """
+    plan, peak = result.memory_plan, result.peak_memory_bytes
+    if not plan:
+        return ""
+    text = f"Memory {memory_text(result)}"
+    if driver := plan.get("driver_bytes"):
+        text += (
+            f" for passes over rows. For sums and the solution, at most {driver / MIB:,.0f} MiB (each includes "
+            f"{plan['process_bytes'] / MIB:,.0f} MiB for Python and its libraries)"
+        )
+    if peak:
+        text += f". Peak memory of this process: {peak / MIB:,.0f} MiB, including ingestion and evaluation"
+    return f"{text}."
+
+
+# Sections: changes since the previous version
+
+MOST_ROWS = 40
+
+
+def changes_section(before: Mapping[str, Any] | None) -> Section:
+    """Return tables of the differences in metrics, data and settings; empty without a previous version.
+
+    Parameters
+    ----------
+    before : name and description (`what`) of the previous version; same_rows: whether both were measured on the same
+        rows; metrics, data and settings: both values by name, the previous one first
+    """
+    if not before:
+        return Section("changed", "", [])
+    rows_text = "on different rows, so metrics may differ because of the rows"
+    rows_text = f"The versions were evaluated {rows_text}."
+    if before.get("same_rows"):
+        rows_text = "Both versions were evaluated on the same rows."
+    blocks = paragraphs(f"{before['name']} is {before.get('what') or 'the previous version'}. {rows_text}")
+    header = ("", str(before["name"]), "this version", "change")
+    for part, title in {"metrics": "Metrics", "data": "Data", "settings": "Settings"}.items():
+        if part in before:
+            rows = [
+                [_changed_name(name), number(old), number(new), difference(old, new)]
+                for name, (old, new) in before[part].items()
+            ]
+            blocks.append(Table(title, header, cut(rows, MOST_ROWS)) if rows else Paragraph(f"{title}: no difference."))
+    return Section("changed", f"What changed since {before['name']}?", blocks)
+
+
+def difference(old: object, new: object) -> str:
+    """Return the signed difference of two numbers; "" for other values.
+
+    >>> difference(0.25, 0.2), difference(10, 15), difference("a", "b"), difference(None, 1)
+    ('-0.0500', '+5', '', '')
+    """
+    if isinstance(old, bool) or isinstance(new, bool):
+        return ""
+    if not isinstance(old, int | float) or not isinstance(new, int | float):
+        return ""
+    return ("+" if new > old else "") + number(new - old)
+
+
+def _changed_name(name: str) -> str:
+    *prefixes, last = name.split(".")
+    return " ".join([*prefixes, metric_name(last)]).replace("_", " ")
+
+
+# Training and choices: curves, candidates of the automatic choice, settings
+
+MOST_CANDIDATES_DRAWN = 20
+
+
+def training_section(result: RunResult) -> Section:
+    """Return the section with the learning curve or the convergence of the gap."""
+    blocks: list[Block] = []
+    if curve := result.curve:
+        errors = assess(result, ("progressive",))
+        error = metric_name(errors.metric).lower()
+        again = f", but in the last of {errors.passes} passes the model has seen it" if errors.passes > 1 else ""
+        caption = f"Each row is predicted before the model is trained on it{again}."
+        rows, last, _, baseline = curve[-1]
+        if last is not None:
+            constant = "" if baseline is None else f", {errors.constant_name} {errors.sentence(baseline)}"
+            caption += f" Over all {number(rows)} rows: {errors.sentence(last)}{constant}."
+        draw = partial(learning_curve, curve, error, errors.constant_name, shares=errors.is_share)
+        blocks.append(Figure(f"Learning curve: {error} against rows seen", draw, caption))
+    if convergence := result.convergence:
+        first, end = convergence[0], convergence[-1]
+        start = f"from {percent(first[1], 2)} after {number(first[0])} iterations to " if len(convergence) > 1 else ""
+        caption = (
+            f"Upper bound of the distance to the optimum, relative to the objective: {start}{percent(end[1], 2)} after "
+            f"{number(end[0])} iterations."
+        )
+        # only some solvers stop at a relative gap
+        tolerance = result.settings.get("tol") if result.certificate.get("kind") == "duality gap" else None
+        if len(convergence) > 1:
+            blocks.append(Figure("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption))
+        elif end[1] > ROUNDING:
+            blocks.append(Paragraph(caption))
+        else:
+            exact = "The equations were solved exactly, up to rounding, so there is no convergence to show."
+            blocks.append(Paragraph(exact))
+    return Section("learning", "How did training go?", blocks)
+
+
+def choice_section(result: RunResult) -> Section:
+    """Return the section on the model, the automatic choice, chosen values and given settings."""
+    blocks = [*paragraphs(model_sentence(result)), *_candidates(result.choice, result.is_regression)]
+    if facts := chosen_facts(result.chosen):
+        blocks.append(Table("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts]))
+    if given := [[name.replace("_", " "), text] for name, text in given_settings(result.settings)]:
+        title = "Settings, given or chosen automatically" if result.choice else "Given settings"
+        blocks.append(Table(title, (), given, "Only settings that differ from the default."))
+    return Section("chosen", "What was chosen, and why?", blocks)
+
+
+def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
+    """Return the reasons of the automatic choice, a chart of the last round, and a table of all candidates.
+
+    The chart shows 1 - score, which shows differences between good candidates better than the score: R2 or accuracy.
+    """
+    candidates, why = choice.get("candidates") or [], choice.get("why") or []
+    if not candidates:
+        return []
+    compared = f"{number(len(candidates))} candidates were compared on {number(choice.get('rows'))} rows in "
+    blocks = paragraphs(f"{compared}{duration(choice.get('seconds'))}.", *why)
+    drawn = [
+        candidate for candidate in candidates
+        if candidate["kept"] and candidate["score"] is not None and candidate["score"] == candidate["score"]
+    ][:MOST_CANDIDATES_DRAWN]  # fmt: skip
+    if drawn:
+        # a linear model is preferred to a kernel that is better only by chance
+        reason = [*why, ""][0].lower()
+        taken = next((one for one in drawn if reason.startswith(f"{one['name'].lower()}, of ")), drawn[0])
+        most = max(*(1.0 - candidate["score"] for candidate in drawn), 1e-12)
+        bars = [
+            Bar(
+                str(candidate["name"]),
+                max(1.0 - candidate["score"], 0.0) / most,
+                f"{percent(1.0 - candidate['score'], 3)} of {number(candidate['rows'])} rows",
+                candidate is taken,
+            )
+            for candidate in sorted(drawn, key=lambda candidate: candidate is not taken)
+        ]
+        measure = "Unexplained share of the variance" if is_regression else "Mistake rate"
+        caption = f"{measure} of the candidates in the last round, each on its number of rows; less is better."
+        blocks.append(BarChart("Automatic choice", bars, caption))
+    rows = [
+        [
+            str(one["name"]),
+            number(one["score"]),
+            number(one["rows"]),
+            duration(one["seconds"]),
+            "yes" if one["kept"] else "",
+        ]
+        for one in candidates
+    ]
+    header = ("Candidate", "score", "rows", "time", "kept")
+    return [*blocks, Table("All candidates", header, cut(rows, MOST_ROWS), folded=True)]
+
+
+# Cost and use
+
+
+def cost_section(result: RunResult) -> Section:
+    """Return the section on time, memory, network traffic and the timeline."""
+    peak = result.peak_memory_bytes
+    sent = (result.get("bytes_sent") or 0) + (result.get("bytes_received") or 0)
+    tiles = [
+        ("Training time", duration(result.seconds)),
+        ("Total time", duration(result.total_seconds)),
+        ("Training rows" if result.passes == 1 else f"Training rows, {result.passes} passes", number(result.rows)),
+        ("Rows per second", number(result.rows_per_second)),
+        *([("Peak memory of this process", f"{number(round(peak / MIB))} MiB")] if peak else []),
+        *([("Sent and received", f"{sent / MIB:,.1f} MiB")] if sent else []),
+    ]
+    blocks: list[Block] = [Tiles(tiles), *paragraphs(timeline_sentence(result), memory_sentence(result))]
+    if result.timeline and result.workers:  # for one process, the sentence suffices
+        caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
+        blocks.append(Figure("Timeline", partial(timeline_picture, result.timeline), caption))
+    return Section("cost", "What did it cost?", blocks)
+
+
+def usage_section(result: RunResult) -> Section:
+    """Return the section with commands that use the model; empty if no model was saved."""
+    folder = " ".join(str(result.get("model") or "").splitlines())
+    if not folder:
+        return Section("use", "", [])
+    model, run = (shlex.quote(path) for path in (folder, " ".join(result.run.splitlines())))
+    columns = number(result.dataset.get("features"))
+    commands = [
+        f"okl predict {model} ROWS --out SCORES",
+        f"okl explain {model}",
+        f"okl models publish NAME {run} --promote",
+    ]
+    title = (
+        f"Score rows with the same {columns} input columns, show important columns, or publish the model as champion:"
+    )
+    python = ["import okl", f"labels = okl.load({folder!r}).predict(rows)"]
+    blocks = [Code(title, commands), Code("In Python, for an array or a table of raw rows:", python)]
+    return Section("use", "How do I use it?", blocks)
+
+
+# All settings and other facts, for reference
+
+PARTS = {"certificate": "Certificate", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
+SHOWN_ABOVE = {
+    "progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", "choice",
+    "chosen", "previous",
+}  # fmt: skip
+
+
+def facts_section(result: RunResult) -> Section:
+    """Return the section with folded tables of names and values: run, certificate, settings, data set, provenance."""
+    run = {name: value for name, value in result.items() if name not in SHOWN_ABOVE | PARTS.keys()}
+    if timeline := run.get("timeline"):  # lanes and stages are shown in a figure
+        run["timeline"] = {name: value for name, value in timeline.items() if name not in ("lanes", "stages")}
+    groups = {"Run": run} | {title: result.get(name) or {} for name, title in PARTS.items()}
+    # horizons and comparisons have separate tables
+    groups["Certificate"] = {
+        name: value for name, value in groups["Certificate"].items() if name not in ("horizons", "comparisons")
+    }
+    tables = [
+        Table(title, (), [[name.replace("_", " "), text] for name, text in flatten(values)], folded=True)
+        for title, values in groups.items()
+        if values
+    ]
+    return Section("facts", "Settings, data and provenance", tables)

@@ -1,0 +1,213 @@
+"""The base of all runs: stages, data, output folder, execution, timeline, result and clean-up."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain, count
+from os import getpid
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import check_not_ingested, check_source, ingest
+from okl.data.manifest import is_dataset, open_dataset
+from okl.distributed import open_for
+from okl.foundation.folders import PublishedFolder, RunFolder
+from okl.foundation.locations import Place, name_after, okl_home, place_of
+from okl.foundation.settings import ExecutionSettings, IngestSettings
+from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, recording
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+@dataclass(eq=False)
+class Run(ABC, Generic[SettingsT]):
+    """A run: `perform` it, or call `perform_stage` for each of its `stages` in order and always `close` it.
+
+    Each stage is a method without arguments that returns a summary to log. A subclass names its stages, its output
+    folder if it has one, and the settings of its execution.
+
+    Parameters
+    ----------
+    settings : settings of the run
+    observer : observer of its progress
+    """
+
+    STAGES: ClassVar[tuple[str, ...]]
+
+    settings: SettingsT
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self.timeline = Timeline()
+        self.output: RunFolder | PublishedFolder | None = None
+        self._resources = ExitStack()
+        self._execution: Execution | None = None
+        self._result: dict[str, Any] = {}
+
+    # What a subclass defines
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Return the name of the run in logs."""
+
+    @abstractmethod
+    def report_markdown(self) -> str:
+        """Return the report as Markdown with embedded figures."""
+
+    @abstractmethod
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """Return the metrics, one flat row each."""
+
+    def check_settings(self) -> None:
+        """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
+
+    def open_execution(self) -> Execution:
+        """Open the execution that the settings describe."""
+        assert isinstance(self.settings, ExecutionSettings), "other settings say how"
+        return open_for(self.settings, self.name)
+
+    # What all runs share
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Return the names of the stages in order."""
+        return self.STAGES
+
+    @property
+    def execution(self) -> Execution:
+        """Return the execution of the run, opened at the first use."""
+        if self._execution is None:
+            self._execution = self.open_execution()
+        return self._execution
+
+    @property
+    def folder(self) -> Place:
+        """Return the folder of the complete run."""
+        assert self.output is not None, "this run has an output folder"
+        return self.output.folder
+
+    @property
+    def staging(self) -> Path:
+        """Return the folder in which the output is written until the run is complete."""
+        assert self.output is not None, "this run has an output folder"
+        return self.output.staging
+
+    def perform(self) -> dict[str, Any]:
+        """Check the settings, perform all stages, close the run in any case, and return its result."""
+        self.check_settings()
+        try:
+            for stage in self.stages:
+                self.perform_stage(stage)
+            return self.result()
+        finally:
+            self.close()
+            self.observer.finish()
+
+    def perform_stage(self, stage: str) -> dict[str, Any]:
+        """Perform a stage and return its summary; observer and timeline record its start."""
+        if not self.timeline.stages:
+            self._resources.enter_context(recording(self.timeline))
+            self._resources.enter_context(naming(self.name))
+        self.observer.stage(stage)
+        self.timeline.stage(stage)
+        summary: dict[str, Any] = getattr(self, stage)()
+        return summary
+
+    def report_rows(self, done: int, total: int | None) -> None:
+        """Report the progress of a stage in rows."""
+        self.observer.advance(done, total or 0, {})
+
+    def complete(self, file: str = "result.json") -> None:
+        """Write the result into the output folder and publish the folder, which is then complete."""
+        assert self.output is not None, "this run has an output folder"
+        (self.staging / file).write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self.output.complete()
+
+    def result(self) -> dict[str, Any]:
+        """Return the object that the command prints with --json."""
+        return self._result
+
+    def close(self) -> None:
+        """Close the workers, and remove an incomplete output folder unless it can be resumed."""
+        try:
+            if self._execution is not None:
+                self._execution.close()
+                self._execution = None
+        finally:
+            self._resources.close()
+            if self.output is not None:
+                self.output.close()
+
+
+# Folders and data
+
+
+def new_run_folder(out: str | None, name: str) -> Place:
+    """Return `out`, or a new folder named by the run and the time in okl's home folder."""
+    if out is not None:
+        return place_of(out).absolute()
+    stem = f"{name}-{datetime.now():%Y%m%d-%H%M%S}-{getpid()}"
+    runs = okl_home() / "runs"
+    folders = chain([stem], (f"{stem}-{k}" for k in count(2)))  # a chain: unpacking an endless count fills the memory
+    return next(runs / folder for folder in folders if not (runs / folder).exists())
+
+
+class DataSettings(Protocol):
+    """Settings of a run on a data set or on a source that is ingested first."""
+
+    @property
+    def data(self) -> str: ...
+
+    @property
+    def ingest(self) -> IngestSettings | None: ...
+
+    @property
+    def out(self) -> str | None: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+
+def run_folder(settings: DataSettings, prefix: str = "") -> Place:
+    """Return the folder of a run: `out`, or a new folder named by the model and the time in okl's home folder."""
+    return new_run_folder(settings.out, prefix + (settings.name or name_after(settings.data)))
+
+
+def check_data(
+    settings: DataSettings, check: Callable[[Dataset], None], check_unread: Callable[[IngestSettings], None]
+) -> None:
+    """Check a data set, or what is known of a source before it is ingested.
+
+    Raises
+    ------
+    DataError : the data or a column does not exist
+    ConfigError : the settings do not fit the data
+    """
+    if is_dataset(settings.data):
+        check_not_ingested(settings.data, settings.ingest)
+        check(open_dataset(settings.data))
+        return
+    ingest_settings = settings.ingest or IngestSettings()
+    check_source(settings.data, ingest_settings)
+    check_unread(ingest_settings)
+
+
+def open_run_data(run: Run[Any], settings: DataSettings) -> Dataset:
+    """Open the data set of a run, or ingest its source into the output folder, on the workers if there are any."""
+    if is_dataset(settings.data):
+        return open_dataset(settings.data)
+    ingest_settings = settings.ingest or IngestSettings()
+    destination = run.staging / "data"
+    return ingest(
+        settings.data, destination, ingest_settings, progress=run.report_rows, execution=run.execution
+    ).dataset
