@@ -330,11 +330,14 @@ class Supervisor:
         return changed
 
     def _end_all(self) -> None:
-        """Stop the runs first, while a server can record their end; then stop the other processes."""
-        own = [child.process for child in self.children if child.process is not None]
-        end_marked(self.state.instance, RUNS_SECONDS, frozenset(process.pid for process in own))
+        """Stop the runs first, while a server can record their end; then the server, and kill the others."""
+        own = {child.name: child.process for child in self.children if child.process is not None}
+        end_marked(self.state.instance, RUNS_SECONDS, frozenset(process.pid for process in own.values()))
+        for name, process in own.items():
+            if name != "server":  # they would take seconds to end gracefully, and have nothing left to do
+                process.kill()
         end_marked(self.state.instance, OTHERS_SECONDS)
-        for process in own:
+        for process in own.values():
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
         for scratch in self.folder.glob("scratch-*"):
