@@ -314,11 +314,11 @@ class FixedShareState(NamedTuple):
     loss, votes : (E,) and (n_classes,), scratch
     """
 
-    p: FloatArray
-    mistakes: FloatArray
-    numbers: FloatArray
-    loss: FloatArray
-    votes: FloatArray
+    p: NDArray[np.float64]
+    mistakes: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    votes: NDArray[np.float64]
 
 
 class ShareRule(NamedTuple):

@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -28,7 +29,7 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
-from okl.foundation.errors import CheckpointError
+from okl.foundation.errors import CheckpointError, OklError
 from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, local_folder, resumable, resumable_in, sync
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import file_sha256, okl_home, place_of
@@ -549,11 +550,19 @@ def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: 
     before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
     now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
     for name in now:
-        if name not in WHERE_IT_RUNS and now[name] != before.get(name):
+        if name not in WHERE_IT_RUNS and now[name] != before.get(name) and not _renamed(settings, name, before):
             raise CheckpointError(
                 f"{run} was started with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Remove "
                 "it to resume the run, or remove --resume to start a new one."
             )
+
+
+def _renamed(settings: TrainSettings, name: str, before: Mapping[str, Any]) -> bool:
+    """Return whether a stored value is a former name of the value of today, which validation replaces."""
+    try:
+        return name in before and settings.replaced(**{name: before[name]}) == settings
+    except (ValidationError, OklError):
+        return False
 
 
 def check_same_origin(stored: Origin, now: Origin, data: object, run: str) -> None:

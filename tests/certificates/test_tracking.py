@@ -90,7 +90,7 @@ def test_estimators_track_rows_that_come_in_their_order() -> None:
     tracked, still = tracker.state_.progress.error, fixed.fit(inputs, labels).state_.progress.error
     assert tracked < 0.9 * still
     assert tracker.score(inputs[CHANGE + 800 :], labels[CHANGE + 800 :]) > 0.85
-    with pytest.raises(ConfigError, match="track = True does not allow step_size"):
+    with pytest.raises(ConfigError, match="average = False is set, but track chooses"):
         FOGDClassifier(track=True, average=False).fit(inputs, labels)
 
 

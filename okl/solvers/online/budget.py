@@ -122,7 +122,9 @@ class BudgetStrategy:
 
 def doubles(numbers: Numbers) -> Numbers:
     """Return the numbers as float64 each: numba would compile again for whole ones."""
-    return type(numbers)(*(float(number) for number in numbers))
+    kind: Any = type(numbers)
+    converted: Numbers = kind(*(float(number) for number in numbers))
+    return converted
 
 
 # State: support vectors, coefficients and error counters.
