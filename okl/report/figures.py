@@ -269,10 +269,10 @@ def convergence_curve(points: Points, tolerance: float | None, theme: Theme) -> 
     if tolerance and math.isfinite(tolerance):
         axes.axhline(tolerance, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
         legend(axes, theme)
+    axes.set_yscale("log")  # before any limit or locator: these would fix a view that holds 0
     axes.set_xlim(0.0, max(1.0, float(done.max())))
     axes.xaxis.set_major_formatter(large_numbers)
     axes.locator_params(axis="x", nbins=6)
-    axes.set_yscale("log")
     axes.set_xlabel("iterations")
     axes.set_ylabel("gap, share of the objective")
     lines_across(axes, theme)
