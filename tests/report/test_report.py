@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.report.figures import LIGHT, convergence_curve
 from okl.report.format import number, scalar_metrics
 from okl.report.results import assess
 from okl.report.training import html_report, markdown_report, summary_sentences, text_summary, write_report
@@ -216,3 +217,8 @@ def test_template_and_style_are_in_the_wheel() -> None:
     assert not {"exclude", "only-include", "artifacts"} & build["targets"]["wheel"].keys()
     files = {file.name for file in resources.files("okl.report").iterdir()}
     assert {"page.html.jinja", "page.css"} <= files
+
+
+def test_a_convergence_curve_without_a_positive_gap_is_drawn() -> None:
+    for points in ([[1, 0.0]], [[1, 0.0], [50, -1e-12]]):
+        assert convergence_curve(points, 1e-3, LIGHT).startswith(b"\x89PNG")
