@@ -220,5 +220,5 @@ def test_template_and_style_are_in_the_wheel() -> None:
 
 
 def test_a_convergence_curve_without_a_positive_gap_is_drawn() -> None:
-    for points in ([[1, 0.0]], [[1, 0.0], [50, -1e-12]]):
-        assert convergence_curve(points, 1e-3, LIGHT).startswith(b"\x89PNG")
+    for points in ([[1, 0.0]], [[1, float("inf")]], [[1, float("inf")], [50, 0.0]]):
+        assert convergence_curve(points, None, LIGHT).startswith(b"\x89PNG")
