@@ -56,7 +56,7 @@ def serve(listener: int, lock: Path) -> None:
 
     Parameters
     ----------
-    listener : file descriptor of a socket that is bound but not listening, so that no client connects too early
+    listener : file descriptor of a bound socket; if it does not listen yet, no client connects too early
     lock : file to lock during the start: two servers that migrate a new database at the same time corrupt it
     """
     import uvicorn

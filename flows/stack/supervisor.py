@@ -179,7 +179,7 @@ class Child:
 def children_of(options: StackOptions, state: StackState, listener: int) -> list[Child]:
     """Return the processes of a stack in the order of their start, with commands of Prefect and Dask.
 
-    listener : file descriptor of the bound socket of Prefect's API
+    listener : file descriptor of the socket of Prefect's API
     """
     folder, home = stack_folder(options.home), prefect_home(options.home)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
@@ -241,8 +241,10 @@ def children_of(options: StackOptions, state: StackState, listener: int) -> list
     ]  # fmt: skip
 
 
-def bound_socket(*ports: int) -> socket.socket:
-    """Return a socket bound to the first free one of some ports of 127.0.0.1; 0: any.
+def listening_socket(*ports: int) -> socket.socket:
+    """Return a socket that listens on the first free one of some ports of 127.0.0.1; 0: any.
+
+    It listens, because two sockets that are only bound can share a port; requests wait until a server accepts them.
 
     Raises
     ------
@@ -253,6 +255,7 @@ def bound_socket(*ports: int) -> socket.socket:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             opened.bind((LOOPBACK, port))
+            opened.listen()
         except OSError as error:
             opened.close()
             refused = error
@@ -367,11 +370,11 @@ def supervise(options: StackOptions) -> int:
         known = remembered.read_text() if remembered.is_file() else ""
         wanted = [options.port] if options.port else [*([int(known)] if known.isdigit() else []), WELL_KNOWN_PORT, 0]
         try:
-            api = bound_socket(*wanted)
+            api = listening_socket(*wanted)
         except OSError:
             return PORT_IS_TAKEN
         with api:
-            with bound_socket(0) as scheduler, bound_socket(0) as health:
+            with listening_socket(0) as scheduler, listening_socket(0) as health:
                 port, scheduler_port, health_port = (one.getsockname()[1] for one in (api, scheduler, health))
             remembered.write_text(str(port))
             protocol = "tcp" if options.tls is None else "tls"

@@ -15,7 +15,7 @@ import pytest
 from flows.stack.control import prepare
 from flows.stack.state import StackServer, StackState, stack_server, take_lock
 from flows.stack.status import leaving, schedules_at
-from flows.stack.supervisor import Child, StackOptions
+from flows.stack.supervisor import Child, StackOptions, listening_socket
 from okl.foundation.errors import ExecutionError
 
 
@@ -34,6 +34,15 @@ def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
         assert running.ended is not None
         assert running.ended.startswith(reason)
     assert running.state().restarts == 1
+
+
+def test_two_stacks_that_start_at_once_get_two_ports() -> None:
+    with listening_socket(0) as first:
+        port = first.getsockname()[1]
+        with listening_socket(port, 0) as second:
+            assert second.getsockname()[1] != port
+        with pytest.raises(OSError, match="in use"):
+            listening_socket(port)
 
 
 # How a stack is found that is slow to answer, and what is said of it when it ends: no process is started for it.
