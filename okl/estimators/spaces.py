@@ -1,4 +1,4 @@
-"""Where the weights of an estimator live: input columns, feature maps and exact kernels."""
+"""Spaces of the weights of an estimator: input columns, feature maps and exact kernels."""
 
 from __future__ import annotations
 

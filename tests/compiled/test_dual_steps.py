@@ -23,7 +23,7 @@ Part = tuple[str, str, str, tuple[Any, ...]]
 
 
 def without_targets(numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What an excess takes: linear terms have none."""
+    """Return the terms of an excess; linear terms have none."""
     return numbers if numbers[1] is CUT else numbers[:1]
 
 
