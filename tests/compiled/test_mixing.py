@@ -21,7 +21,7 @@ from okl.compiled.mixing import (
     weigh,
 )
 from okl.compiled.sgd import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, SURROGATE, UPDATES
-from okl.foundation.types import FloatArray, Task
+from okl.foundation.types import Task
 from tests.naive import mixing as naive_mixing
 
 Doubles = NDArray[np.float64]
@@ -153,7 +153,7 @@ ETA, ALPHA = 0.5, 0.01
 def share(words: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters, FixedShareState]:
     n_experts, n_classes = words.shape[1], n_labels(task)
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
-    p: FloatArray = np.full(n_experts, 1.0 / n_experts)
+    p: Doubles = np.full(n_experts, 1.0 / n_experts)
     shares = FixedShareState(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
     rule = ShareRule(ETA, ALPHA, CODES[task], 0.0, class_weights_of(task))

@@ -77,7 +77,7 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(
 
 def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
     process = start(home, "train", source, *ENDLESS)
-    assert soon(lambda: (prefect_home(home) / "start.lock").exists())
+    assert soon(lambda: (prefect_home(home) / "start.lock").exists(), 90.0)
     interrupt(process)
     assert wait(process) == (130, "", f"{FIRST}\n")
     assert tree(tmp_path) == ["home", "rows.parquet"]
