@@ -48,12 +48,12 @@ def _polls(state: StackState) -> bool:
     return any(datetime.fromisoformat(moment).timestamp() >= since for moment in heartbeats)
 
 
-def active_runs(state: StackState) -> list[dict[str, Any]]:
-    """Return the flow runs that are under way or about to start, oldest first; none if the server does not answer."""
+def active_runs(state: StackState, seconds: float = ASK_SECONDS) -> list[dict[str, Any]]:
+    """Return the flow runs that are under way or about to start, oldest first; none without an answer in `seconds`."""
     wanted = {"flow_runs": {"state": {"type": {"any_": list(ACTIVE)}}}, "limit": 100}
     runs = [
         {"id": run["id"], "name": run["name"], "state": run["state_name"], "since": run["start_time"]}
-        for run in get_json(f"{state.url}/flow_runs/filter", wanted) or []
+        for run in get_json(f"{state.url}/flow_runs/filter", wanted, seconds) or []
     ]
     return sorted(runs, key=lambda run: run["since"] or "~")
 
