@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from flows import stages
+from flows.artifacts import ArtifactObserver
 from flows.records import wait_for_records
 from flows.runs import okl_train
 from flows.server import TemporaryServer
-from flows import stages
-from flows.artifacts import ArtifactObserver
 from flows.stages import Started
 from okl.runs.train import train
 from tests.flows.commandline import Terminal, end_started, start

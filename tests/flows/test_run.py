@@ -171,7 +171,8 @@ class NotPrefect(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_error(404)
 
-    do_POST = do_GET
+    def do_POST(self) -> None:
+        self.send_error(404)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
