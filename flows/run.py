@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -94,6 +95,8 @@ class FollowedRun:
         self.observer: Observer = NullObserver()
         self.failure: BaseException | None = None
         self._outcomes = SimpleQueue[Any]()
+        self._stage = ""
+        self._progress = dict[str, tuple[int, int, dict[str, float]]]()
 
     # Called by the thread that performs the run
 
@@ -105,10 +108,12 @@ class FollowedRun:
 
     def stage(self, name: str) -> None:
         """Pass the stage to the observer of the record."""
+        self._stage = name
         self.observer.stage(name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Pass the progress to the observer of the record."""
+        """Pass the progress to the observer of the record, and keep it for one that is late."""
+        self._progress[self._stage] = done, total, metrics
         self.observer.advance(done, total, metrics)
 
     def finish(self) -> None:
@@ -128,7 +133,10 @@ class FollowedRun:
 
     def perform_stage(self, stage: str) -> dict[str, Any]:
         """Wait for the end of the stage and return its summary."""
+        self.observer.stage(stage)
         summary: dict[str, Any] = self._next()
+        if stage in self._progress:
+            self.observer.advance(*self._progress[stage])
         return summary
 
     def metrics_table(self) -> list[dict[str, Any]]:
@@ -169,7 +177,8 @@ class Recorder:
         self.copy, self.flow, self.parameters, self.home, self.server = copy, flow, parameters, home, server
         self.problem = ""
         self.recording = False
-        self._thread = Thread(target=self._record, name="okl-record", daemon=True)
+        # in a copy of the context, which holds Prefect's settings if a program has set them
+        self._thread = Thread(target=copy_context().run, args=(self._record,), name="okl-record", daemon=True)
         if isinstance(server, TemporaryServer):
             server.start()
         self._thread.start()
