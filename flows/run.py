@@ -193,7 +193,7 @@ class Recorder:
                 else:
                     require_server()
                 self.recording = True
-                record(self.flow, self.copy, self.parameters, isinstance(self.server, TemporaryServer), RECORD_SECONDS)
+                record(self.flow, self.copy, self.parameters, RECORD_SECONDS)
         except BaseException as error:
             if error is not self.copy.failure:
                 self.problem = str(error) or type(error).__name__

@@ -69,7 +69,7 @@ def subject_of(settings: Any) -> str:
     >>> subject_of({"data": "rows/churn.csv"}), subject_of({"name": "churn", "source": "inbox"})
     ('churn', 'churn')
     """
-    values = settings if isinstance(settings, dict) else dict(settings)
+    values = settings if isinstance(settings, dict) else settings.model_dump()
     location = values.get("data") or values.get("source")
     named = values.get("table") or values.get("name") or (name_after(str(location)) if location else "")
     return str(named)

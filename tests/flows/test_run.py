@@ -21,7 +21,8 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.states import Running
 
 from flows import run
-from flows.records import mark_killed_runs, process_tag
+from flows.processes import process_tag
+from flows.records import mark_killed_runs
 from flows.run import perform_run
 from flows.server import TemporaryServer, temporary_server
 from okl.foundation.errors import DataError
