@@ -26,6 +26,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Precision
+from okl.kernels import shift_invariant_kernels
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
@@ -130,10 +131,10 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
     """
     if settings.frequencies is None or not any(map(is_model, names)):
         return None
-    if settings.kernel in ("polynomial", "linear"):
+    if settings.kernel not in (able := shift_invariant_kernels()):
         raise ConfigError(
-            f"kernel = {settings.kernel!r} has no Fourier map. Use gaussian, laplacian, matern32 "
-            "or matern52, or remove frequencies."
+            f"kernel = {settings.kernel!r} has no Fourier map. Use {', '.join(able[:-1])} or {able[-1]}, or remove "
+            "frequencies."
         )
     bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
     return FourierChoice(settings.kernel, bandwidth, settings.frequencies, settings.map)
