@@ -42,18 +42,17 @@ MODELS = {
 }
 """Solvers that solve a model to a certified gap by the accelerated method: subclasses of Classifier."""
 
-SOLVERS = (
-    {"fogd": "okl.solvers.online.settings:FogdSettings", "nogd": "okl.solvers.online.settings:NogdSettings"}
-    | STRATEGIES
-    | MODELS
-    | {
-        "scs": "okl.solvers.subgradient.settings:ScsSettings",
-        "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
-        "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
-        "ridge": "okl.solvers.ridge.settings:RidgeSettings",
-        "auto": "okl.solvers.settings:AutoSettings",
-    }
-)
+SOLVERS = {
+    "fogd": "okl.solvers.online.settings:FogdSettings",
+    "nogd": "okl.solvers.online.settings:NogdSettings",
+    **STRATEGIES,
+    **MODELS,
+    "scs": "okl.solvers.subgradient.settings:ScsSettings",
+    "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
+    "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
+    "ridge": "okl.solvers.ridge.settings:RidgeSettings",
+    "auto": "okl.solvers.settings:AutoSettings",
+}
 """All solvers; those that are neither strategies nor models are subclasses of SolverSettings."""
 
 KERNELS = {

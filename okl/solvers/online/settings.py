@@ -65,8 +65,9 @@ def random_map(options: FourierOptions) -> SolverMap:
 
 
 class OnlineSettings(KernelOptions, LossOptions):
-    """Options of every online solver."""
+    """Options of every online solver. COMPARED : whether `okl compare` takes it; ROUNDS : see `_default_rounds`"""
 
+    COMPARED: ClassVar[bool] = True
     ROUNDS: ClassVar[tuple[int, int]] = (MOST_JOINS, LEAST_JOIN_ROWS)  # most a pass, and the least rows of each
 
     passes: int = Field(1, ge=1, description="passes over the training rows")

@@ -149,6 +149,7 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
     """Pegasos: stochastic subgradient steps of decaying size."""
 
     SOLVER: ClassVar[str] = "pegasos"
+    COMPARED: ClassVar[bool] = False
     SUMMARY: ClassVar[str] = "kernel SVM by stochastic subgradient steps, in one or more passes"
 
     batch: int = Field(1, ge=1, description="rows per step, a divisor of 256")
