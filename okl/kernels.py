@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,7 +22,7 @@ from okl.compiled.kernels import (
     POLYNOMIAL,
     KernelRule,
 )
-from okl.compiled.own import OwnCode, compile_profile
+from okl.compiled.own import compiled_profile
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored
@@ -162,18 +161,13 @@ class Profiled(Scaled):
     def rule(self) -> KernelRule:
         """Return the profile at its address in this process."""
         code = OWN_EUCLIDEAN if self.power == 2 else OWN_ABSOLUTE
-        return KernelRule(code, 1.0 / self.bandwidth, 0.0, _compiled_profile(type(self)).address)
+        return KernelRule(code, 1.0 / self.bandwidth, 0.0, compiled_profile(type(self).profile).address)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         metric = "euclidean" if self.power == 2 else "cityblock"
         values: FloatArray = type(self).profile(distances(left, right, metric) / self.bandwidth)
         return values
-
-
-@cache
-def _compiled_profile(kind: type[Profiled]) -> OwnCode:
-    return compile_profile(kind.profile)
 
 
 # Gaussian and Laplacian kernels.

@@ -22,7 +22,7 @@ from okl.compiled.bundle import (
     tube_line,
     tube_slopes,
 )
-from okl.compiled.own import SLOPE, VALUE, OwnCode, Scalar, compile_loss, evaluate_own
+from okl.compiled.own import SLOPE, VALUE, OwnCode, Scalar, compiled_functions, evaluate_own
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
@@ -374,7 +374,7 @@ class ScalarLoss:
     @property
     def address(self) -> int:
         """Return the address of its machine code in this process."""
-        return _compiled_class(type(self)).address
+        return compiled_functions(type(self).of_score, type(self).slope).address
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (rows,)."""
@@ -393,11 +393,6 @@ class ScalarLoss:
         doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
         evaluate_own(out, self.address, which, *doubles)
         return out
-
-
-@cache
-def _compiled_class(kind: type[ScalarLoss]) -> OwnCode:
-    return compile_loss(kind.of_score, kind.slope)
 
 
 @dataclass(frozen=True)
@@ -429,7 +424,7 @@ def compiled_loss(name: str, origin: str) -> OwnCode:
     """Return a loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
     own: DeclaredLoss = plugins.exactly("loss", name, origin)
     try:
-        return compile_loss(own.value, own.derivative)
+        return compiled_functions(own.value, own.derivative)
     except TypeError as error:
         raise ConfigError(
             f"The loss {name!r} of {origin} cannot be compiled: {error} Use floats, math and NumPy's functions only."

@@ -7,8 +7,8 @@ import pytest
 
 from okl.compiled.kernels import KernelRule
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray
 from okl.foundation.registry import KERNELS
+from okl.foundation.types import FloatArray
 from okl.kernels import (
     CustomKernel,
     Gaussian,

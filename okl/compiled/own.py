@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numba
@@ -43,8 +44,9 @@ class OwnCode:
     code: Any
 
 
-def compile_loss(value: Scalar, derivative: Scalar) -> OwnCode:
-    """Compile two functions of (score, target), floats, that return a float.
+@cache
+def compiled_functions(value: Scalar, derivative: Scalar) -> OwnCode:
+    """Return two functions of (score, target), floats, that return a float, as machine code of this process.
 
     Raises
     ------
@@ -62,8 +64,9 @@ def compile_loss(value: Scalar, derivative: Scalar) -> OwnCode:
         raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
 
 
-def compile_profile(profile: Callable[[float], float]) -> OwnCode:
-    """Compile a function of one float that returns a float."""
+@cache
+def compiled_profile(profile: Callable[[float], float]) -> OwnCode:
+    """Return a function of one float that returns a float as machine code of this process."""
     of_distance = numba.njit(types.float64(types.float64), error_model="numpy")(profile)
 
     def value(which: int, s: float, unused: float) -> Any:

@@ -62,7 +62,9 @@ Count = Annotated[int, Field(ge=1)]
 
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
 if TYPE_CHECKING:
-    KernelName = LossName = SolverName = str
+    KernelName = str
+    LossName = str
+    SolverName = str
 else:
     KernelName, LossName, SolverName = Literal[*KERNELS], Literal["auto", *LOSSES], Literal[*SOLVERS]
 MOST_LISTED = 12  # an error lists all names of a choice up to this number, otherwise similar ones

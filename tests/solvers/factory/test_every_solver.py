@@ -29,7 +29,7 @@ from tests.solvers.factory.cases import ONLINE, OPTIONS, SCHEMAS, SMALL, defined
 
 def test_every_strategy_and_model_is_a_solver_of_its_own_name() -> None:
     assert {*STRATEGIES, *MODEL_NAMES} < set(SOLVER_NAMES) == set(OPTIONS)
-    assert all(solver_settings(name).SOLVER == name for name in SOLVER_NAMES)
+    assert all(name == solver_settings(name).SOLVER for name in SOLVER_NAMES)
 
 
 CASES = [(solver, task) for solver in (*ONLINE, "ridge") for task in defined(solver)]
