@@ -63,7 +63,7 @@ def solver_settings(name: str) -> type[SolverSettings]:
         from okl.solvers.online.settings import strategy_settings
 
         return strategy_settings(load(STRATEGIES[name]))
-    if name in MODELS or plugins.find("solver", name) is not None:
+    if name in MODELS or (name not in SOLVERS and plugins.find("solver", name) is not None):
         from okl.solvers.accelerated.settings import model_settings
 
         return model_settings(name)
