@@ -57,7 +57,7 @@ def add_all() -> None:
     registry.__file__ = str(path)
     sys.modules[registry.__name__] = registry
     exec(compile(text, str(path), "exec"), vars(registry))
-    sys.meta_path.insert(0, _Places({Added.of(path).module: path for path in FILES}))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Places({Added.of(path).module: path for path in FILES}))
 
 
 def main(folder: Path) -> dict[str, Any]:

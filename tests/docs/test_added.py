@@ -90,7 +90,10 @@ def test_the_metric_is_that_of_scikit_learn_over_any_parts() -> None:
     metric = example("matthews").matthews
     targets, scores = RANDOM.integers(3, size=200), RANDOM.normal(size=(200, 3))
     scores[np.arange(200), targets] += 1.0
-    parts = [measure("multiclass", scores[part], targets[part], 3) for part in (slice(0, 70), slice(70, 200))]
+    parts = [
+        measure("multiclass", scores[part], targets[part].astype(np.float64), 3)
+        for part in (slice(0, 70), slice(70, 200))
+    ]
     assert metric.value(merge(parts)) == pytest.approx(matthews_corrcoef(targets, scores.argmax(axis=1)))
     signs = np.sign(RANDOM.normal(size=90))
     assert metric.value(measure("binary", np.ones(90), signs)) is None
