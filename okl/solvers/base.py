@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,15 @@ class Solver(Protocol[State]):
         """Return the values that `start` chose from the data (bandwidth, step size, ...), each with its reason, as
         text.
         """
+        ...
+
+
+@runtime_checkable
+class CertifiedSolver(Solver[State], Protocol[State]):
+    """A solver whose finished states have a proof of their gap."""
+
+    def certificate(self, state: State) -> dict[str, Any]:
+        """Return the proof as JSON: its kind, "duality gap" or "gap over all rows", and figures by name."""
         ...
 
 
