@@ -235,7 +235,7 @@ def train(
     run, including its mode; only the options of workers and threads may change.
     """
     from flows.run import run_flow
-    from okl.foundation.errors import ConfigError
+    from okl.foundation.errors import NOT_CONVERGED, ConfigError
 
     if resume is not None:
         from okl.distributed.opening import check_workers
@@ -254,9 +254,13 @@ def train(
         settings = train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
         result = run_flow("okl_train", settings, _observer())
-    from okl.report.training import text_summary
+    from okl.report.training import not_converged, text_summary
 
     print_result(result, json, text_summary(result))
+    if warning := not_converged(result):
+        if json:
+            typer.echo(f"Warning: {warning}", err=True)
+        raise typer.Exit(NOT_CONVERGED)
 
 
 def _observer() -> Observer:

@@ -303,10 +303,10 @@ def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
     """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
     for note in sorted({fit.fitted.note for fit in fits} - {""}):
         warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
-    # weights of 0 have their note
-    worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
-    if worst is not None and _gap(worst) > tolerance:
-        advice = "Scale the inputs" if worst.outcome.kind == "done" else "Raise max_iter, scale the inputs"
+    worst = max((fit.fitted for fit in fits if not fit.fitted.converged), default=None, key=_gap)
+    if worst is not None:
+        at_floor = worst.certificate.gap <= worst.certificate.rounding
+        advice = "Scale the inputs" if at_floor else "Raise max_iter, scale the inputs"
         warnings.warn(
             f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
             f"tol = {tolerance:g}. {advice}, or raise tol.",

@@ -69,7 +69,7 @@ class Fitted(Solution):
     point : of the problem, to start another from; objective : of the problem at the last point, which for a dual model
         is the negated dual objective
     iterations, reads : of the method, and of the data
-    outcome : why the method stopped: "done" may be a numerical floor above the requested gap, as in its reason
+    outcome : why the method stopped; "done" where the gap is within the tolerance
     note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
     """
 
@@ -82,8 +82,8 @@ class Fitted(Solution):
 
     @property
     def converged(self) -> bool:
-        """Return whether the method did not run out of iterations."""
-        return self.outcome.kind == "done"
+        """Return whether the gap is within the tolerance of the method."""
+        return self.outcome.converged
 
 
 @one_blas_thread()  # bits depend on the number of threads
@@ -107,7 +107,7 @@ def fit_binary(
 
     Returns
     -------
-    the solution of least certified gap; `converged` is False when the iterations ran out
+    the solution of least certified gap; `converged` is False where that is above the tolerance
 
     Raises
     ------
@@ -239,15 +239,18 @@ def _fit_growing(
             return value, probe if done else fit_binary(model, rows, method, sample_weight, probe.point)
         following = task.larger(value, highest, probe.iterations, over=True, has_weights=False)
         if following is None:
-            return value, _without_weights(probe)
+            # iterations of a probe prove nothing: the largest nu is solved until it has weights, or provably none
+            found = probe if probe.converged else fit_binary(model, rows, method, sample_weight, probe.point)
+            return value, found if found.certificate.primal < 0.0 else _without_weights(found)
         model = following.model()
 
 
-def _without_weights(probe: Fitted) -> Fitted:
+def _without_weights(found: Fitted) -> Fitted:
     """Return the solution w = 0, whose objective is 0."""
-    certificate = replace(probe.certificate, primal=0.0, bias=0.0)
+    certificate = replace(found.certificate, primal=0.0, bias=0.0)
     note = "no tried nu gives weights other than 0: the model always predicts the larger class"
-    return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
+    note = note if found.converged else ""
+    return replace(found, weights=np.zeros_like(found.weights), bias=0.0, certificate=certificate, note=note)
 
 
 def distance_of_classes(rows: Any) -> float:

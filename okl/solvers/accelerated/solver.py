@@ -341,6 +341,7 @@ class AcceleratedSolver:
             "floor": sum(solved.floor for solved in proofs),
             "iterations": state.iterations,
             "outcome": "; ".join(dict.fromkeys(solved.outcome.reason for solved in state.solved)),
+            "converged": all(solved.outcome.converged for solved in state.solved),
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
