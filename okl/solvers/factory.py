@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from okl.data.dataset import Dataset
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -68,5 +69,5 @@ def linear_alternative(solver: Certified) -> Certified | None:
         return None
     if isinstance(solver, SubgradientSolver):
         return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))
-    method = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
+    method: Any = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
     return replace(solver, maps=LinearChoice(), method=method)

@@ -17,8 +17,8 @@ from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
+from okl.solvers.accelerated.choice import Chooser, solve
 from okl.solvers.accelerated.dual import MinimaxProblem
-from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.base import Outcome
 
@@ -90,7 +90,7 @@ class Fitted(Solution):
 def fit_binary(
     model: ProblemMaker,
     rows: Any,
-    method: Fapg,
+    method: Chooser,
     sample_weight: FloatArray | None = None,
     start: FloatArray | None = None,
 ) -> Fitted:
@@ -100,7 +100,7 @@ def fit_binary(
     ----------
     model : of `okl.solvers.accelerated.models`
     rows : operator; the minimax and l1 models take explicit rows
-    method : Fapg
+    method : one of them, or a MethodChoice
     sample_weight : (m,) or None
     start : point of the problem (n_points,) to start from, projected onto its set; None: the
         start of the problem
@@ -122,12 +122,12 @@ def fit_binary(
     return solution
 
 
-def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
+def solve_problem(problem: CompositeProblem, method: Chooser, start: FloatArray | None = None) -> Fitted:
     """Solve an existing problem to the method's tolerance, as `fit_binary` does."""
-    state, outcome = solve(problem, method, start)
+    state, outcome, solver = solve(problem, method, start)
     if outcome.kind == "diverged":
         raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or reduce C.")
-    solution = method.solution(state, problem)
+    solution = solver.solution(state, problem)
     record = state.history[-1]
     return Fitted(
         weights=solution.weights,
@@ -206,7 +206,7 @@ class ModelTask:
         return replace(self, value=min(larger[0], highest))
 
 
-def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray | None = None) -> tuple[float, Fitted]:
+def fit_task(task: ModelTask, rows: Any, method: Chooser, sample_weight: FloatArray | None = None) -> tuple[float, Fitted]:
     """Fit a model by name; return its parameter and the solution.
 
     Where no nu that is tried for nu-SVM has weights, the result is the largest one and weights of 0, which are within
@@ -227,7 +227,7 @@ def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray
 
 
 def _fit_growing(
-    task: ModelTask, model: Classifier, rows: Any, method: Fapg, sample_weight: FloatArray | None
+    task: ModelTask, model: Classifier, rows: Any, method: Chooser, sample_weight: FloatArray | None
 ) -> tuple[float, Fitted]:
     highest = task.highest(rows.signs, weights_of(rows, sample_weight))
     probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
@@ -280,7 +280,7 @@ def path(
     name: str,
     rows: Any,
     grid: Sequence[float],
-    method: Fapg,
+    method: Chooser,
     fit_intercept: bool = True,
     sample_weight: FloatArray | None = None,
 ) -> list[PathPoint]:
@@ -294,7 +294,7 @@ def path(
     name : one of MODEL_NAMES
     rows : operator
     grid : values of C, nu or kappa; neighbours that are close together save most
-    method : Fapg
+    method : one of them, or a MethodChoice
     fit_intercept : whether there is a bias
     sample_weight : (m,) or None
 

@@ -300,6 +300,10 @@ class Fapg:
                 "above 1, at least 1, and between 0 and 1."
             )
 
+    def opened(self, problem: Problem, point: FloatArray | None = None) -> Problem:
+        """Return the problem: the other methods take it as it is."""
+        return problem
+
     def start(self, problem: Problem, point: FloatArray | None = None) -> FapgState:
         """Return the state before the first iteration, with a check, because a warm start may already suffice.
 

@@ -33,6 +33,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
+from okl.distributed.cache import resident
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
@@ -51,8 +54,18 @@ from okl.solvers.accelerated.problem import (
     Region,
     RootsBarrier,
     Separable,
+    SumOfLosses,
 )
-from okl.solvers.accelerated.shards import RootSearch, find_roots
+from okl.solvers.accelerated.shards import (
+    MappedRows,
+    RootSearch,
+    ShardRows,
+    WarmStart,
+    find_roots,
+    groups_of_class,
+    signs_of_class,
+    spread,
+)
 from okl.solvers.base import Outcome
 
 # Points, and what partitions are asked.
@@ -390,6 +403,75 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
     return NewtonProblem(problem, problem.n_image, ask, start, holds_rows=True)
 
 
+# Rows over shards.
+
+
+@stored("newton-work")
+@dataclass(frozen=True, eq=False)
+class NewtonWork:
+    """Work on a shard: the answers of its rows to a question.
+
+    rows : of all shards; prototype : of the model, see Classifier.prototype
+    positive : class, None for +1; n_groups : of rows of one weight
+    run : name of the run, unlike any other; warm : a solution for other rows, or None
+    """
+
+    rows: MappedRows
+    prototype: Any
+    positive: int | None
+    n_groups: int
+    run: str
+    warm: WarmStart | None = None
+
+    def __call__(self, shard: Shard, question: Question) -> list[Any]:
+        """Return the one answer."""
+        method, *given = question
+        return [method(self._part(shard), *given)]
+
+    def problem(self, execution: Execution, shards: Sequence[Shard]) -> NewtonProblem:
+        """Return the problem of all shards."""
+
+        def ask(question: Question) -> list[Any]:
+            answers: list[list[Any]] = execution.sum(self, shards, question, _in_order)
+            return [answer for (answer,) in answers]
+
+        start = None
+        if self.warm is not None and len(self.prototype.region.totals) < 2:
+            start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
+        return NewtonProblem(self.prototype, self.rows.n_columns, ask, start)
+
+    def _part(self, shard: Shard) -> NewtonPart:
+        def cached(name: Hashable, load: Callable[[], Any]) -> Any:
+            return resident((self.run, shard.sha256, shard.index, name), load)
+
+        def read() -> tuple[FloatArray, FloatArray]:
+            targets, longest = self.rows.targets(shard)
+            return targets, np.array([longest])
+
+        targets, longest = cached("targets", read)
+        groups = groups_of_class(targets, self.positive, self.n_groups)
+        rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
+        problem = self.prototype.part(rows, lambda values: spread(values, groups))
+        first = np.zeros(len(targets))
+        warm = self.warm
+        if warm is not None and isinstance(problem.risk, SumOfLosses):
+            first = cached("first", lambda: _implied(problem, warm))
+        return NewtonPart(problem, float(longest[0]), first, cached)
+
+
+def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
+    """Return the dual entries (m,) that the margins of a solution for other rows imply."""
+    margins = np.empty(problem.rows.n_points)
+    problem.rows.pull(margins, warm.weights)
+    risk: Any = problem.risk
+    duals: FloatArray = risk.duals_at(margins - warm.bias * problem.rows.signs)
+    return duals
+
+
+def _in_order(answers: list[list[Any]]) -> list[Any]:
+    return answers
+
+
 # The method.
 
 
@@ -464,8 +546,12 @@ class Newton:
         check_positive("tolerance", self.tolerance)
         check_at_least("max_iterations", self.max_iterations, 1)
 
-    def start(self, problem: NewtonProblem) -> NewtonState:
-        """Return the state at the first point, with a check."""
+    def opened(self, problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
+        """Return what the other methods take, for rows in this process; see `in_memory`."""
+        return in_memory(problem, point)
+
+    def start(self, problem: NewtonProblem, point: FloatArray | None = None) -> NewtonState:
+        """Return the state at the first point of an open problem, with a check."""
         run = _Run(problem, self.tolerance, 0, 0)
         weights, thresholds = problem.start or (
             np.zeros(problem.n_columns),

@@ -38,6 +38,7 @@ from okl.solvers.accelerated.shards import (
     MappedRows,
     RootSearch,
     ShardRows,
+    WarmStart,
     find_roots,
     groups_of_class,
     signs_of_class,
@@ -121,15 +122,6 @@ class Command:
         """Move again."""
         for method, *given in self.moves:
             method(part, *given)
-
-
-@stored("warm-start")
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
-
-    weights: FloatArray
-    bias: float
 
 
 @stored("dual-extrapolation")
