@@ -28,7 +28,7 @@ def box_duals(
     plus: float,
     minus: float,
 ) -> None:
-    """Overwrite duals by anchor + step (target - z + threshold) within [lower, upper], and slopes by the step inside."""
+    """Overwrite duals by anchor + step (target - z + threshold) in [lower, upper], and slopes by the step inside."""
     for i in range(margins.shape[0]):
         threshold = plus if signs[i] > 0.0 else minus
         entry = anchors[i] + steps[i] * (targets[i] - margins[i] + threshold)

@@ -190,7 +190,7 @@ def not_converged(result: Mapping[str, Any]) -> str:
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return warnings: a solver that did not converge, a model that is no better than a baseline, no held-out rows, and warnings of ingestion."""
+    """Return warnings: a solver that did not converge, a model no better than a baseline, no test rows, ingestion."""
     result = RunResult(result)
     errors, chosen = assess(result), result.chosen
     warnings = [sentence] if (sentence := not_converged(result)) else []

@@ -43,8 +43,8 @@ from okl.runs.precompile import compile_ahead as compile_solver
 from okl.runs.precompile import synthetic_rows
 from okl.runs.results import describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
+from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import path
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import is_model
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.online.solver import SAMPLE_ROWS
@@ -53,7 +53,7 @@ from okl.solvers.online.solver import SAMPLE_ROWS
 
 ROWS, COLUMNS = 64, 4
 BRIEF_BOUND = 1e-3
-BRIEF_METHOD = Fapg(max_iterations=25)  # beyond the tenth iteration, which backtracks, and a check or two
+BRIEF_METHOD = MethodChoice(max_iterations=25)  # a check or two
 
 
 def compile_ahead(settings: CompareSettings) -> None:

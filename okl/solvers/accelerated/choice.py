@@ -93,9 +93,7 @@ def method_of(chooser: Chooser, state: MethodState) -> Any:
     return chooser.newton if isinstance(state, NewtonState) else chooser.fapg
 
 
-def solve(
-    problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None
-) -> tuple[MethodState, Outcome, Method]:
+def solve(problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None) -> tuple[Any, Outcome, Any]:
     """Advance until the method has finished, from a dual point or the problem's own start; return the method, too."""
     method: Any = method_for(chooser, problem)
     opened = method.opened(problem, point)

@@ -206,7 +206,9 @@ class ModelTask:
         return replace(self, value=min(larger[0], highest))
 
 
-def fit_task(task: ModelTask, rows: Any, method: Chooser, sample_weight: FloatArray | None = None) -> tuple[float, Fitted]:
+def fit_task(
+    task: ModelTask, rows: Any, method: Chooser, sample_weight: FloatArray | None = None
+) -> tuple[float, Fitted]:
     """Fit a model by name; return its parameter and the solution.
 
     Where no nu that is tried for nu-SVM has weights, the result is the largest one and weights of 0, which are within

@@ -206,20 +206,27 @@ def ending_of(
         return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {tolerance:g}")
     if residual_tolerance is not None and record.residual <= residual_tolerance:
         return Outcome("done", f"optimality residual {record.residual:.2g}, tolerance {residual_tolerance:g}")
-    if certificate.gap <= certificate.rounding:
-        return rounded_ending(certificate, tolerance)
+    if (ending := rounded_ending(certificate, state.best_record is record, tolerance)) is not None:
+        return ending
     if record.iteration >= max_iterations:
         return Outcome("not converged", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}")
     return None
 
 
-def rounded_ending(certificate: Certificate, tolerance: float) -> Outcome:
-    """Return the outcome where the gap is no larger than the error of its own arithmetic."""
+def rounded_ending(certificate: Certificate, falls: bool, tolerance: float) -> Outcome | None:
+    """Return the outcome where the gap is no larger than the error of its own arithmetic; None where it may be.
+
+    falls : whether the last check lowered the gap: the estimate of the error is of the worst case
+    """
+    if certificate.gap > certificate.rounding:
+        return None
     if certificate.dual <= 0.0 <= certificate.primal:
         return Outcome(
             "done",
             f"the optimum is 0 within rounding: it is between {certificate.dual:.2g} and {certificate.primal:.2g}",
         )
+    if falls:
+        return None
     return Outcome(
         "not converged",
         f"numerical floor: float64 cannot resolve a relative duality gap below {certificate.relative_gap:.2g} on these "

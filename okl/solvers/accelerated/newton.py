@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
 from okl.data.dataset import Shard
@@ -117,8 +117,17 @@ def added(parts: Sequence[Gradient]) -> Gradient:
     """Add the parts of all partitions, in their order."""
     total = parts[0]
     for part in parts[1:]:
-        sums = [a + b for a, b in zip(total[:-1], part[:-1], strict=True)]
-        total = Gradient(*sums, max(total.margin, part.margin))
+        total = Gradient(
+            image=total.image + part.image,
+            balance=total.balance + part.balance,
+            risk=total.risk + part.risk,
+            value=total.value + part.value,
+            along=total.along + part.along,
+            size=total.size + part.size,
+            terms=total.terms + part.terms,
+            free=total.free + part.free,
+            margin=max(total.margin, part.margin),
+        )
     return total
 
 
@@ -148,7 +157,7 @@ class _Shifted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _BoxResponse(_Response):
-    """Entries of a box; widths : of its sides, that the steps of an anchored response go by, or the steps of another."""
+    """Entries of a box; widths : of its sides, in which steps from an anchor are counted, or steps without one."""
 
     signs: FloatArray
     widths: FloatArray
@@ -226,6 +235,8 @@ class NewtonPart:
         response = _response_of(problem.separable, region, self._signs)
         assert response is not None, "the problem was checked"
         self._response = response
+        if not response.anchored:
+            self._first = np.zeros(len(first))
 
     @cached_property
     def _normals(self) -> NDArray[np.float64]:
@@ -261,6 +272,41 @@ class NewtonPart:
         rows: Any = self._problem.rows
         curvature: FloatArray = rows.curvature(slopes, -self._normals)
         return curvature
+
+    def step_by_rows(self, at: Place, gradient: FloatArray, reach: float) -> FloatArray:
+        """Return the Newton step (n_columns + n_hyperplanes,) by the products of the free rows with each other.
+
+        With X the free rows s_i z_i, N their normals and D their slopes, and q = D (X w - N't) for a step (w, t):
+        w = -g_w - X'q, where (D^(-1) + X X') q + N't = -X g_w and N q = g_t.
+
+        gradient : g = (g_w, g_t); reach : of the margins, see _Run._direction
+        """
+        problem, n = self._problem, self._problem.rows.n_image
+        slopes = self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)[1]
+        free = np.flatnonzero(slopes)
+        rows: Any = problem.rows
+        products = rows.products(free, free)
+        products = products.toarray() if sparse.issparse(products) else products
+        signs = rows.signs[free]
+        matrix = np.asarray(products, dtype=np.float64) * signs * signs[:, np.newaxis]
+        np.einsum("ii->i", matrix)[:] += 1.0 / slopes[free]
+        moved = np.empty(rows.n_points)
+        rows.pull(moved, gradient[:n])
+        normals = self._normals[:, free]
+        solved = positive_solution(matrix, np.column_stack([-moved[free], normals.T]))
+        inner = normals @ solved
+        # a threshold that no free row depends on: see _Run._direction
+        stuck = np.einsum("ii->i", inner[:, 1:]) <= 0.0
+        inner[stuck, 1:] = np.eye(len(inner))[stuck] * (1.0 + reach)
+        inner[stuck, 0] = 0.0
+        scale = np.where(stuck, np.abs(gradient[n:]), 1.0)
+        thresholds = np.linalg.solve(inner[:, 1:], inner[:, 0] - np.where(stuck, 0.0, gradient[n:]))
+        thresholds = np.where(stuck, -np.sign(gradient[n:]) * (1.0 + reach) * (scale > 0.0), thresholds)
+        duals = np.zeros(rows.n_points)
+        duals[free] = solved[:, 0] - solved[:, 1:] @ thresholds
+        image = np.empty(n)
+        rows.image(image, duals)
+        return np.concatenate([-gradient[:n] - image, thresholds])
 
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
@@ -306,7 +352,7 @@ class NewtonPart:
     def _respond(self, at: Place, margins: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         duals, slopes = np.empty(len(margins)), np.empty(len(margins))
         plus, minus = thresholds @ self._problem.region.normals if len(thresholds) else (0.0, 0.0)
-        anchor = self._anchor(at.anchors) if self._response.anchored else self._first
+        anchor = self._anchor(at.anchors)
         self._response.write(duals, slopes, _Shifted(margins, float(plus), float(minus), anchor, at.point.pace))
         return duals, slopes
 
@@ -388,7 +434,8 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
             'method = "newton" requires explicit columns and one of the models c-svm, l2-svm, logistic, nu-svm and '
             'dwd. Use method = "auto".'
         )
-    first, start = np.zeros(problem.n_points), None
+    first: FloatArray = np.zeros(problem.n_points)
+    start: tuple[FloatArray, FloatArray] | None = None
     if point is not None:
         near = problem.first_iterate(point, problem.first_lipschitz)
         slope = problem.outer.slope(float(near.image @ near.image))
@@ -522,6 +569,7 @@ _MOST_STEPS, _MOST_TRIALS = 50, 40  # of an inner problem; of a line search
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
+_FEWER = 0.5  # of the columns: so few free rows have a smaller system of their own
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -557,8 +605,8 @@ class Newton:
             np.zeros(problem.n_columns),
             np.zeros(len(problem.prototype.region.totals)),
         )
-        point = Point(0, weights, thresholds, _FIRST_PACE / run.unit(weights) if problem.anchored else 0.0)
-        return run.checked(Place(point, ()), None)
+        pace = _FIRST_PACE / run.unit(weights) if problem.anchored else 0.0
+        return run.checked(Place(Point(0, weights, thresholds, pace), ()), None)
 
     def advance(self, state: NewtonState, problem: NewtonProblem) -> NewtonState:
         """Return the state after an inner problem, or after some steps of the only one."""
@@ -577,11 +625,9 @@ class Newton:
         if not (math.isfinite(record.certificate.gap) and np.isfinite(state.point.weights).all()):
             return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} Newton steps")
         if certificate.relative_gap <= self.tolerance:
-            return Outcome(
-                "done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}"
-            )
-        if certificate.gap <= certificate.rounding:
-            return rounded_ending(certificate, self.tolerance)
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
         if record.iteration >= self.max_iterations:
             return Outcome(
                 "not converged", f"{record.iteration} Newton steps, relative gap {certificate.relative_gap:.2g}"
@@ -590,7 +636,9 @@ class Newton:
 
     def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
-        return Solution(state.best_point.weights.copy(), state.best_record.certificate.bias, state.best_record.certificate)
+        return Solution(
+            state.best_point.weights.copy(), state.best_record.certificate.bias, state.best_record.certificate
+        )
 
 
 @dataclass
@@ -674,6 +722,9 @@ class _Run:
 
     def _direction(self, place: Place, gradient: Gradient) -> Point:
         slopes, n = self._slopes(place, gradient), self.problem.n_columns
+        if self.problem.holds_rows and not self.problem.in_ball and 0 < gradient.free < _FEWER * n:
+            (step,) = self.ask(NewtonPart.step_by_rows, place, slopes, gradient.margin)
+            return Point(self.serial + 1, step[:n], step[n:], 0.0)
         curvature = self.ask(NewtonPart.curvature, place)
         matrix = curvature[0]
         for part in curvature[1:]:
@@ -687,7 +738,7 @@ class _Run:
             step = _step_in_ball(matrix, slopes, place.point.weights, outer.radius)
         else:
             diagonal[:n] += 1.0
-            step = -_solved(matrix, slopes)
+            step = -positive_solution(matrix, slopes)
         return Point(self.serial + 1, step[:n], step[n:], 0.0)
 
     def _step(self, place: Place, gradient: Gradient, direction: Point) -> float:
@@ -768,8 +819,11 @@ class _Run:
         return Iterate(duals, gradient.image)
 
 
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the solution of a positive definite system (n, n), whose lower triangle is read."""
+def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the solution of a positive definite system (n, n) for one or more right sides (n,) or (n, k).
+
+    The lower triangle is read.
+    """
     scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
     scaled = matrix * scale * scale[:, np.newaxis]
     added_share = 0.0
@@ -780,7 +834,7 @@ def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
         except linalg.LinAlgError:  # positive definite but for rounding
             added_share = max(10.0 * added_share, 1e-14)
             np.einsum("ii->i", scaled)[:] = 1.0 + added_share
-    solution: FloatArray = scale * linalg.cho_solve(factor, scale * right, check_finite=False)
+    solution: FloatArray = (scale * linalg.cho_solve(factor, (scale * right.T).T, check_finite=False).T).T
     return solution
 
 

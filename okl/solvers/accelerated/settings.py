@@ -25,7 +25,6 @@ from okl.solvers.settings import (
     number_of,
 )
 
-
 NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd")
 
 
@@ -74,8 +73,8 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     method: MethodName = Field(
         "auto",
-        description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated gradients; "
-        "proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, else fapg",
+        description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated "
+        "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, else fapg",
     )
 
     @property
@@ -98,7 +97,7 @@ class ModelSettings(FourierOptions, IterationOptions):
         super().check(run)
         if self.method == "newton" and self.SOLVER not in NEWTON_MODELS:
             raise ConfigError(
-                f"method = 'newton', but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it, or use fapg."
+                f"method = 'newton' is set, but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it."
             )
         if self.bias in ("regularised", "free"):
             raise ConfigError(

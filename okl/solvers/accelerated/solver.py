@@ -22,11 +22,16 @@ from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProbl
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
-from okl.solvers.accelerated.method import FapgState
-from okl.solvers.accelerated.newton import Newton, NewtonProblem, NewtonState, NewtonWork
+from okl.solvers.accelerated.newton import Newton, NewtonProblem, NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
-from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, WarmStart, partitioned
-from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
+from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
+from okl.solvers.accelerated.shards import (
+    MappedRows,
+    WarmStart,
+    error_minimising_threshold,
+    sharded_moments,
+    signs_of_class,
+)
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.rounds import CommandLog, Rounds, WorkerState
 
@@ -87,9 +92,7 @@ class OneClass:
         prototype = self._prototype
         method = method_for(chooser, prototype, rows.n_columns)
         if isinstance(method, Newton):
-            asked = NewtonWork(rows, prototype, self.positive, len(self.classes.rows), secrets.token_hex(8), self.warm)
-            state = method.start(self._newton(asked, execution))
-            return ClassState(state, self._model.parameter, CommandLog(), None, asked)
+            return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
@@ -108,6 +111,17 @@ class OneClass:
         """Return weights (n_columns,), bias and certificate of the best point so far."""
         found: Solution = method_of(chooser, at.method_state).solution(at.method_state, self._problem(at, execution))
         return found
+
+    def _begin_newton(
+        self, rows: MappedRows, method: Newton, prototype: CompositeProblem, execution: Execution
+    ) -> ClassState:
+        begun: list[ClassState] = []
+        for warm in (None, self.warm) if self.warm is not None else (None,):
+            name = secrets.token_hex(8)
+            work = NewtonWork(rows, prototype, self.positive, len(self.classes.rows), name, warm)
+            state = method.start(self._newton(work, execution))
+            begun.append(ClassState(state, self._model.parameter, CommandLog(), None, work))
+        return min(begun, key=lambda one: one.method_state.best_record.certificate.primal)
 
     def _newton(self, work: NewtonWork, execution: Execution) -> NewtonProblem:
         return work.problem(execution, work.rows.data.split("train"))
@@ -161,7 +175,8 @@ class OneClass:
         kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem: MinimaxProblem = model.problem_of(moments)
-        first: FapgState = method_for(chooser, problem).start(problem)
+        method: Any = method_for(chooser, problem)
+        first: MethodState = method.start(problem)
         return ClassState(first, model.kappa, CommandLog(), None, None, problem)
 
     @property

@@ -21,7 +21,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers import rounds
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -128,7 +128,8 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
         for _ in range(2):
             current = learning.advance(current, data, here)
         assert current.current is not None
-        ends.append((current.current.fapg.current.image.tobytes(), learning.progress(current)))
+        assert isinstance(current.current.method_state, FapgState)
+        ends.append((current.current.method_state.current.image.tobytes(), learning.progress(current)))
     assert ends[0] == ends[1] == ends[2]
 
 
@@ -202,7 +203,7 @@ def test_a_parameter_out_of_its_range_is_refused_with_the_range(data: Dataset, h
         solver("nu-svm", 1e-3, value=0.99).check(data.schema)
     with pytest.raises(ConfigError, match=r"kappa = 50 is outside \(0, [\d.]+\), the valid range"):
         solver("mm-mpm", 1e-3, value=50).start(data, here)
-    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0. .* between 0.2 and 0\.\d+"):
+    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0. .* above 0.2, up to 0\.\d+"):
         last_state(solver("nu-svm", 1e-3, kernel=False, value=0.2), data, here)
     free = solver("nu-svm", 1e-3, value=None)
     state = free.start(data, here)
