@@ -242,7 +242,8 @@ def _fit_growing(
         following = task.larger(value, highest, probe.iterations, over=True, has_weights=False)
         if following is None:
             # iterations of a probe prove nothing: the largest nu is solved until it has weights, or provably none
-            found = probe if probe.converged else fit_binary(model, rows, method, sample_weight, probe.point)
+            problem = model.problem(rows, sample_weight)
+            found = probe if probe.converged else solve_problem(problem, method, probe.point)
             return value, found if found.certificate.primal < 0.0 else _without_weights(found)
         model = following.model()
 

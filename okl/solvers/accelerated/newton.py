@@ -790,6 +790,7 @@ class _Run:
         risk = gradient.risk - float(prototype.region.totals @ point.thresholds)
         bias = prototype.risk.bias_at(point.thresholds) if prototype.intercept else 0.0
         certificate = prototype.proof(squared, risk, gradient.value, bias, gradient.terms, point.weights)
+        certificate = replace(certificate, dual=min(certificate.dual, certificate.primal))
         record = NewtonRecord(
             iteration=self.iteration,
             objective=-certificate.dual,
@@ -800,7 +801,9 @@ class _Run:
         )
         if before is None:
             return NewtonState(point, place.anchors, point, self._dual_point(place, gradient), record, (record,))
-        dual = max(certificate.dual, before.best_record.certificate.dual)
+        bounds = certificate.dual, before.best_record.certificate.dual
+        # a bound above an objective is so by rounding
+        dual = min(max(bounds), certificate.primal, before.best_record.certificate.primal)
         record, best = (
             replace(some, certificate=replace(some.certificate, dual=dual)) for some in (record, before.best_record)
         )

@@ -232,6 +232,11 @@ class NuSVM(Classifier):
         if solution.certificate.primal < 0.0:
             return
         least, largest = self.valid_range(rows, sample_weight, self.fit_intercept)
+        if least >= largest:
+            raise ConfigError(
+                f"nu = {self.nu} gives weights of 0, as does every valid nu, up to {largest:.6g}: no nu separates these "
+                "rows. Use another kernel or model."
+            )
         if self.nu <= least:
             low, high = differing_digits(least, largest)
             raise ConfigError(
