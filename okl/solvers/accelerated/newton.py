@@ -26,6 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,6 @@ from scipy import linalg, sparse
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
 from okl.data.dataset import Shard
 from okl.data.executor import Execution
-from okl.distributed.cache import resident
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
@@ -362,22 +362,27 @@ class NewtonPart:
         return self._cache(("anchor", len(anchors)), lambda: self.duals(Place(anchors[-1], anchors[:-1])))
 
 
-_KEPT = 6  # margins of the point, of the direction and of the point before, and the last anchors
+_KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
 
 
-def _last_arrays() -> Cache:
-    """Return a cache that keeps the arrays that were used last."""
-    held: OrderedDict[Hashable, FloatArray] = OrderedDict()
+class _LastArrays:
+    """A cache that keeps the values that were used last; threads may share it."""
 
-    def cached(name: Hashable, load: Callable[[], FloatArray]) -> FloatArray:
-        if name not in held:
-            held[name] = load()
-        held.move_to_end(name)
-        while len(held) > _KEPT:
-            held.popitem(last=False)
-        return held[name]
+    def __init__(self) -> None:
+        self._held: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = Lock()
 
-    return cached
+    def __call__(self, name: Hashable, load: Callable[[], Any]) -> Any:
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        value = load()
+        with self._lock:
+            self._held[name] = value
+            while len(self._held) > _KEPT:
+                self._held.popitem(last=False)
+        return value
 
 
 # Problems.
@@ -441,7 +446,7 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
     longest = float(problem.rows.squared_lengths().max())
-    part = NewtonPart(problem, longest, first, _last_arrays())
+    part = NewtonPart(problem, longest, first, _LastArrays())
 
     def ask(question: Question) -> list[Any]:
         method, *given = question
@@ -488,8 +493,7 @@ class NewtonWork:
         return NewtonProblem(self.prototype, self.rows.n_columns, ask, start)
 
     def _part(self, shard: Shard) -> NewtonPart:
-        def cached(name: Hashable, load: Callable[[], Any]) -> Any:
-            return resident((self.run, shard.sha256, shard.index, name), load)
+        cached = _of_shard(self.run, shard.index)
 
         def read() -> tuple[FloatArray, FloatArray]:
             targets, longest = self.rows.targets(shard)
@@ -504,6 +508,27 @@ class NewtonWork:
         if warm is not None and isinstance(problem.risk, SumOfLosses):
             first = cached("first", lambda: _implied(problem, warm))
         return NewtonPart(problem, float(longest[0]), first, cached)
+
+
+_MOST_RUNS = 2
+_runs: OrderedDict[str, dict[int, _LastArrays]] = OrderedDict()
+_lock = Lock()
+
+
+def _of_shard(run: str, shard: int) -> _LastArrays:
+    """Return the vectors that this process holds of a shard; those of abandoned runs are dropped."""
+    with _lock:
+        of_run = _runs.setdefault(run, {})
+        _runs.move_to_end(run)
+        while len(_runs) > _MOST_RUNS:
+            _runs.popitem(last=False)
+        return of_run.setdefault(shard, _LastArrays())
+
+
+def forget_vectors() -> None:
+    """Drop the vectors of all runs, as another process would not have them."""
+    with _lock:
+        _runs.clear()
 
 
 def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:

@@ -234,8 +234,8 @@ class NuSVM(Classifier):
         least, largest = self.valid_range(rows, sample_weight, self.fit_intercept)
         if least >= largest:
             raise ConfigError(
-                f"nu = {self.nu} gives weights of 0, as does every valid nu, up to {largest:.6g}: no nu separates these "
-                "rows. Use another kernel or model."
+                f"nu = {self.nu} gives weights of 0, as does every valid nu, up to {largest:.6g}: no nu separates "
+                "these rows. Use another kernel or model."
             )
         if self.nu <= least:
             low, high = differing_digits(least, largest)
