@@ -58,10 +58,10 @@ def data_sets(names: list[str], n_rows: int) -> Iterator[tuple[str, Any, Doubles
     for name in names:
         inputs, labels = shared_rows(name)
         order = np.random.default_rng(0).permutation(len(labels))[:n_rows]
-        inputs, labels = np.ascontiguousarray(inputs[order], dtype=np.float64), labels[order]
-        yield f"{name} raw", inputs, labels
-        yield f"{name} scaled", scaled(inputs), labels
-        yield f"{name} csr", sparse.csr_array(inputs), labels
+        rows: Doubles = np.ascontiguousarray(inputs[order], dtype=np.float64)
+        yield f"{name} raw", rows, labels[order]
+        yield f"{name} scaled", scaled(rows), labels[order]
+        yield f"{name} csr", sparse.csr_array(rows), labels[order]
     yield from generated()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,6 +132,20 @@ def test_workers_and_this_process_learn_the_same_budget(
     there = terminal.okl_json(*words, "--workers", "2", "--out", tmp_path / "there")
     assert (here["mode"], there["mode"], there["workers"]) == ("mix", "mix", 2)
     assert here["weights_sha256"] == there["weights_sha256"]
+
+
+def test_a_solver_above_its_tolerance_is_said_not_to_converge(
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    source = write(tmp_path, curved(400, "binary"))
+    words = ["--solver", "c-svm", "--frequencies", "20", "--set", "max_iterations=3", "--tol", "1e-9"]
+    ended = terminal.okl("train", source, *words, "--out", tmp_path / "run")
+    assert ended.code == 3
+    assert "Warning: The solver did not converge: 3 Newton steps, relative gap " in ended.out
+    assert okl.load(tmp_path / "run" / "model") is not None
+    quiet = terminal.okl("train", source, *words, "--set", "method=fapg", "--json", "--out", tmp_path / "again")
+    assert (quiet.code, json.loads(quiet.out.splitlines()[-1])["certificate"]["converged"]) == (3, False)
+    assert "did not converge: 3 iterations, relative gap" in quiet.err
 
 
 def test_a_class_without_rows_is_no_class(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:

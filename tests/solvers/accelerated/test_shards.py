@@ -131,7 +131,11 @@ def test_newton_over_shards_reaches_the_optimum_of_one_memory(
 
 
 def test_newton_computes_lost_vectors_again_to_the_same_bits(data: Dataset, here: Execution) -> None:
-    lost = Watched(here, range(5, 60, 9), lambda work, _: [forget_vectors(), work][1])
+    def lose(work: Any, _: int) -> Any:
+        forget_vectors()
+        return work
+
+    lost = Watched(here, range(5, 60, 9), lose)
     assert bits(newton("c-svm"), last_state(newton("c-svm"), data, lost)) == bits(
         newton("c-svm"), last_state(newton("c-svm"), data, here)
     )
