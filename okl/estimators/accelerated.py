@@ -346,7 +346,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     max_iter : int >= 1
     method : "newton" for Newton's method, on explicit columns and of c-svm, l2-svm, logistic, nu-svm and dwd; "fapg"
         for accelerated gradients, or "proven" for those with a bound on their iterations; "auto" for newton with up
-        to 1,000 columns, else fapg
+        to 1,000 columns, and for logistic with any number, else fapg
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 

@@ -10,7 +10,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.method import Fapg, FapgState
-from okl.solvers.accelerated.newton import Newton, NewtonState, is_supported
+from okl.solvers.accelerated.newton import MOST_COLUMNS, Newton, NewtonState, is_smooth, is_supported
 from okl.solvers.base import Outcome
 
 MethodName = Literal["auto", "newton", "fapg", "proven"]
@@ -18,8 +18,6 @@ METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "fapg", "proven")
 
 Method = Fapg | Newton
 MethodState = FapgState | NewtonState
-
-MOST_COLUMNS = 1000  # a Newton step takes as many products a row as an accelerated one reads numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,8 @@ class MethodChoice:
     Parameters
     ----------
     name : "newton"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method for explicit rows
-        of c-svm, l2-svm, logistic, nu-svm and dwd with at most 1,000 columns, FAPG for all others
+        of c-svm, l2-svm, logistic, nu-svm and dwd with at most 1,000 columns, and for logistic with any number;
+        FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -73,8 +72,8 @@ class MethodChoice:
                 'method = "newton" solves c-svm, l2-svm, logistic, nu-svm and dwd on explicit columns. '
                 'Set method = "auto", or a feature map for a kernel.'
             )
-        few = possible and (n_columns or problem.n_image) <= MOST_COLUMNS
-        return self.newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
+        suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem))
+        return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
 
 
 Chooser = MethodChoice | Method

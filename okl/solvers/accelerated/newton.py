@@ -273,6 +273,17 @@ class NewtonPart:
         curvature: FloatArray = rows.curvature(slopes, -self._normals)
         return curvature
 
+    def product(self, at: Place, vector: FloatArray) -> FloatArray:
+        """Return sum_i slope_i x_i <x_i, v> of a vector v (n_columns + n_hyperplanes,), x_i as of `curvature`."""
+        rows, n = self._problem.rows, self._problem.rows.n_image
+        slopes = self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)[1]
+        moved, image = np.empty(rows.n_points), np.empty(n)
+        rows.pull(moved, vector[:n])
+        moved -= vector[n:] @ self._normals
+        moved *= slopes
+        rows.image(image, moved)
+        return np.concatenate([image, -(self._normals @ moved)])
+
     def step_by_rows(self, at: Place, gradient: FloatArray, reach: float) -> FloatArray:
         """Return the Newton step (n_columns + n_hyperplanes,) by the products of the free rows with each other.
 
@@ -285,10 +296,7 @@ class NewtonPart:
         slopes = self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)[1]
         free = np.flatnonzero(slopes)
         rows: Any = problem.rows
-        products = rows.products(free, free)
-        products = products.toarray() if sparse.issparse(products) else products
-        signs = rows.signs[free]
-        matrix = np.asarray(products, dtype=np.float64) * signs * signs[:, np.newaxis]
+        matrix = self._products(free)
         np.einsum("ii->i", matrix)[:] += 1.0 / slopes[free]
         moved = np.empty(rows.n_points)
         rows.pull(moved, gradient[:n])
@@ -307,6 +315,21 @@ class NewtonPart:
         image = np.empty(n)
         rows.image(image, duals)
         return np.concatenate([-gradient[:n] - image, thresholds])
+
+    def _products(self, free: NDArray[np.intp]) -> FloatArray:
+        """Return the signed products of some rows with each other, a new array (n_free, n_free)."""
+        rows: Any = self._problem.rows
+
+        def multiplied(some: NDArray[np.intp]) -> FloatArray:
+            products = rows.products(some, some)
+            products = products.toarray() if sparse.issparse(products) else products
+            signed = np.asarray(products, dtype=np.float64) * rows.signs[some]
+            signed *= rows.signs[some][:, np.newaxis]
+            return signed
+
+        if rows.n_points > MOST_COLUMNS:
+            return multiplied(free)
+        return self._cache("products", lambda: multiplied(np.arange(rows.n_points)))[np.ix_(free, free)]
 
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
@@ -362,6 +385,7 @@ class NewtonPart:
         return self._cache(("anchor", len(anchors)), lambda: self.duals(Place(anchors[-1], anchors[:-1])))
 
 
+MOST_COLUMNS = 1000  # of a Newton system that is solved directly
 _KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
 
 
@@ -424,6 +448,11 @@ def is_supported(problem: CompositeProblem) -> bool:
     if not isinstance(problem.outer, HalfSquare | EuclideanNorm):
         return False
     return _response_of(problem.separable, problem.region, problem.rows.signs) is not None
+
+
+def is_smooth(problem: Any) -> bool:
+    """Return whether the losses of a supported problem bend evenly, so that rough steps are good: the logistic ones."""
+    return isinstance(problem.region, EntropyBarrier) and isinstance(problem.outer, HalfSquare)
 
 
 def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
@@ -594,7 +623,7 @@ _MOST_STEPS, _MOST_TRIALS = 50, 40  # of an inner problem; of a line search
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
-_FEWER = 0.5  # of the columns: so few free rows have a smaller system of their own
+_LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side that are left; products with a vector
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -747,8 +776,12 @@ class _Run:
 
     def _direction(self, place: Place, gradient: Gradient) -> Point:
         slopes, n = self._slopes(place, gradient), self.problem.n_columns
-        if self.problem.holds_rows and not self.problem.in_ball and 0 < gradient.free < _FEWER * n:
+        few = 0 < gradient.free < min(n, MOST_COLUMNS + 1)
+        if few and self.problem.holds_rows and not self.problem.in_ball:
             (step,) = self.ask(NewtonPart.step_by_rows, place, slopes, gradient.margin)
+            return Point(self.serial + 1, step[:n], step[n:], 0.0)
+        if n > MOST_COLUMNS and not self.problem.in_ball:
+            step = self._by_products(place, gradient, slopes)
             return Point(self.serial + 1, step[:n], step[n:], 0.0)
         curvature = self.ask(NewtonPart.curvature, place)
         matrix = curvature[0]
@@ -765,6 +798,44 @@ class _Run:
             diagonal[:n] += 1.0
             step = -positive_solution(matrix, slopes)
         return Point(self.serial + 1, step[:n], step[n:], 0.0)
+
+    def _by_products(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
+        """Return a step that solves the Newton system to a share of its right side, by conjugate gradients.
+
+        Source: Dembo & Steihaug, Mathematical Programming 26, 1983, for the share.
+        """
+        n = self.problem.n_columns
+        scale = np.ones(len(slopes))
+        for index in range(n, len(slopes)):
+            unit = np.zeros(len(slopes))
+            unit[index] = 1.0
+            scale[index] = sum(part[index] for part in self.ask(NewtonPart.product, place, unit))
+        stuck = np.flatnonzero(scale <= 0.0)
+        scale[stuck] = np.maximum(np.abs(slopes[stuck]), _EPSILON) / (1.0 + gradient.margin)
+
+        def times(vector: FloatArray) -> FloatArray:
+            total: FloatArray = np.sum(self.ask(NewtonPart.product, place, vector), axis=0)
+            total[:n] += vector[:n]
+            total[stuck] += scale[stuck] * vector[stuck]
+            return total
+
+        step, left = np.zeros(len(slopes)), -slopes
+        direction = left / scale
+        size = first = float(left @ direction)
+        length = math.sqrt(first)
+        share = min(_LOOSEST, math.sqrt(length / (1.0 + float(np.linalg.norm(place.point.weights)))))
+        if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step leads astray
+            share = _TIGHT
+        for _ in range(_MOST_PRODUCTS):
+            moved = times(direction)
+            along = size / float(direction @ moved)
+            step += along * direction
+            left = left - along * moved
+            before, size = size, float(left @ (left / scale))
+            if size <= share**2 * first:
+                break
+            direction = left / scale + (size / before) * direction
+        return step
 
     def _step(self, place: Place, gradient: Gradient, direction: Point) -> float:
         """Return how far to go: to where the slope along the direction is nearly 0; 0 where it does not fall."""

@@ -110,8 +110,9 @@ class MatrixRows(ExplicitRows):
         return int(self.rows.shape[1])
 
     def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
-        return self.rows[left] @ self.rows[right].T
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right), float64."""
+        first, second = self.rows[left].astype(np.float64), self.rows[right].astype(np.float64)
+        return first @ second.T
 
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:

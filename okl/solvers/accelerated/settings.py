@@ -74,7 +74,8 @@ class ModelSettings(FourierOptions, IterationOptions):
     method: MethodName = Field(
         "auto",
         description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated "
-        "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, else fapg",
+        "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, and for logistic "
+        "with any number, else fapg",
     )
 
     @property

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from okl.foundation.errors import ConfigError
 from okl.kernels import Gaussian
+from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.method import Fapg
@@ -66,7 +67,7 @@ def test_newton_and_fapg_reach_the_same_optimum(name: str) -> None:
 
 def test_optimality_conditions_hold_on_random_problems() -> None:
     rng = np.random.default_rng(0)
-    for seed in range(60):
+    for seed in range(30):
         rows = two_classes(seed, n_rows=int(rng.integers(8, 60)), n_columns=int(rng.integers(1, 9)))
         scales = 10.0 ** rng.integers(-3, 4, rows.n_image)
         rows = DenseRows(rows.rows * scales, rows.labels)
@@ -144,6 +145,18 @@ def test_more_columns_than_rows() -> None:
         assert violation(problem, state) < 1e-3
 
 
+@pytest.mark.parametrize("model", [L2SVM(0.4), LogisticRegression(2.0), CSVM(0.7)])
+def test_systems_by_products_reach_the_same_optimum(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = two_classes(8, n_rows=200)
+    expected = solve(model.problem(rows), Newton(1e-9))[0].best_record.certificate
+    monkeypatch.setattr(newton, "MOST_COLUMNS", 3)
+    state, outcome, _ = solve(model.problem(rows), Newton(1e-9))
+    assert outcome.kind == "done"
+    found = state.best_record.certificate
+    assert found.primal == pytest.approx(expected.primal, abs=expected.gap + found.gap + 1e-12 * expected.primal)
+    assert state.reads > 15
+
+
 def test_a_warm_start_is_near_at_once() -> None:
     problem = CSVM(1.0).problem(two_classes(7, n_rows=200))
     state, _, method = solve(problem, Newton(1e-8))
@@ -157,7 +170,8 @@ def test_the_choice_depends_on_sizes_alone() -> None:
     few, many = CSVM(1.0).problem(rows), CSVM(1.0).problem(DenseRows(np.ones((4, 1001)), np.array([1.0, -1, 1, -1])))
     exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
     auto = MethodChoice()
-    assert [type(auto.of(problem)) for problem in (few, many, exact)] == [Newton, Fapg, Fapg]
+    wide = LogisticRegression(1.0).problem(many.rows)
+    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, Fapg, Newton]
     assert type(auto.of(few, n_columns=2000)) is Fapg
     assert auto.of(MAKERS["l1-logistic"](rows)) == replace(auto, name="fapg").of(few)
     assert type(replace(auto, name="newton").of(many)) is Newton
