@@ -329,7 +329,8 @@ class NewtonPart:
 
         if rows.n_points > MOST_COLUMNS:
             return multiplied(free)
-        return self._cache("products", lambda: multiplied(np.arange(rows.n_points)))[np.ix_(free, free)]
+        products = self._cache("products", lambda: multiplied(np.arange(rows.n_points)))
+        return products[np.ix_(free, free)].copy()
 
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
