@@ -330,7 +330,8 @@ class NewtonPart:
         if rows.n_points > MOST_COLUMNS:
             return multiplied(free)
         products = self._cache("products", lambda: multiplied(np.arange(rows.n_points)))
-        return products[np.ix_(free, free)].copy()
+        of_free: FloatArray = products[np.ix_(free, free)].copy()
+        return of_free
 
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
