@@ -323,7 +323,7 @@ class NewtonPart:
         def multiplied(some: NDArray[np.intp]) -> FloatArray:
             products = rows.products(some, some)
             products = products.toarray() if sparse.issparse(products) else products
-            signed = np.asarray(products, dtype=np.float64) * rows.signs[some]
+            signed: FloatArray = np.asarray(products, dtype=np.float64) * rows.signs[some]
             signed *= rows.signs[some][:, np.newaxis]
             return signed
 
@@ -621,7 +621,7 @@ class NewtonState:
 _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10
 _SHARE = 0.1  # of what the proximal step leaves of the gap: the residual of an inner problem
 _OF_TOLERANCE = 0.2
-_MOST_STEPS, _MOST_TRIALS = 50, 40  # of an inner problem; of a line search
+_MOST_STEPS, _STEPS_A_CHECK, _MOST_TRIALS = 50, 3, 40  # of an inner problem; of the only one; of a line search
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
@@ -733,7 +733,7 @@ class _Run:
 
     def minimised(self, place: Place, max_iterations: int) -> Place:
         """Return where the losses' sum and the penalty are least, to a share of the gap."""
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MOST_STEPS if self.problem.anchored else _STEPS_A_CHECK):
             gradient = added(self.ask(NewtonPart.gradient, place))
             if self._is_near(place, gradient) or self.iteration >= max_iterations:
                 break
