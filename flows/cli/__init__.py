@@ -15,7 +15,8 @@ from flows.interrupts import end_process, interruptible
 def main() -> None:
     """Run the command of the command line; raise SystemExit with the exit code unless it succeeds.
 
-    Exit codes: 0 success; 2 invalid input; 1 failure of the run (diverged, disk full); 130 Ctrl-C.
+    Exit codes: 0 success; 2 invalid input; 1 failure of the run (diverged, disk full); 3 the model is saved, but the
+    solver did not converge; 130 Ctrl-C.
     """
     with interruptible():
         import flows.cli.compare

@@ -244,7 +244,7 @@ def train(
     run, including its mode; only the options of workers and threads may change.
     """
     from flows.run import perform_run
-    from okl.foundation.errors import ConfigError
+    from okl.foundation.errors import NOT_CONVERGED, ConfigError
     from okl.runs.train import TrainingRun
 
     if resume is not None:
@@ -266,9 +266,13 @@ def train(
         run, folder = TrainingRun(settings), None
     parameters = {} if folder is None else {"resume": str(folder)}
     result = perform_run(run, "flows.runs:okl_train", _observer(), record, parameters)
-    from okl.report.training import text_summary
+    from okl.report.training import not_converged, text_summary
 
     print_result(result, json, text_summary(result))
+    if warning := not_converged(result):
+        if json:
+            typer.echo(f"Warning: {warning}", err=True)
+        raise typer.Exit(NOT_CONVERGED)
 
 
 def _observer() -> Observer:

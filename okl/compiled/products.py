@@ -139,6 +139,8 @@ def add_sparse_products(
     Columns of a row ascend.
     """
     for i in range(weights.shape[0]):
+        if weights[i] == 0.0:
+            continue
         for place in range(starts[i], starts[i + 1]):
             value, line = weights[i] * data[place], products[columns[place]]
             sums[columns[place]] += value

@@ -23,6 +23,7 @@ from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifie
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray
+from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.fitting import (
     LOG_ODDS,
     Fitted,
@@ -35,7 +36,6 @@ from okl.solvers.accelerated.fitting import (
     relabelled,
     signs_by_class,
 )
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import model_class, parameter_of
 from okl.solvers.accelerated.problem import error_minimising_bias
 
@@ -195,13 +195,13 @@ class ClassFit:
 class TwoClassFit:
     """Solution that separates two classes.
 
-    task : which model, with which parameter; method : Fapg
+    task : which model, with which parameter; method : its choice
     bias : the model's own, or "errors" for that of fewest training errors, which is also used where all weights are 0
     """
 
     task: ModelTask
     bias: Bias
-    method: Fapg
+    method: MethodChoice
 
     def fit(
         self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
@@ -303,10 +303,10 @@ def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
     """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
     for note in sorted({fit.fitted.note for fit in fits} - {""}):
         warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
-    # weights of 0 have their note
-    worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
-    if worst is not None and _gap(worst) > tolerance:
-        advice = "Scale the inputs" if worst.outcome.kind == "done" else "Raise max_iter, scale the inputs"
+    worst = max((fit.fitted for fit in fits if not fit.fitted.converged), default=None, key=_gap)
+    if worst is not None:
+        at_floor = worst.certificate.gap <= worst.certificate.rounding
+        advice = "Scale the inputs" if at_floor else "Raise max_iter, scale the inputs"
         warnings.warn(
             f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
             f"tol = {tolerance:g}. {advice}, or raise tol.",
@@ -344,7 +344,9 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     probability : whether to calibrate probabilities, by five more fits; the logistic model has some without
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
-    method : "practical", or "proven" for the one with a bound on its iterations
+    method : "newton" for Newton's method, on explicit columns and of c-svm, l2-svm, logistic, nu-svm and dwd; "fapg"
+        for accelerated gradients, or "proven" for those with a bound on their iterations; "auto" for newton with up
+        to 1,000 columns, and for logistic with any number, else fapg
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 
@@ -365,7 +367,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     probability: bool = False
     tol: float = 1e-4
     max_iter: int = 20_000
-    method: Literal["practical", "proven"] = "practical"
+    method: MethodName = "auto"
 
     ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("C", "nu", "kappa")
 
@@ -373,6 +375,10 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     def _bias(self) -> Any:
         bias = getattr(self, "bias", "own")
         return "errors" if str(bias) == "error-minimising" else bias  # its name in older versions
+
+    @property
+    def _method(self) -> Any:
+        return "fapg" if str(self.method) == "practical" else self.method  # its name in older versions
 
     @property
     def _class_weight(self) -> Any:
@@ -396,7 +402,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         DataError, a ValueError : y holds one class only, or a class has no weight
         DivergedError : the solution is no longer finite
         """
-        options = self._options(bias=self._bias)
+        options = self._options(bias=self._bias, method=self._method)
         fitting = self._fitting(options)
         labelled = self._labelled(X, y, sample_weight)
         rng = check_random_state(self.random_state)
@@ -439,7 +445,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         if options.bias == "errors" and not self.fit_intercept and model_class(self.solver_name).HAS_OWN_BIAS:
             raise ConfigError('bias = "errors" is an intercept, but fit_intercept = False. Leave one of them out.')
         task = replace(options.task, fit_intercept=bool(self.fit_intercept))
-        return TwoClassFit(task, options.bias, replace(options.method, method=self.method))
+        return TwoClassFit(task, options.bias, options.chooser)
 
     def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> LabelledRows:
         inputs, labels = self._valid(X, y, reset=True)

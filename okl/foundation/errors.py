@@ -6,6 +6,8 @@ exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
 
 import re
 
+NOT_CONVERGED = 3  # exit code of a command whose model is saved, but whose solver ended above its tolerance
+
 CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 

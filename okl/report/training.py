@@ -171,11 +171,21 @@ def summary_sentences(result: Mapping[str, Any]) -> list[str]:
     return [training, f"{quality}{'' if errors.linear is None else f', linear model {linear}'})."]
 
 
+def not_converged(result: Mapping[str, Any]) -> str:
+    """Return the warning of a solver that ended above its tolerance; "" where it converged or has none."""
+    result = RunResult(result)
+    proof = result.certificate
+    if proof.get("converged", True):
+        return ""
+    advice = "raise max_iterations, scale the columns (--scale standard), or raise the tolerance"
+    return f"The solver did not converge: {proof.get('outcome')}. To converge, {advice}."
+
+
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return warnings: a model that is no better than a baseline, no held-out rows, and warnings of ingestion."""
+    """Return warnings: a solver that did not converge, a model no better than a baseline, no test rows, ingestion."""
     result = RunResult(result)
     errors, chosen = assess(result), result.chosen
-    warnings = []
+    warnings = [sentence] if (sentence := not_converged(result)) else []
     both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
     baseline = "the majority class" if errors.constant_name == "majority" else "the mean"
     if errors.beats_constant is False:

@@ -549,8 +549,9 @@ def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: 
     """
     before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
     now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
+    defaults = type(settings.options)().model_dump(mode="json") | before  # of options that are newer than the run
     for name in now:
-        if name not in WHERE_IT_RUNS and now[name] != before.get(name) and not _renamed(settings, name, before):
+        if name not in WHERE_IT_RUNS and now[name] != defaults.get(name) and not _renamed(settings, name, before):
             raise CheckpointError(
                 f"{run} was started with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Remove "
                 "it to resume the run, or remove --resume to start a new one."

@@ -28,9 +28,9 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import shift_invariant_kernels
 from okl.runs.compare_settings import CompareSettings
+from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
     is_model,
@@ -403,7 +403,7 @@ MARGIN = (1.0, 0.01)  # of DWD, where its tangent replaces 1 / z, for rows of le
 LEAST_SHARE = 0.03  # of the range of nu
 GRID_SAMPLE_ROWS = 4000  # of the planes that bound the range of nu
 PLANES = 4
-ROUGH_METHOD = Fapg(tolerance=1e-2, max_iterations=200)
+ROUGH_METHOD = MethodChoice(tolerance=1e-2, max_iterations=200)
 
 Kind = Literal["value", "share", "margin"]
 
@@ -528,7 +528,9 @@ def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float
 BLOCK_ROWS = 4096
 
 
-def path_of_moments(model: str, moments: ClassMoments, shares: Sequence[float], method: Fapg) -> list[PathPoint]:
+def path_of_moments(
+    model: str, moments: ClassMoments, shares: Sequence[float], method: MethodChoice
+) -> list[PathPoint]:
     """Solve for shares of the valid range (0, kappa_max) of moments, each warm-started."""
     largest = kappa_max(model, moments)
     problem: MinimaxProblem | None = None
@@ -614,7 +616,7 @@ class PathItem:
     n_rows: int
     grid: ComparedGrid
     chosen: tuple[int, ...]
-    method: Fapg
+    method: MethodChoice
     n_classes: int
 
     @property
@@ -925,9 +927,9 @@ class ModelSearch:
                     items.append(OnlineItem(train_settings(self.settings, candidate.name), part, steps[step]))
         return items
 
-    def _method(self, last: bool) -> Fapg:
+    def _method(self, last: bool) -> MethodChoice:
         settings = self.settings
-        exact = Fapg(tolerance=settings.tolerance, max_iterations=settings.iterations)
+        exact = MethodChoice(tolerance=settings.tolerance, max_iterations=settings.iterations)
         return exact if last else replace(exact, tolerance=min(ROUGH * settings.tolerance, 0.1))
 
 
@@ -1116,7 +1118,9 @@ def fit_winner(
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
     signs = signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
     grid = on_rows(best.grid, features, signs)
-    method = Fapg(tolerance=TOLERANCE_FACTOR * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations)
+    method = MethodChoice(
+        tolerance=TOLERANCE_FACTOR * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations
+    )
     values: list[float] = []
     fits: list[Fitted] = []
     for index, sign in enumerate(signs):
@@ -1161,7 +1165,7 @@ def affine_predictor(
 
 
 def _fit(
-    rows: DenseRows, grid: ComparedGrid, grid_point: float, class_index: int, method: Fapg
+    rows: DenseRows, grid: ComparedGrid, grid_point: float, class_index: int, method: MethodChoice
 ) -> tuple[float, Fitted]:
     if grid.parameter == "kappa":
         (point,) = path_of_moments(grid.model, class_moments(rows), [grid_point], method)

@@ -25,10 +25,18 @@ State = TypeVar("State")
 @stored("solver-outcome")
 @dataclass(frozen=True)
 class Outcome:
-    """Reason why a solver stopped; a value, not an exception, so that a loop can still read the state."""
+    """Reason why a solver stopped; a value, not an exception, so that a loop can still read the state.
 
-    kind: Literal["done", "diverged", "out of budget"]
+    kind : "done" only where the tolerance was met; "not converged" for every other end with a finite model
+    """
+
+    kind: Literal["done", "diverged", "not converged"]
     reason: str
+
+    @property
+    def converged(self) -> bool:
+        """Return whether the tolerance was met."""
+        return self.kind == "done"
 
 
 @stored("solver-progress")

@@ -67,5 +67,5 @@ def linear_alternative(solver: Solver[Any]) -> Solver[Any] | None:
         return None
     if isinstance(solver, SubgradientSolver):
         return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))
-    method = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
+    method: Any = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
     return replace(solver, maps=LinearChoice(), method=method)

@@ -83,7 +83,7 @@ def _compared(name: str, data: list[Any], execution: Any) -> str:
         seconds, proof = time.perf_counter() - begun, solver.certificate(done.state)
         objectives.append(proof["objective"])
         accelerated = isinstance(solver, AcceleratedSolver)
-        reads = done.state.solved[0].fapg.history[-1].reads if accelerated else done.state.drawn_rows / ROWS
+        reads = done.state.solved[0].method_state.history[-1].reads if accelerated else done.state.drawn_rows / ROWS
         gap = proof.get("relative_gap", proof.get("gap"))
         told.append(f"{proof['iterations']} iterations, {reads:.1f} reads, {seconds:.2f} s, gap {gap:.1e}")
     apart = abs(objectives[0] - objectives[1]) / abs(objectives[0])

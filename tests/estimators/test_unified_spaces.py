@@ -110,7 +110,7 @@ def test_rows_that_do_not_fit_are_named() -> None:
 def test_unfinished_solutions_warn_with_the_gap_that_was_reached() -> None:
     inputs, labels = moons(200)
     with pytest.warns(
-        ConvergenceWarning, match=r"CSVMClassifier: 10 iterations.*gap is .*tol = 0.0001. Raise max_iter"
+        ConvergenceWarning, match=r"CSVMClassifier: 10 Newton steps.*gap is .*tol = 0.0001. Raise max_iter"
     ):
         CSVMClassifier(max_iter=10).fit(inputs, labels)
     with pytest.warns(ConvergenceWarning, match=r"numerical floor.*tol = 1e-17. Scale the inputs, or raise tol"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,6 +118,20 @@ def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
     assert case.sentence in (run / "report.html").read_text()
     (line,) = [line for line in text_summary(trained).splitlines() if line.startswith(f"{case.line}  ")]
     assert line.split(case.line)[1].strip() not in ("", "-")
+
+
+def test_a_solver_above_its_tolerance_is_said_not_to_converge(
+    unrecorded: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    source = write(tmp_path, curved(400, "binary"))
+    words = ["--solver", "c-svm", "--frequencies", "20", "--set", "max_iterations=3", "--tol", "1e-9"]
+    ended = terminal.okl("train", source, *words, "--out", tmp_path / "run")
+    assert ended.code == 3
+    assert "Warning: The solver did not converge: 3 Newton steps, relative gap " in ended.out
+    assert okl.load(tmp_path / "run" / "model") is not None
+    quiet = terminal.okl("train", source, *words, "--set", "method=fapg", "--json", "--out", tmp_path / "again")
+    assert (quiet.code, json.loads(quiet.out.splitlines()[-1])["certificate"]["converged"]) == (3, False)
+    assert "did not converge: 3 iterations, relative gap" in quiet.err
 
 
 def test_a_class_without_rows_is_no_class(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:

@@ -29,7 +29,7 @@ ONLINE: dict[str, Case] = {
 TO_AN_OPTIMUM: dict[str, Case] = {
     "c-svm": ("multiclass", SMALL | {"solver": "c-svm", "tol": 1e-2}),
     "nu-svm": ("binary", SMALL | {"solver": "nu-svm", "tol": 1e-2}),
-    "dwd": ("binary", SMALL | {"solver": "dwd"}),
+    "dwd": ("binary", SMALL | {"solver": "dwd", "method": "fapg"}),
     "logistic": ("binary", SMALL | {"solver": "logistic"}),
     "mm-mpm": ("binary", SMALL | {"solver": "mm-mpm"}),
     "l1-logistic": ("binary", SMALL | {"solver": "l1-logistic", "tol": 1e-2}),

@@ -19,12 +19,13 @@ from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers import rounds
+from okl.solvers.accelerated.newton import forget_vectors
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.settings import TrainSettings
 from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
 
-STEPS = {"dwd": 1}  # of the solver, after which a process is gone; others: 2
+STEPS = {"dwd": 1, "logistic": 1}  # of the solver, after which a process is gone; others: 2
 
 
 class GoneError(Exception):
@@ -66,6 +67,7 @@ def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, fol
     """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
     for number in itertools.count(1):
         rounds._runs.clear()  # what another process does not hold
+        forget_vectors()
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()
         shared = {"data": data, "scratch": scratch}

@@ -154,7 +154,7 @@ KERNEL_ROWS = 10_000  # at most, of a kernel matrix in memory
 PAPER_MARGIN = 1e-4  # xi, of logistic regression
 ACCURACY_C = 10.0  # of Table 6, as in the other experiments with logistic regression; the paper states none
 # the gap must not stop the run: the paper asks for the residual alone, checked every ten iterations
-METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL, check_every=10)
+METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL, check_every=10, backtrack_every=10)
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def solve_penalised(model: str, solver: str, n_rows: int, n_columns: int, C: flo
     problem = penalised.problem(DenseRows(rows.inputs, rows.targets))
     if solver == "FAPG":
         compile_parts(problem)
-        return run(problem, check, Fapg(tolerance=RESIDUAL, check_every=10)).outcome()
+        return run(problem, check, Fapg(tolerance=RESIDUAL, check_every=10, backtrack_every=10)).outcome()
     weights, seconds = fit_liblinear(model, rows, C)
     margins = np.empty(problem.n_image)
     problem.image(margins, weights)
@@ -498,7 +498,7 @@ def _power_iteration(tiles: KernelTiles, codes: FloatArray) -> float:
 
 FOLDS = 10
 FOLD_ROWS = 10_000  # training rows of nu-SVM and logistic regression, at most
-GRID_METHOD = Fapg(tolerance=1e-2, max_iterations=500)
+GRID_METHOD = Fapg(tolerance=1e-2, max_iterations=500, backtrack_every=10)
 ZERO_WEIGHTS = 1e-5  # share of the largest squared length of w below which w has no direction
 
 

@@ -610,6 +610,15 @@ class Classifier(ABC):
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""
 
 
+def differing_digits(low: float, high: float) -> tuple[str, str]:
+    """Return two numbers as text, with six digits or as many as it takes to tell them apart."""
+    for digits in range(6, 17):
+        shown = f"{low:.{digits}g}", f"{high:.{digits}g}"
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
 def check_cost(value: float) -> float:
     """Return a C that is finite and above 0, or raise ConfigError."""
     if value == math.inf:

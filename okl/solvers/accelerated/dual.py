@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ from okl.solvers.accelerated.problem import (
     BoxRegion,
     BoxSet,
     EntropyBarrier,
+    HalfSquare,
     LinearTerm,
     Outer,
     Quadratic,
@@ -166,6 +168,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
 # Margin models.
 
 _EPSILON = float(np.finfo(np.float64).eps)
+_CANCELLED = 1e-11  # of the size of its terms: a sum that small is 0 but for rounding
 
 
 @stored("dual-problem", renamed={"levels": None})
@@ -257,22 +260,46 @@ class DualProblem(CompositeProblem):
         margins = self.outer.slope(squared_norm) * pulled
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
         penalties = self.separable.value(point) + self.region.value(point)
-        return self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias)
+        terms = float(np.abs(point) @ self._lengths)
+        return self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
 
-    def proof(self, squared_norm: float, risk: float, penalties: float, bias: float) -> Certificate:
-        """Return the certificate of a point.
+    @cached_property
+    def _lengths(self) -> NDArray[np.float64]:
+        return np.sqrt(self.rows.squared_lengths())
 
-        squared_norm : of A a; risk : of its margins with the bias; penalties : separable part and region together
+    def proof(
+        self,
+        squared_norm: float,
+        risk: float,
+        penalties: float,
+        bias: float,
+        terms: float,
+        weights: FloatArray | None = None,
+    ) -> Certificate:
+        """Return the certificate of a point a and weights w.
+
+        Parameters
+        ----------
+        squared_norm : of A a; risk : of the margins of w with the bias; penalties : separable part and region of a
+        terms : sum_i |a_i| ||z_i||, whose rounding A a has, and every sum of margins times a_i
+        weights : w (n_columns,), or None for slope A a
         """
         slope, exact = self.outer.slope(squared_norm), self.outer.exact(squared_norm)
-        regulariser = self.outer.regulariser(slope * slope * squared_norm)
-        return Certificate(
-            primal=risk + regulariser,
-            dual=-(exact + penalties),
-            floor=self.outer.floor(squared_norm),
-            bias=bias,
-            rounding=8.0 * _EPSILON * (abs(risk) + regulariser + exact + abs(penalties)),
-        )
+        length = slope * slope * squared_norm if weights is None else float(weights @ weights)
+        regulariser = self.outer.regulariser(length)
+        primal, dual = risk + regulariser, -(exact + penalties)
+        sizes = abs(risk) + regulariser + exact + abs(penalties) + math.sqrt(length) * terms
+        rounding = 8.0 * _EPSILON * sizes + 0.5 * (_CANCELLED * terms) ** 2
+        if self._is_homogeneous and 0.0 <= -dual <= rounding:
+            primal = min(primal, 0.0)  # that of w = 0
+        floor = self.outer.floor(squared_norm) if weights is None else 0.0
+        return Certificate(primal=primal, dual=dual, floor=floor, bias=bias, rounding=rounding)
+
+    @property
+    def _is_homogeneous(self) -> bool:
+        """Whether the primal objective is 0 at w = 0: the dual one is 1/2 ||A a||^2."""
+        linear = isinstance(self.separable, LinearTerm) and self.separable.slope == 0.0
+        return linear and isinstance(self.outer, HalfSquare) and isinstance(self.region, BoxSet)
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return w = slope A a of the certificate."""
@@ -605,7 +632,8 @@ class MinimaxProblem(CompositeProblem):
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Gap between u and w = d + S u."""
         spreads = [float(np.linalg.norm(pulled[ball])) for ball in self._balls()]
-        risk = self.kappa * sum(spreads) - float(inner(image, self.difference))
+        along = float(inner(image, self.difference))
+        risk = self.kappa * sum(spreads) - along
         half_square = 0.5 * float(inner(image, image))
         tilt = 0.5 * self.kappa * (spreads[-1] - spreads[0])
         return Certificate(
@@ -613,7 +641,7 @@ class MinimaxProblem(CompositeProblem):
             dual=-half_square,
             floor=0.0,
             bias=float(inner(image, self.centre)) + tilt if self.intercept else 0.0,
-            rounding=8.0 * _EPSILON * (abs(risk) + 2.0 * half_square),
+            rounding=8.0 * _EPSILON * (self.kappa * sum(spreads) + abs(along) + 2.0 * half_square),
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:

@@ -17,8 +17,8 @@ from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
+from okl.solvers.accelerated.choice import Chooser, solve
 from okl.solvers.accelerated.dual import MinimaxProblem
-from okl.solvers.accelerated.method import Fapg, solve
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.base import Outcome
 
@@ -69,7 +69,7 @@ class Fitted(Solution):
     point : of the problem, to start another from; objective : of the problem at the last point, which for a dual model
         is the negated dual objective
     iterations, reads : of the method, and of the data
-    outcome : why the method stopped: "done" may be a numerical floor above the requested gap, as in its reason
+    outcome : why the method stopped; "done" where the gap is within the tolerance
     note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
     """
 
@@ -82,15 +82,15 @@ class Fitted(Solution):
 
     @property
     def converged(self) -> bool:
-        """Return whether the method did not run out of iterations."""
-        return self.outcome.kind == "done"
+        """Return whether the gap is within the tolerance of the method."""
+        return self.outcome.converged
 
 
 @one_blas_thread()  # bits depend on the number of threads
 def fit_binary(
     model: ProblemMaker,
     rows: Any,
-    method: Fapg,
+    method: Chooser,
     sample_weight: FloatArray | None = None,
     start: FloatArray | None = None,
 ) -> Fitted:
@@ -100,14 +100,14 @@ def fit_binary(
     ----------
     model : of `okl.solvers.accelerated.models`
     rows : operator; the minimax and l1 models take explicit rows
-    method : Fapg
+    method : one of them, or a MethodChoice
     sample_weight : (m,) or None
     start : point of the problem (n_points,) to start from, projected onto its set; None: the
         start of the problem
 
     Returns
     -------
-    the solution of least certified gap; `converged` is False when the iterations ran out
+    the solution of least certified gap; `converged` is False where that is above the tolerance
 
     Raises
     ------
@@ -122,12 +122,12 @@ def fit_binary(
     return solution
 
 
-def solve_problem(problem: CompositeProblem, method: Fapg, start: FloatArray | None = None) -> Fitted:
+def solve_problem(problem: CompositeProblem, method: Chooser, start: FloatArray | None = None) -> Fitted:
     """Solve an existing problem to the method's tolerance, as `fit_binary` does."""
-    state, outcome = solve(problem, method, start)
+    state, outcome, solver = solve(problem, method, start)
     if outcome.kind == "diverged":
         raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or reduce C.")
-    solution = method.solution(state, problem)
+    solution = solver.solution(state, problem)
     record = state.history[-1]
     return Fitted(
         weights=solution.weights,
@@ -206,7 +206,9 @@ class ModelTask:
         return replace(self, value=min(larger[0], highest))
 
 
-def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray | None = None) -> tuple[float, Fitted]:
+def fit_task(
+    task: ModelTask, rows: Any, method: Chooser, sample_weight: FloatArray | None = None
+) -> tuple[float, Fitted]:
     """Fit a model by name; return its parameter and the solution.
 
     Where no nu that is tried for nu-SVM has weights, the result is the largest one and weights of 0, which are within
@@ -227,7 +229,7 @@ def fit_task(task: ModelTask, rows: Any, method: Fapg, sample_weight: FloatArray
 
 
 def _fit_growing(
-    task: ModelTask, model: Classifier, rows: Any, method: Fapg, sample_weight: FloatArray | None
+    task: ModelTask, model: Classifier, rows: Any, method: Chooser, sample_weight: FloatArray | None
 ) -> tuple[float, Fitted]:
     highest = task.highest(rows.signs, weights_of(rows, sample_weight))
     probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
@@ -239,15 +241,19 @@ def _fit_growing(
             return value, probe if done else fit_binary(model, rows, method, sample_weight, probe.point)
         following = task.larger(value, highest, probe.iterations, over=True, has_weights=False)
         if following is None:
-            return value, _without_weights(probe)
+            # iterations of a probe prove nothing: the largest nu is solved until it has weights, or provably none
+            problem = model.problem(rows, sample_weight)
+            found = probe if probe.converged else solve_problem(problem, method, probe.point)
+            return value, found if found.certificate.primal < 0.0 else _without_weights(found)
         model = following.model()
 
 
-def _without_weights(probe: Fitted) -> Fitted:
+def _without_weights(found: Fitted) -> Fitted:
     """Return the solution w = 0, whose objective is 0."""
-    certificate = replace(probe.certificate, primal=0.0, bias=0.0)
+    certificate = replace(found.certificate, primal=0.0, bias=0.0)
     note = "no tried nu gives weights other than 0: the model always predicts the larger class"
-    return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
+    note = note if found.converged else ""
+    return replace(found, weights=np.zeros_like(found.weights), bias=0.0, certificate=certificate, note=note)
 
 
 def distance_of_classes(rows: Any) -> float:
@@ -277,7 +283,7 @@ def path(
     name: str,
     rows: Any,
     grid: Sequence[float],
-    method: Fapg,
+    method: Chooser,
     fit_intercept: bool = True,
     sample_weight: FloatArray | None = None,
 ) -> list[PathPoint]:
@@ -291,7 +297,7 @@ def path(
     name : one of MODEL_NAMES
     rows : operator
     grid : values of C, nu or kappa; neighbours that are close together save most
-    method : Fapg
+    method : one of them, or a MethodChoice
     fit_intercept : whether there is a bias
     sample_weight : (m,) or None
 

@@ -149,19 +149,14 @@ def _next_acceleration(acceleration: float, ratio: float) -> float:
 
 # State of a run of the accelerated method, its changes at a check, and its end.
 
-_STILL_FALLING = 0.9
-_FLOOR = 1e-15
-_VANISHED = 1e-9  # of the objectives at first
 
-
-@stored("fapg-state")
+@stored("fapg-state", renamed={"improved_at": None, "improved_gap": None})
 @dataclass(frozen=True, eq=False)
 class FapgState:
     """State of a run; a value.
 
     pace : scalars before the next iteration; current, previous : the last two points
     best : the point of least primal objective at a check, whose gap is that to the best dual one
-    improved_at : iteration at which the least gap was last a tenth below improved_gap, the one it then became
     reads : of the data so far, or of the part that was awake; history : a record a check, the last one of `current`
     standing : how firmly rows stood at the last check; awake : the rows that move until the next one, None for all
     multipliers : of the last step's hyperplanes, a guess at the next one's
@@ -172,8 +167,6 @@ class FapgState:
     previous: Iterate
     best: Iterate
     best_record: FapgRecord
-    improved_at: int
-    improved_gap: float
     reads: int
     history: tuple[FapgRecord, ...]
     standing: ActiveRows | None = None
@@ -187,16 +180,12 @@ def next_state(state: FapgState, pace: StepState, current: Iterate, previous: It
     dual = max(record.certificate.dual, state.best_record.certificate.dual)
     record, best_record = _with_dual(record, dual), _with_dual(state.best_record, dual)
     better = record.certificate.gap < best_record.certificate.gap
-    least = record if better else best_record
-    falling = least.certificate.gap < _STILL_FALLING * state.improved_gap
     return FapgState(
         pace=pace,
         current=current,
         previous=previous,
         best=current if better else state.best,
-        best_record=least,
-        improved_at=record.iteration if falling else state.improved_at,
-        improved_gap=least.certificate.gap if falling else state.improved_gap,
+        best_record=record if better else best_record,
         reads=record.reads,
         history=(*state.history, record),
     )
@@ -217,25 +206,32 @@ def ending_of(
         return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {tolerance:g}")
     if residual_tolerance is not None and record.residual <= residual_tolerance:
         return Outcome("done", f"optimality residual {record.residual:.2g}, tolerance {residual_tolerance:g}")
-    first = state.history[0].certificate
-    if certificate.dual <= 0.0 <= certificate.primal and certificate.gap <= _VANISHED * max(
-        abs(first.primal), abs(first.dual)
-    ):
+    if (ending := rounded_ending(certificate, state.best_record is record, tolerance)) is not None:
+        return ending
+    if record.iteration >= max_iterations:
+        return Outcome("not converged", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}")
+    return None
+
+
+def rounded_ending(certificate: Certificate, falls: bool, tolerance: float) -> Outcome | None:
+    """Return the outcome where the gap is no larger than the error of its own arithmetic; None where it may be.
+
+    falls : whether the last check lowered the gap: the estimate of the error is of the worst case
+    """
+    if certificate.gap > certificate.rounding:
+        return None
+    if certificate.dual <= 0.0 <= certificate.primal:
         return Outcome(
             "done",
             f"the optimum is 0 within rounding: it is between {certificate.dual:.2g} and {certificate.primal:.2g}",
         )
-    # an optimum of 0 is reached but for the rounding of what it began with
-    rounding = max(certificate.rounding, _FLOOR * max(abs(first.primal), abs(first.dual)))
-    if certificate.gap <= rounding or record.iteration > 2 * state.improved_at + 1000:
-        return Outcome(
-            "done",
-            f"numerical floor: the relative duality gap stopped falling at {certificate.relative_gap:.2g}, "
-            f"above the tolerance {tolerance:g}",
-        )
-    if record.iteration >= max_iterations:
-        return Outcome("out of budget", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}")
-    return None
+    if falls:
+        return None
+    return Outcome(
+        "not converged",
+        f"numerical floor: float64 cannot resolve a relative duality gap below {certificate.relative_gap:.2g} on these "
+        f"rows, above the tolerance {tolerance:g}",
+    )
 
 
 # The fast accelerated proximal gradient method: one for every problem, stopped by its certificate.
@@ -256,9 +252,9 @@ class Fapg:
 
     Parameters
     ----------
-    method : "proven" backtracks in every iteration, and goes back to before the extrapolation when it does; Algorithm 1
-        is the proven method without restarts. "practical" backtracks in every tenth, from where it is; beyond the
-        paper, a step that breaks Lemma 5 is thrown away, and the next one has to prove itself.
+    method : "proven" goes back to before the extrapolation when it backtracks, and always backtracks; Algorithm 1 is
+        the proven method without restarts. "practical" backtracks from where it is; beyond the paper, a step that
+        breaks Lemma 5 is thrown away, and the next one has to prove itself.
     tolerance : of the gap, relative to the objective; > 0
     residual_tolerance : of lipschitz ||T(x) - x||, the violation of the optimality condition; None: the gap alone
     max_iterations : int >= 1
@@ -267,6 +263,8 @@ class Fapg:
         the step shows that it takes more. first_pause : K_1 >= 2, iterations
     first_lipschitz : L_0 > 0; None: the problem's own
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
+    backtrack_every : iterations between those in which a practical method backtracks; 10 in the paper. Images are
+        affine and carried, so that it costs no read unless the step is refused
     resting : whether rows that stay at a bound are skipped between two checks, an addition to the paper;
         only a practical method of explicit rows does
 
@@ -288,6 +286,7 @@ class Fapg:
     first_pause: int = 2
     first_lipschitz: float | None = None
     check_every: int | None = None
+    backtrack_every: int = 1
     resting: bool = True
 
     def __post_init__(self) -> None:
@@ -299,6 +298,7 @@ class Fapg:
             check_positive("first_lipschitz", self.first_lipschitz)
         check_at_least("max_iterations", self.max_iterations, 1)
         check_at_least("first_pause", self.first_pause, 2)
+        check_at_least("backtrack_every", self.backtrack_every, 1)
         if self.check_every is not None:
             check_at_least("check_every", self.check_every, 1)
         if not (1.0 < self.growth < math.inf and 1.0 <= self.shrink < math.inf and 0.0 < self.calming < 1.0):
@@ -306,6 +306,10 @@ class Fapg:
                 f"growth = {self.growth}, shrink = {self.shrink} and calming = {self.calming}, but they must be "
                 "above 1, at least 1, and between 0 and 1."
             )
+
+    def opened(self, problem: Problem, point: FloatArray | None = None) -> Problem:
+        """Return the problem: the other methods take it as it is."""
+        return problem
 
     def start(self, problem: Problem, point: FloatArray | None = None) -> FapgState:
         """Return the state before the first iteration, with a check, because a warm start may already suffice.
@@ -321,7 +325,7 @@ class Fapg:
         pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
         record = self._record(problem.iterates(current, current, None, (0.0, 0.0)), pace, 1, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
-        return FapgState(pace, current, current, current, record, 0, record.certificate.gap, record.reads, (record,))
+        return FapgState(pace, current, current, current, record, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
         """Return the state at the next check, without changing its inputs."""
@@ -369,7 +373,7 @@ class Fapg:
 
     def _iterate(self, iterates: Iterates, pace: StepState) -> tuple[StepState, float]:
         proven, switches = self.method == "proven", self.switches
-        with_excess = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
+        with_excess = switches.bt and (proven or pace.distrusted or (pace.iteration - 1) % self.backtrack_every == 0)
         iterates.extrapolate(pace.momentum)
         step = iterates.step(pace.lipschitz, with_excess)
         growths = 0

@@ -18,6 +18,7 @@ from okl.compiled.products import (
     Claims,
     add_rows,
     add_segments,
+    add_sparse_products,
     add_sparse_rows,
     multiply_rows,
     multiply_segments,
@@ -109,8 +110,9 @@ class MatrixRows(ExplicitRows):
         return int(self.rows.shape[1])
 
     def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return <z_i, z_j> of some rows with others, (n_left, n_right)."""
-        return self.rows[left] @ self.rows[right].T
+        """Return <z_i, z_j> of some rows with others, (n_left, n_right), float64."""
+        first, second = self.rows[left].astype(np.float64), self.rows[right].astype(np.float64)
+        return first @ second.T
 
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:
@@ -214,9 +216,33 @@ class DenseRows(MatrixRows):
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
+    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
+        total = np.zeros((self.n_image + len(border),) * 2)
+        add_curvature(total, self.rows, self.signs, weights, border)
+        return total
+
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
         return np.empty((self.n_segments, self.n_image))
+
+
+_GATHERED = 2048  # rows that are copied at a time
+
+
+def add_curvature(
+    total: FloatArray, rows: FloatArray, signs: FloatArray, weights: FloatArray, border: FloatArray
+) -> None:
+    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read."""
+    chosen = np.flatnonzero(weights)
+    n = rows.shape[1]
+    block = np.empty((min(_GATHERED, len(chosen)), n + len(border)))
+    for first in range(0, len(chosen), _GATHERED):
+        some = chosen[first : first + _GATHERED]
+        part, roots = block[: len(some)], np.sqrt(weights[some])
+        np.multiply(rows[some], (roots * signs[some])[:, np.newaxis], out=part[:, :n])
+        np.multiply(border[:, some].T, roots[:, np.newaxis], out=part[:, n:])
+        total += part.T @ part
 
 
 # Groups of like rows.
@@ -290,6 +316,18 @@ class SparseRows(MatrixRows):
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m,) by A'v."""
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
+
+    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
+        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m)."""
+        n, k = self.n_image, len(border)
+        total = np.zeros((n + k, n + k))
+        products, unused = np.zeros((n, n)), np.zeros(n)
+        add_sparse_products(products, unused, self.rows.data, self.rows.indices, self.rows.indptr, weights)
+        total[:n, :n] = products
+        for line, values in enumerate(border):
+            self.image(total[n + line, :n], weights * values)
+        total[n:, n:] = (border * weights) @ border.T
+        return total
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""

@@ -38,6 +38,7 @@ from okl.solvers.accelerated.shards import (
     MappedRows,
     RootSearch,
     ShardRows,
+    WarmStart,
     find_roots,
     groups_of_class,
     signs_of_class,
@@ -123,15 +124,6 @@ class Command:
             method(part, *given)
 
 
-@stored("warm-start")
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
-
-    weights: FloatArray
-    bias: float
-
-
 @stored("dual-extrapolation")
 class Extrapolation(NamedTuple):
     """Start of the next step: the momentum, the image there, and the slope of the outer function."""
@@ -159,12 +151,14 @@ class LookPart(NamedTuple):
     """A partition's part of a check: sums over its rows at the current point.
 
     margin : the largest absolute one; sums : at the candidate multipliers
+    terms : sum of entries times lengths of rows, at most
     """
 
     separable: float
     penalty: float
     margin: float
     sums: Sums
+    terms: float
 
 
 class DualPartition(Partition):
@@ -233,7 +227,8 @@ class DualPartition(Partition):
         """Return sums over the rows at the current point."""
         problem, point = self.problem, self.current.point
         sums, largest = self.sums(lipschitz, candidates), float(np.abs(self.margins).max())
-        return LookPart(problem.separable.value(point), problem.region.value(point), largest, sums)
+        terms = math.sqrt(self.longest) * float(np.abs(point).sum())
+        return LookPart(problem.separable.value(point), problem.region.value(point), largest, sums, terms)
 
     def risk_slopes(self, candidates: FloatArray) -> Sums:
         """Return slopes (n_thresholds, K, 3) of the risk at candidate thresholds (n_thresholds, K)."""
@@ -573,7 +568,8 @@ class DualRounds(RoundIterates):
         separable, penalty = sum(part.separable for part in parts), sum(part.penalty for part in parts)
         summed = sum(value[0] for value in values) - float(self._threshold_totals @ thresholds)
         bias = self._problem.risk.bias_at(thresholds)
-        certificate = self._problem.proof(squared_norm, summed, separable + penalty, bias)
+        terms = sum(part.terms for part in parts)
+        certificate = self._problem.proof(squared_norm, summed, separable + penalty, bias, terms)
         objective = self._outer.value(squared_norm) + separable + penalty
         return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 

@@ -302,6 +302,11 @@ class Region:
         raise NotImplementedError
 
     @property
+    def normals(self) -> FloatArray:
+        """Return the normals (n_multipliers, 2) of the hyperplanes, one number a sign, +1 first."""
+        return np.empty((0, 2))
+
+    @property
     def totals(self) -> FloatArray:
         """Return the sums (n_multipliers,) that the hyperplanes prescribe.
 
@@ -351,6 +356,11 @@ class _Barrier(Region):
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Overwrite out; the point is read once a round of the search for the multiplier."""
         find_multiplier(lambda multiplier, first: self._at(out, point, lipschitz, multiplier, first), self.hyperplane)
+
+    @property
+    def normals(self) -> FloatArray:
+        """Return the one normal, (1, 2), if there is a hyperplane."""
+        return np.array([[1.0, -1.0]])[: int(self.hyperplane)]
 
     @property
     def totals(self) -> FloatArray:
@@ -477,11 +487,6 @@ class BoxSet(Region):
 
     signs: FloatArray
     lower: Bound
-
-    @property
-    def normals(self) -> FloatArray:
-        """Return the normals (n_multipliers, 2) of the hyperplanes, one number a sign, +1 first."""
-        return np.empty((0, 2))
 
     @property
     def totals(self) -> FloatArray:

@@ -10,8 +10,8 @@ from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Positive
 from okl.solvers.accelerated.base import Classifier
+from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.settings import map_of, summary_of
@@ -24,6 +24,8 @@ from okl.solvers.settings import (
     TrainSettings,
     number_of,
 )
+
+NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd")
 
 
 class CostOptions(SolverSettings):
@@ -69,6 +71,13 @@ class ModelSettings(FourierOptions, IterationOptions):
         "own", description="own: the bias of the model's formula; errors: the bias with the fewest training errors"
     )
 
+    method: MethodName = Field(
+        "auto",
+        description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated "
+        "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, and for logistic "
+        "with any number, else fapg",
+    )
+
     @property
     def intercept(self) -> bool:
         """Return whether a bias is fitted."""
@@ -80,13 +89,17 @@ class ModelSettings(FourierOptions, IterationOptions):
         return ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept)
 
     @property
-    def method(self) -> Fapg:
-        """Return the method with its tolerance."""
-        return Fapg(tolerance=self.tol, max_iterations=self.max_iterations)
+    def chooser(self) -> MethodChoice:
+        """Return the choice of the method, with its limits."""
+        return MethodChoice(self.method, self.tol, self.max_iterations)
 
     def check(self, run: TrainSettings) -> None:
         """Refuse biases of other solvers, and options of a map without one."""
         super().check(run)
+        if self.method == "newton" and self.SOLVER not in NEWTON_MODELS:
+            raise ConfigError(
+                f"method = 'newton' is set, but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it."
+            )
         if self.bias in ("regularised", "free"):
             raise ConfigError(
                 f"bias = {self.bias!r}, but {self.SOLVER} has its own bias or that of fewest errors. Remove it, or "
@@ -109,7 +122,7 @@ class ModelSettings(FourierOptions, IterationOptions):
             maps=map_of(self),
             class_weights=weights,
             bias=self.bias,
-            method=self.method,
+            method=self.chooser,
             seed=run.seed,
             precision=run.precision,
         )

@@ -16,7 +16,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import Result, SegmentedRows
+from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -111,6 +111,25 @@ class ShardRows(SegmentedRows):
     def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
         """Visit the segments of the shard one after the other."""
         return [work(cut, block.inputs) for cut, block in self.rows.blocks(self.shard)]
+
+    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
+        total = np.zeros((self.n_image + len(border),) * 2)
+        for cut, block in self.rows.blocks(self.shard):
+            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut])
+        return total
+
+
+# A solution to start from.
+
+
+@stored("warm-start")
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
+
+    weights: FloatArray
+    bias: float
 
 
 # Root searches over sums of shards.

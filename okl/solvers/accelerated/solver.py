@@ -19,12 +19,19 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
+from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
-from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.newton import Newton, NewtonProblem, NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
-from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, WarmStart, partitioned
-from okl.solvers.accelerated.shards import MappedRows, error_minimising_threshold, sharded_moments, signs_of_class
+from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
+from okl.solvers.accelerated.shards import (
+    MappedRows,
+    WarmStart,
+    error_minimising_threshold,
+    sharded_moments,
+    signs_of_class,
+)
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.rounds import CommandLog, Rounds, WorkerState
 
@@ -33,20 +40,20 @@ SAMPLE_ROWS = 4096
 # One class against another, or against the rest, over shards: its problem, start, continuation and solution.
 
 
-@stored("one-class-state")
+@stored("one-class-state", renamed={"fapg": "method_state"})
 @dataclass(frozen=True, eq=False)
 class ClassState:
     """State of the solution of one class; a value.
 
-    fapg : state of the method, whose points are with the shards; value : of the parameter
+    method_state : state of the method, whose points are with the shards; value : of the parameter
     log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
     """
 
-    fapg: FapgState
+    method_state: MethodState
     value: float
     log: CommandLog
     carried: RunMemory | None
-    work: WorkerState | None
+    work: WorkerState | NewtonWork | None
     minimax: MinimaxProblem | None = None
 
 
@@ -72,7 +79,7 @@ class OneClass:
         else:
             partitioned(self._prototype)
 
-    def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
+    def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check.
 
         Raises
@@ -81,29 +88,49 @@ class OneClass:
         DataError : shards that cannot be read, or a class of too few rows
         """
         if self.task.kind.OF_MOMENTS:
-            return self._begin_minimax(rows, method, execution)
+            return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
+        method = method_for(chooser, prototype, rows.n_columns)
+        if isinstance(method, Newton):
+            return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
-        fapg = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
-        return ClassState(fapg, self._model.parameter, rounds.log, rounds.carried, work)
+        first = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
+        return ClassState(first, self._model.parameter, rounds.log, rounds.carried, work)
 
-    def advance(self, at: ClassState, method: Fapg, execution: Execution) -> ClassState:
+    def advance(self, at: ClassState, chooser: Chooser, execution: Execution) -> ClassState:
         """Return the state at the next check."""
         problem = self._problem(at, execution)
-        fapg = method.advance(at.fapg, problem)
-        if isinstance(problem, MinimaxProblem):
-            return replace(at, fapg=fapg)
-        return replace(at, fapg=fapg, log=problem.rounds.log, carried=problem.rounds.carried)
+        advanced = method_of(chooser, at.method_state).advance(at.method_state, problem)
+        if not isinstance(problem, PartitionedProblem):
+            return replace(at, method_state=advanced)
+        return replace(at, method_state=advanced, log=problem.rounds.log, carried=problem.rounds.carried)
 
-    def solution(self, at: ClassState, method: Fapg, execution: Execution) -> Solution:
+    def solution(self, at: ClassState, chooser: Chooser, execution: Execution) -> Solution:
         """Return weights (n_columns,), bias and certificate of the best point so far."""
-        return method.solution(at.fapg, self._problem(at, execution))
+        found: Solution = method_of(chooser, at.method_state).solution(at.method_state, self._problem(at, execution))
+        return found
 
-    def _problem(self, at: ClassState, execution: Execution) -> MinimaxProblem | PartitionedProblem:
+    def _begin_newton(
+        self, rows: MappedRows, method: Newton, prototype: CompositeProblem, execution: Execution
+    ) -> ClassState:
+        begun: list[ClassState] = []
+        for warm in (None, self.warm) if self.warm is not None else (None,):
+            name = secrets.token_hex(8)
+            work = NewtonWork(rows, prototype, self.positive, len(self.classes.rows), name, warm)
+            state = method.start(self._newton(work, execution))
+            begun.append(ClassState(state, self._model.parameter, CommandLog(), None, work))
+        return min(begun, key=lambda one: one.method_state.best_record.certificate.primal)
+
+    def _newton(self, work: NewtonWork, execution: Execution) -> NewtonProblem:
+        return work.problem(execution, work.rows.data.split("train"))
+
+    def _problem(self, at: ClassState, execution: Execution) -> MinimaxProblem | PartitionedProblem | NewtonProblem:
         if at.minimax is not None:
             return at.minimax
+        if isinstance(at.work, NewtonWork):
+            return self._newton(at.work, execution)
         assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
         rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log, at.carried)
@@ -133,7 +160,8 @@ class OneClass:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
         if not self.task.kind.GROWS:
             return None
-        has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
+        reached = at.method_state
+        has_weights, iterations = reached.best_record.certificate.primal < 0.0, reached.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
         return None if task is None else replace(self, task=task)
 
@@ -141,13 +169,15 @@ class OneClass:
         """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
         self._model.check_weights(certificate, self._highest)
 
-    def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> ClassState:
+    def _begin_minimax(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
         shards = rows.data.split("train")
         moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
         kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
-        problem = model.problem_of(moments)
-        return ClassState(method.start(problem), model.kappa, CommandLog(), None, None, problem)
+        problem: MinimaxProblem = model.problem_of(moments)
+        method: Any = method_for(chooser, problem)
+        first: MethodState = method.start(problem)
+        return ClassState(first, model.kappa, CommandLog(), None, None, problem)
 
     @property
     def _model(self) -> Classifier:
@@ -166,7 +196,7 @@ class OneClass:
 # Progress of a model over shards, class by class, as values.
 
 
-@stored("solved-class")
+@stored("solved-class", renamed={"fapg": "method_state"})
 @dataclass(frozen=True, eq=False)
 class ClassSolution:
     """One class against the rest, done.
@@ -179,7 +209,7 @@ class ClassSolution:
     certificate: Certificate
     outcome: Outcome
     value: float
-    fapg: FapgState
+    method_state: MethodState
 
 
 @stored("accelerated-state")
@@ -202,8 +232,9 @@ class AcceleratedState:
     @property
     def iterations(self) -> int:
         """Return the iterations of all classes."""
-        current = () if self.current is None else (self.current.fapg,)
-        return sum(fapg.history[-1].iteration for fapg in (*(solved.fapg for solved in self.solved), *current))
+        current = () if self.current is None else (self.current.method_state,)
+        states = (*(solved.method_state for solved in self.solved), *current)
+        return sum(state.history[-1].iteration for state in states)
 
 
 # Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits.
@@ -221,7 +252,7 @@ class AcceleratedSolver:
     maps : which feature map
     class_weights : of each class, in the order of the labels, None for all 1; rows keep theirs among the rest, too
     bias : "own", or "errors" for the one whose training errors weigh least
-    method : the accelerated method, and when it stops
+    method : which one, and when it stops
     seed, precision : of the map
     scratch : folder, visible to all workers, from which a dead worker's vectors are restored; None: recomputed
     """
@@ -230,7 +261,7 @@ class AcceleratedSolver:
     maps: SolverMap
     class_weights: tuple[float, ...] | None = None
     bias: Bias = "own"
-    method: Fapg = field(default_factory=Fapg)
+    method: Chooser = field(default_factory=MethodChoice)
     seed: int = 0
     precision: Precision = "float32"
     scratch: Path | None = None
@@ -288,7 +319,7 @@ class AcceleratedSolver:
         any_value = self._classes(data.schema)[len(state.solved)]
         one_class = any_value.at(state.current.value)
         current = one_class.advance(state.current, self.method, execution)
-        outcome = self.method.finished(current.fapg)
+        outcome = self._outcome(current)
         larger = any_value.larger(current, over=outcome is not None)
         if larger is not None:
             return replace(state, current=larger.begin(state.rows, self.method, execution))
@@ -300,15 +331,19 @@ class AcceleratedSolver:
     def finished(self, state: AcceleratedState) -> Outcome | None:
         """Done after the last class; diverged as soon as one is."""
         if state.current is not None:
-            outcome = self.method.finished(state.current.fapg)
+            outcome = self._outcome(state.current)
             return outcome if outcome is not None and outcome.kind == "diverged" else None
         outcomes = [solved.outcome for solved in state.solved]
         worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
         return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
 
+    def _outcome(self, current: ClassState) -> Outcome | None:
+        outcome: Outcome | None = method_of(self.method, current.method_state).finished(current.method_state)
+        return outcome
+
     def progress(self, state: AcceleratedState) -> Convergence:
         """Return iterations, the gap and the objectives of the class that was worked on last."""
-        last = state.solved[-1].fapg if state.current is None else state.current.fapg
+        last = state.solved[-1].method_state if state.current is None else state.current.method_state
         record = last.history[-1]
         gap = record.certificate.relative_gap
         return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
@@ -341,6 +376,7 @@ class AcceleratedSolver:
             "floor": sum(solved.floor for solved in proofs),
             "iterations": state.iterations,
             "outcome": "; ".join(dict.fromkeys(solved.outcome.reason for solved in state.solved)),
+            "converged": all(solved.outcome.converged for solved in state.solved),
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
@@ -377,7 +413,7 @@ class AcceleratedSolver:
         if self.bias == "errors":
             counted = one_class.classes.weights
             bias = error_minimising_threshold(execution, state.rows, found.weights, one_class.positive, counted)
-        return ClassSolution(found.weights, bias, found.certificate, outcome, current.value, current.fapg)
+        return ClassSolution(found.weights, bias, found.certificate, outcome, current.value, current.method_state)
 
 
 def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> ClassGroups:

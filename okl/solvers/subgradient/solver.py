@@ -366,7 +366,7 @@ class SubgradientSolver:
         return replace(state, seen=seen, drawn_rows=drawn, bytes_read=bytes_read), bound
 
     def finished(self, state: SubgradientState) -> Outcome | None:
-        """Done once the bound over all rows is small enough; out of budget once nothing more can be gained."""
+        """Done once the bound over all rows is small enough; not converged once nothing more can be gained."""
         at, proof = state.descent, state.proof
         if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
             return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
@@ -378,12 +378,12 @@ class SubgradientSolver:
         if proof.gap <= self.gap:
             return Outcome("done", where)
         if at.iterations >= self.max_iterations:
-            return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
+            return Outcome("not converged", f"{where}, after {at.iterations:,} iterations")
         if proof.confidence is None:
-            return Outcome("out of budget", f"{where}: float64 cannot resolve a smaller gap on these rows")
+            return Outcome("not converged", f"{where}: float64 cannot resolve a smaller gap on these rows")
         if self._full(state):
             why = "the kernel values of a larger sample do not fit in memory; use a feature map"
-            return Outcome("out of budget", f"{where}: {why}")
+            return Outcome("not converged", f"{where}: {why}")
         return None
 
     def _full(self, state: SubgradientState) -> bool:
@@ -454,6 +454,7 @@ class SubgradientSolver:
             "attempts": state.attempts,
             "iterations": at.iterations,
             "outcome": "" if outcome is None else outcome.reason,
+            "converged": outcome is None or outcome.converged,
         }
 
     @property

@@ -70,7 +70,9 @@ def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, An
 
 def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(result: dict[str, Any]) -> None:
     strict = result | {"settings": result["settings"] | {"tolerance": 1e-9, "iterations": 40}}
-    certified = [row["kind"] == "certified" for row in result["models"]]
+    # an optimum may be met to the last digit
+    certified = [(row["relative_gap"] or 0.0) > 1e-9 for row in result["models"]]
+    assert sum(certified) > 4
     assert [cells[4].endswith("*") for cells in table_rows(strict)] == certified
     tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
     assert [cells[7].endswith("*") for cells in table_rows(strict)][1:] == tested

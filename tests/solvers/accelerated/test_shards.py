@@ -20,10 +20,13 @@ from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers import rounds
+from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
+from okl.solvers.accelerated.newton import forget_vectors
 from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from tests.solvers.accelerated.sharded_cases import (
     N_COLUMNS,
@@ -105,8 +108,42 @@ def test_lost_vectors_come_back_with_the_same_bits(
     assert bits(learning, last_state(replace(learning, scratch=None), data, again)) == bits(learning, whole)
 
 
-def test_rows_that_do_not_fit_give_the_same_bits(data: Dataset, here: Execution) -> None:
-    learning = solver("c-svm", 1e-3)
+def newton(name: str, fit_intercept: bool = True, kernel: bool = True) -> AcceleratedSolver:
+    value = parameter(name, fit_intercept)
+    learning = solver(name, 1e-8, kernel=kernel, fit_intercept=fit_intercept, value=value)
+    return replace(learning, method=MethodChoice("newton", 1e-8))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", NEWTON_MODELS)
+def test_newton_over_shards_reaches_the_optimum_of_one_memory(
+    name: str, fit_intercept: bool, data: Dataset, here: Execution
+) -> None:
+    learning = newton(name, fit_intercept, kernel=False)
+    state = last_state(learning, data, here)
+    certificate, expected = learning.certificate(state), in_memory(name, data, fit_intercept, 1e-8)
+    assert certificate["converged"]
+    assert certificate["objective"] == pytest.approx(expected.certificate.primal, rel=3e-8, abs=1e-12)
+    assert certificate["dual_objective"] == pytest.approx(expected.certificate.dual, rel=3e-8, abs=1e-12)
+    distance = np.linalg.norm(state.solved[0].weights[:-1] - expected.weights)
+    assert distance < 1e-3 * np.linalg.norm(expected.weights)
+    assert state.solved[0].bias == pytest.approx(expected.bias, abs=2e-3 * (1.0 + abs(expected.bias)))
+
+
+def test_newton_computes_lost_vectors_again_to_the_same_bits(data: Dataset, here: Execution) -> None:
+    def lose(work: Any, _: int) -> Any:
+        forget_vectors()
+        return work
+
+    lost = Watched(here, range(5, 60, 9), lose)
+    assert bits(newton("c-svm"), last_state(newton("c-svm"), data, lost)) == bits(
+        newton("c-svm"), last_state(newton("c-svm"), data, here)
+    )
+    assert lost.done > 60
+
+
+@pytest.mark.parametrize("learning", [solver("c-svm", 1e-3), newton("nu-svm")], ids=["fapg", "newton"])
+def test_rows_that_do_not_fit_give_the_same_bits(learning: AcceleratedSolver, data: Dataset, here: Execution) -> None:
     held = last_state(learning, data, here)
     assert process_cache().used_bytes > 0
     process_cache().limit(0)
@@ -128,7 +165,8 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
         for _ in range(2):
             current = learning.advance(current, data, here)
         assert current.current is not None
-        ends.append((current.current.fapg.current.image.tobytes(), learning.progress(current)))
+        assert isinstance(current.current.method_state, FapgState)
+        ends.append((current.current.method_state.current.image.tobytes(), learning.progress(current)))
     assert ends[0] == ends[1] == ends[2]
 
 
@@ -144,10 +182,11 @@ def expected(data: Dataset, here: Execution) -> dict[str, Any]:
 
 
 def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
-    data: Dataset, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Dataset, here: Execution, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "CHECKPOINT_STEPS", 4)
     (tmp_path / "checkpoints").mkdir()
+    of_newton = {name: bits(newton(name), last_state(newton(name), data, here)) for name in ("nu-svm", "logistic")}
     with open_execution(2, threads=1) as execution:
         for name, run in expected.items():
             before = execution.traffic
@@ -162,6 +201,13 @@ def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
             sent = (after.bytes_sent - before.bytes_sent) / n_rounds / execution.n_workers
             assert sent < 8 * N_COLUMNS + 6000
         assert 8 * N_COLUMNS + 2000 < 8 * SHARD_ROWS  # what would cross if vectors of the rows did
+        # Newton's method: partitions hold nothing that cannot be computed from the question
+        for name, killed in (("nu-svm", 13), ("logistic", None)):
+            marked = tmp_path / name
+            marked.mkdir()
+            watched = Watched(execution, set() if killed is None else {killed}, worker_killed(marked))
+            assert bits(newton(name), last_state(newton(name), data, watched)) == of_newton[name]
+            assert killed is None or (marked / str(killed) / "killed").exists()
         # after a checkpoint, and with one worker left until another has started
         learning = replace(brief("nu-svm"), scratch=tmp_path / "checkpoints")
         watched = Watched(execution, {45}, worker_killed(tmp_path))
@@ -202,7 +248,7 @@ def test_a_parameter_out_of_its_range_is_refused_with_the_range(data: Dataset, h
         solver("nu-svm", 1e-3, value=0.99).check(data.schema)
     with pytest.raises(ConfigError, match=r"kappa = 50 is outside \(0, [\d.]+\), the valid range"):
         solver("mm-mpm", 1e-3, value=50).start(data, here)
-    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0. .* between 0.2 and 0\.\d+"):
+    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0. .* above 0.2, up to 0\.\d+"):
         last_state(solver("nu-svm", 1e-3, kernel=False, value=0.2), data, here)
     free = solver("nu-svm", 1e-3, value=None)
     state = free.start(data, here)

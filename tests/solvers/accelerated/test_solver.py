@@ -222,8 +222,8 @@ def test_a_warm_start_is_nearer_and_reaches_the_same_optimum(name: str, task: st
     proofs = [solver.certificate(end) for end in ends]
     assert all(proof["relative_gap"] <= 2e-2 for proof in proofs)
     assert abs(proofs[0]["objective"] - proofs[1]["objective"]) <= proofs[0]["gap"] + proofs[1]["gap"]
-    best = min(end.solved[0].fapg.best_record.objective for end in ends)
-    above = [begin.current.fapg.history[0].objective - best for begin in begins]
+    best = min(end.solved[0].method_state.best_record.objective for end in ends)
+    above = [begin.current.method_state.history[0].objective - best for begin in begins]
     assert above[1] < 0.5 * above[0]
     for key, array in solver.predictor(ends[1]).arrays().items():
         np.testing.assert_array_equal(solver.predictor(ends[2]).arrays()[key], array)
@@ -237,7 +237,7 @@ def test_a_warm_start_that_is_worse_than_the_models_own_is_not_taken(windows: Wi
         contrary = solver.start(data, execution, replace(before, weights=-1000 * before.weights))
         own = replace(solver, maps=Kept(before.feature_map)).start(data, execution)
         again = solver.start(data, execution, before)
-    begun = [one.current.fapg.history[0].objective for one in (contrary, own, again)]
+    begun = [one.current.method_state.history[0].objective for one in (contrary, own, again)]
     assert begun[0] == begun[1] > begun[2]
 
 

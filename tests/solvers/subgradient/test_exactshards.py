@@ -83,7 +83,7 @@ def test_what_does_not_fit_ends_with_the_gap_that_was_proved(
         state = last_state(learning, data["binary"], execution)
     outcome, certificate = learning.finished(state), learning.certificate(state)
     assert outcome is not None
-    assert outcome.kind == "out of budget"
+    assert outcome.kind == "not converged"
     assert "do not fit in memory; use a feature map" in outcome.reason
     assert certificate["gap"] > 1e-3
     assert not certificate["exact"]

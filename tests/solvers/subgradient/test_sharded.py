@@ -227,7 +227,7 @@ def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
     learning = solver(gap=1e-300, lam=0.02)
     outcome = learning.finished(last_state(learning, data["binary"], here))
     assert outcome is not None
-    assert outcome.kind == "out of budget"
+    assert outcome.kind == "not converged"
     assert "float64 cannot resolve a smaller gap" in outcome.reason
     brief = solver(gap=1e-3, max_iterations=5)
     outcome = brief.finished(last_state(brief, data["binary"], here))

@@ -17,7 +17,15 @@ from scipy.optimize import linprog
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Certificate, Classifier, ParameterName, RowOperator, Solution, weights_of
+from okl.solvers.accelerated.base import (
+    Certificate,
+    Classifier,
+    ParameterName,
+    RowOperator,
+    Solution,
+    differing_digits,
+    weights_of,
+)
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, Risk, SimplexPair, Sums, Take
@@ -165,7 +173,7 @@ class NuSVM(Classifier):
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 14
     GROWS: ClassVar[bool] = True
-    DEFAULT: ClassVar[str] = "half of the largest valid value, or more where that value gives weights of 0"
+    DEFAULT: ClassVar[str] = "half of the largest valid value, or more where no weights were found at that value"
 
     nu: float = 0.5
     fit_intercept: bool = True
@@ -206,20 +214,33 @@ class NuSVM(Classifier):
 
     def check_weights(self, certificate: Certificate, highest: float) -> None:
         """Raise ConfigError where w = 0 is best, as it is at nu_min and below."""
-        if certificate.primal >= 0.0:
+        if certificate.primal < 0.0:
+            return
+        if self.nu >= highest:
             raise ConfigError(
-                f"nu = {self.nu:g} is below the valid range for these rows, so the optimal weights are all 0. "
-                f"Choose nu between {self.nu:g} and {highest:.6g}."
+                f"nu = {self.nu:.6g} is the largest valid value for these labels, and the optimal weights are all 0: "
+                "no nu separates these rows. Use another kernel or model."
             )
+        low, high = differing_digits(self.nu, highest)
+        raise ConfigError(
+            f"nu = {low} is below the valid range for these rows, so the optimal weights are all 0. "
+            f"Choose nu above {low}, up to {high}."
+        )
 
     def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
         if solution.certificate.primal < 0.0:
             return
-        low, high = self.valid_range(rows, sample_weight, self.fit_intercept)
-        if self.nu <= low:
+        least, largest = self.valid_range(rows, sample_weight, self.fit_intercept)
+        if least >= largest:
             raise ConfigError(
-                f"nu = {self.nu} is outside ({low:.6g}, {high:.6g}], the valid range for these rows: at {low:.6g} "
+                f"nu = {self.nu} gives weights of 0, as does every valid nu, up to {largest:.6g}: no nu separates "
+                "these rows. Use another kernel or model."
+            )
+        if self.nu <= least:
+            low, high = differing_digits(least, largest)
+            raise ConfigError(
+                f"nu = {self.nu} is outside ({low}, {high}], the valid range for these rows: at {low} "
                 "and below, the optimal weights are all 0."
             )
 

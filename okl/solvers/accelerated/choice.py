@@ -1,0 +1,102 @@
+"""The choice of a method for a problem, by sizes alone: the same data and settings always take the same method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.newton import MOST_COLUMNS, Newton, NewtonState, is_smooth, is_supported
+from okl.solvers.base import Outcome
+
+MethodName = Literal["auto", "newton", "fapg", "proven"]
+METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "fapg", "proven")
+
+Method = Fapg | Newton
+MethodState = FapgState | NewtonState
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method by name, with its limits.
+
+    Parameters
+    ----------
+    name : "newton"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method for explicit rows
+        of c-svm, l2-svm, logistic, nu-svm and dwd with at most 1,000 columns, and for logistic with any number;
+        FAPG for all others
+    tolerance : of the gap, relative to the objective; > 0
+    max_iterations : int >= 1
+
+    Raises
+    ------
+    ConfigError : a name or a number outside its range
+    """
+
+    name: MethodName = "auto"
+    tolerance: float = 1e-6
+    max_iterations: int = 20_000
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.name, METHOD_NAMES)
+        check_positive("tolerance", self.tolerance)
+        check_at_least("max_iterations", self.max_iterations, 1)
+
+    @property
+    def fapg(self) -> Fapg:
+        """Return the accelerated method."""
+        kind: Any = "proven" if self.name == "proven" else "practical"
+        return Fapg(kind, self.tolerance, max_iterations=self.max_iterations)
+
+    @property
+    def newton(self) -> Newton:
+        """Return Newton's method."""
+        return Newton(self.tolerance, self.max_iterations)
+
+    def of(self, problem: CompositeProblem, n_columns: int | None = None) -> Method:
+        """Return the method for a problem.
+
+        problem : or the prototype of one over shards, whose rows have n_columns
+
+        Raises
+        ------
+        ConfigError : Newton's method is set for a problem that it does not solve
+        """
+        possible = is_supported(problem)
+        if self.name == "newton" and not possible:
+            raise ConfigError(
+                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm and dwd on explicit columns. '
+                'Set method = "auto", or a feature map for a kernel.'
+            )
+        suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem))
+        return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
+
+
+Chooser = MethodChoice | Method
+"""A method, or the choice of one."""
+
+
+def method_for(chooser: Chooser, problem: CompositeProblem, n_columns: int | None = None) -> Method:
+    """Return the method for a problem, or for a prototype whose rows have n_columns."""
+    return chooser.of(problem, n_columns) if isinstance(chooser, MethodChoice) else chooser
+
+
+def method_of(chooser: Chooser, state: MethodState) -> Any:
+    """Return the method that a state is of."""
+    if not isinstance(chooser, MethodChoice):
+        return chooser
+    return chooser.newton if isinstance(state, NewtonState) else chooser.fapg
+
+
+def solve(problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None) -> tuple[Any, Outcome, Any]:
+    """Advance until the method has finished, from a dual point or the problem's own start; return the method, too."""
+    method: Any = method_for(chooser, problem)
+    opened = method.opened(problem, point)
+    state = method.start(opened, point)
+    while (outcome := method.finished(state)) is None:
+        state = method.advance(state, opened)
+    return state, outcome, method

@@ -1,0 +1,167 @@
+"""Every model on many sets over the range of its parameter: certified to 1e-4, or listed as a miss with its reason.
+
+OKL_DATA=... python -m tests.benchmarks.solved [--sets heart,german] [--models c-svm,dwd] [--rows 2000] [--method auto]
+
+A miss counts where an independent solver solves the same problem: clarabel for hinges, LIBLINEAR for smooth losses.
+A tenth of the solved problems is compared with that solver as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from okl.compiled.jit import one_blas_thread
+from okl.foundation.errors import ConfigError, DataError
+from okl.solvers.accelerated.choice import MethodChoice, solve
+from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+from tests.benchmarks.accelerated_data import Doubles, shared_rows
+
+TOLERANCE, SHARES, COSTS = 1e-4, (0.05, 0.3, 0.6, 0.95), tuple(2.0**k for k in (-5, 0, 5, 10, 15))
+NUS = (1e-4, 1e-2, 1.0)
+SMALL = ("heart", "german", "diabetes", "australian", "ionosphere", "sonar", "spambase", "svmguide3", "a9a", "w7a")
+
+
+def scaled(inputs: Doubles) -> Doubles:
+    spread = inputs.std(axis=0)
+    values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    return values
+
+
+def generated() -> Iterator[tuple[str, Doubles, Doubles]]:
+    """More columns than rows, repeated rows, a class of three rows, an unscaled number of the row."""
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(400) < 0.4, 1.0, -1.0)
+    inputs = rng.standard_normal((400, 12)) + 0.5 * labels[:, np.newaxis]
+    yield "identity", np.column_stack([inputs, 1e6 + np.arange(400.0)]), labels
+    yield "repeated", np.repeat(inputs[:50], 8, axis=0), np.repeat(labels[:50], 8)
+    rare = np.where(np.arange(400) < 3, 1.0, -1.0)
+    yield "rare", inputs + rare[:, np.newaxis], rare
+    wide = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
+    yield "wide", rng.standard_normal((60, 400)) + 0.1 * wide[:, np.newaxis], wide
+
+
+def data_sets(names: list[str], n_rows: int) -> Iterator[tuple[str, Any, Doubles]]:
+    """Name, dense or sparse inputs, and labels."""
+    for name in names:
+        inputs, labels = shared_rows(name)
+        order = np.random.default_rng(0).permutation(len(labels))[:n_rows]
+        rows: Doubles = np.ascontiguousarray(inputs[order], dtype=np.float64)
+        yield f"{name} raw", rows, labels[order]
+        yield f"{name} scaled", scaled(rows), labels[order]
+        yield f"{name} csr", sparse.csr_array(rows), labels[order]
+    yield from generated()
+
+
+def parameters(name: str, rows: Any) -> tuple[float, ...]:
+    """Values over the valid range; none where the model does not take such rows."""
+    if parameter_of(name) == "C":
+        return COSTS
+    if name == "dwd":
+        return NUS
+    try:
+        low, high = model_class(name).valid_range(rows)
+    except (ConfigError, DataError, AttributeError):
+        return ()
+    if not np.isfinite(high) or high <= low:
+        return ()
+    return tuple(low + share * (high - low) for share in SHARES)
+
+
+def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float | None:
+    """Optimal objective by another solver, or None where it fails or there is none for the model."""
+    dense = inputs.toarray() if sparse.issparse(inputs) else inputs
+    if name == "c-svm":
+        m, n = dense.shape
+        quadratic = sparse.diags_array(np.concatenate([np.ones(n), np.zeros(1 + m)])).tocsc()
+        linear = np.concatenate([np.zeros(n + 1), np.full(m, value)])
+        margins = np.hstack([-labels[:, None] * dense, labels[:, None]])
+        matrix = sparse.block_array([[sparse.csc_array(margins), -sparse.eye_array(m)], [None, -sparse.eye_array(m)]])
+        settings = clarabel.DefaultSettings()
+        settings.verbose, settings.time_limit = False, 20.0
+        limits, cones = np.concatenate([-np.ones(m), np.zeros(m)]), [clarabel.NonnegativeConeT(2 * m)]
+        found = clarabel.DefaultSolver(quadratic, linear, sparse.csc_matrix(matrix), limits, cones, settings).solve()
+        return float(found.obj_val) if found.status == clarabel.SolverStatus.Solved else None
+    common: dict[str, Any] = {"C": value, "tol": 1e-8, "max_iter": 100_000}
+    penalty = "l1" if name.startswith("l1-") else "l2"
+    if name in ("l1-l2-svm", "l1-logistic"):
+        kind: Any = LinearSVC if name == "l1-l2-svm" else LogisticRegression
+        more: dict[str, Any] = {"dual": False} if kind is LinearSVC else {"solver": "liblinear"}
+        machine = kind(penalty=penalty, fit_intercept=False, **common, **more)
+    elif name == "logistic":
+        machine = LogisticRegression(solver="newton-cholesky", **common)
+    else:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            machine.fit(dense, labels)
+        except (Warning, ValueError):
+            return None
+    margins, weights = labels * machine.decision_function(dense), machine.coef_[0]
+    losses = np.maximum(0.0, 1.0 - margins) ** 2 if name == "l1-l2-svm" else np.logaddexp(0.0, -margins)
+    size = np.abs(weights).sum() if penalty == "l1" else 0.5 * weights @ weights
+    return float(size + value * losses.sum())
+
+
+@one_blas_thread()
+def main() -> None:
+    """Print each miss, and the counts."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sets", default=",".join(SMALL))
+    parser.add_argument("--models", default=",".join(MODEL_NAMES))
+    parser.add_argument("--rows", type=int, default=1500)
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--iterations", type=int, default=20_000)
+    given = parser.parse_args()
+    names = [
+        name for name in given.sets.split(",") if name and (Path(os.environ["OKL_DATA"]) / f"{name}.parquet").exists()
+    ]
+    counts: dict[str, list[int]] = {name: [0, 0, 0] for name in given.models.split(",")}
+    seconds = dict.fromkeys(counts, 0.0)
+    method = MethodChoice(given.method, TOLERANCE, given.iterations)
+    for title, inputs, labels in data_sets(names, given.rows):
+        rows = SparseRows(inputs, labels) if sparse.issparse(inputs) else DenseRows(inputs, labels)
+        for name in counts:
+            for value in parameters(name, rows) if not (sparse.issparse(inputs) and name.startswith("mm-")) else ():
+                own: Any = {parameter_of(name): value}
+                problem = make_model(name, **own).problem(rows)
+                began = perf_counter()
+                state, outcome, _ = solve(problem, method)
+                seconds[name] += perf_counter() - began
+                proof = state.best_record.certificate
+                counts[name][0] += 1
+                # no end above the tolerance says that it is solved
+                assert outcome.converged == (proof.relative_gap <= TOLERANCE or "optimum is 0" in outcome.reason)
+                if outcome.converged and counts[name][0] % 10:
+                    continue
+                optimum = independent(name, value, inputs, labels)
+                slack = 1e-6 * max(abs(proof.primal), 1e-12)
+                wrong = optimum is not None and not (proof.dual - slack <= optimum)
+                if outcome.converged and not wrong:
+                    continue
+                counts[name][1 if optimum is not None else 2] += 1
+                peer = "no peer" if optimum is None else f"peer {optimum:.8g}"
+                print(
+                    f"miss: {name} {value:.4g} on {title}: {outcome.reason}; dual {proof.dual:.8g}; {peer}", flush=True
+                )
+    for name, (total, missed, unknown) in counts.items():
+        print(
+            f"{name:12} {total:4} problems, {missed} missed, {unknown} unsolved without a peer, {seconds[name]:.1f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from okl.foundation.errors import ConfigError
+from okl.kernels import Gaussian
+from okl.solvers.accelerated import newton
+from okl.solvers.accelerated.choice import MethodChoice, solve
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
+from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
+from okl.solvers.accelerated.problem import HalfSquare
+from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, two_classes
+
+MARGIN_MODELS = [name for name in MAKERS if not name.startswith(("mm-", "l1-"))]
+MODELS = [CSVM(0.7), CSVM(1e4), L2SVM(0.4), LogisticRegression(2.0), NuSVM(0.4), DWD(0.01)]
+
+
+def violation(problem: DualProblem, found: Any) -> float:
+    """Largest violation of the optimality conditions: in the size of the dual entries, and 1e4 times in that of P."""
+    point, image = found.best.point, np.empty(problem.n_image)
+    problem.image(image, point)
+    margins = np.empty(problem.n_points)
+    weights = found.best_point.weights
+    problem.rows.pull(margins, weights)
+    region: Any = problem.region
+    balance = region.normals[:, 0] * point[region.signs > 0].sum() if len(region.totals) else np.zeros(0)
+    balance = balance + region.normals[:, 1] * point[region.signs < 0].sum() if len(region.totals) else balance
+    of_length = isinstance(problem.outer, HalfSquare)  # in a ball A a may be 0
+    upper = np.broadcast_to(region.upper, len(point))
+    size = np.abs(point).max()
+    terms = (
+        float(np.abs(balance - region.totals).max(initial=0.0)) / max(float(point.sum()), size),
+        float(np.maximum(-point, point - upper).max()) / size,
+        5e3 * float(np.sum((weights - image) ** 2)) / abs(found.best_record.certificate.primal) if of_length else 0.0,
+    )
+    return float(max(terms))
+
+
+@pytest.mark.parametrize("name", MARGIN_MODELS)
+def test_newton_and_fapg_reach_the_same_optimum(name: str) -> None:
+    rows = two_classes(1, n_rows=150)
+    problem, other = MAKERS[name](rows), MAKERS[name](SparseRows(sparse.csr_array(rows.rows), rows.labels))  # type: ignore[arg-type]
+    expected = solve(problem, Fapg(tolerance=1e-9))[0].best_record.certificate
+    for one in (problem, other):
+        state, outcome, method = solve(one, Newton(1e-9))
+        found, size = state.best_record.certificate, abs(expected.primal)
+        assert outcome.kind == "done"
+        assert state.history[-1].iteration < 80
+        assert found.primal == pytest.approx(expected.primal, abs=expected.gap + found.gap + 1e-12 * size)
+        assert found.dual <= expected.primal + 1e-12 * size
+        # the primal objective is that of the weights and the bias
+        solution, margins = method.solution(state, one), np.empty(one.n_points)
+        one.rows.pull(margins, solution.weights)  # type: ignore[attr-defined]
+        value = problem.risk.value(margins, solution.bias)  # type: ignore[attr-defined]
+        value += problem.outer.regulariser(float(solution.weights @ solution.weights))  # type: ignore[attr-defined]
+        assert value == pytest.approx(found.primal, rel=1e-9)
+
+
+def test_optimality_conditions_hold_on_random_problems() -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        rows = two_classes(seed, n_rows=int(rng.integers(8, 60)), n_columns=int(rng.integers(1, 9)))
+        scales = 10.0 ** rng.integers(-3, 4, rows.n_image)
+        rows = DenseRows(rows.rows * scales, rows.labels)
+        weights = rng.integers(1, 4, rows.n_points).astype(np.float64)
+        for model in MODELS:
+            problem: Any = model.problem(rows, weights)
+            state, outcome, _ = solve(problem, Newton(1e-8))
+            assert outcome.kind == "done", (seed, model, outcome)
+            if "optimum is 0" not in outcome.reason:
+                assert violation(problem, state) < 1e-3, (seed, model)
+
+
+@pytest.mark.parametrize("name", MARGIN_MODELS)
+def test_derivatives_match_finite_differences(name: str) -> None:
+    problem, rng = MAKERS[name](two_classes(2)), np.random.default_rng(2)
+    assert isinstance(problem, DualProblem)
+    opened = in_memory(problem)
+    n, k = problem.n_image, len(problem.region.totals)
+    serials = iter(range(10**6))
+
+    def at(vector: Doubles) -> Place:
+        return Place(Point(next(serials), vector[:n], vector[n:], 0.7 / problem.n_points), ())
+
+    def slopes(vector: Doubles) -> Doubles:
+        (part,) = opened.ask((NewtonPart.gradient, at(vector)))
+        return np.concatenate([-part.image, part.balance])
+
+    base = 0.3 * rng.standard_normal(n + k) + (1.0 if name.startswith("dwd") else 0.0)
+    (curvature,) = opened.ask((NewtonPart.curvature, at(base)))
+    curvature = np.tril(curvature) + np.tril(curvature, -1).T
+    assert np.abs(curvature).max() > 0.0
+    for _ in range(3):
+        direction = rng.standard_normal(n + k)
+        ends = [slopes(base + step * direction) for step in (-1e-6, 1e-6)]
+        np.testing.assert_allclose(curvature @ direction, (ends[1] - ends[0]) / 2e-6, rtol=1e-4, atol=1e-6)
+        line = Point(next(serials), direction[:n], direction[n:], 0.0)
+        (sums,) = opened.ask((NewtonPart.line, at(base), line, (0.0,)))
+        np.testing.assert_allclose(sums[0], [slopes(base) @ direction, direction @ curvature @ direction], rtol=1e-9)
+
+
+def test_costs_and_columns_of_any_size_are_solved() -> None:
+    rng = np.random.default_rng(4)
+    rows = two_classes(4, n_rows=300, n_columns=6)
+    identity = 1e5 + np.arange(300.0)  # an unscaled number of the row
+    wide = DenseRows(np.column_stack([rows.rows * 10.0 ** rng.integers(-4, 5, 6), identity]), rows.labels)
+    for model in (CSVM(32768.0), CSVM(1e-3), L2SVM(1e4), LogisticRegression(1e3), NuSVM(0.6)):
+        state, outcome, _ = solve(model.problem(wide), MethodChoice(tolerance=1e-6))
+        assert outcome.kind == "done", (model, outcome)
+        assert state.best_record.certificate.relative_gap <= 1e-6 or "optimum is 0" in outcome.reason
+
+
+def test_hinge_optimum_is_that_of_a_cone_solver() -> None:
+    import clarabel
+
+    rows, C = two_classes(5, n_rows=80), 1e4
+    m, n = rows.rows.shape
+    margins = np.hstack([rows.signs[:, None] * rows.rows, -rows.signs[:, None], np.eye(m)])
+    quadratic = np.diag(np.concatenate([np.ones(n), np.zeros(1 + m)]))
+    linear = np.concatenate([np.zeros(n + 1), np.full(m, C)])
+    limits = np.vstack([-margins, np.hstack([np.zeros((m, n + 1)), -np.eye(m)])])
+    cones = [clarabel.NonnegativeConeT(2 * m)]
+    expected = cone_optimum(quadratic, linear, limits, np.concatenate([-np.ones(m), np.zeros(m)]), cones)
+    found = solve(CSVM(C).problem(rows), Newton(1e-9))[0].best_record.certificate
+    assert found.primal == pytest.approx(expected, rel=1e-7)
+
+
+def test_more_columns_than_rows() -> None:
+    rng = np.random.default_rng(6)
+    labels = np.where(np.arange(40) % 3 == 0, 1.0, -1.0)
+    rows = DenseRows(rng.standard_normal((40, 120)) + 0.2 * labels[:, None], labels)
+    for model, form in product(MODELS, (rows, SparseRows(sparse.csr_array(rows.rows), labels))):
+        problem: Any = model.problem(form)
+        state, outcome, _ = solve(problem, Newton(1e-8))
+        assert outcome.kind == "done"
+        assert violation(problem, state) < 1e-3
+
+
+@pytest.mark.parametrize("model", [L2SVM(0.4), LogisticRegression(2.0), CSVM(0.7)])
+def test_systems_by_products_reach_the_same_optimum(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = two_classes(8, n_rows=200)
+    expected = solve(model.problem(rows), Newton(1e-9))[0].best_record.certificate
+    monkeypatch.setattr(newton, "MOST_COLUMNS", 3)
+    state, outcome, _ = solve(model.problem(rows), Newton(1e-9))
+    assert outcome.kind == "done"
+    found = state.best_record.certificate
+    assert found.primal == pytest.approx(expected.primal, abs=expected.gap + found.gap + 1e-12 * expected.primal)
+    assert state.reads > 15
+
+
+def test_a_warm_start_is_near_at_once() -> None:
+    problem = CSVM(1.0).problem(two_classes(7, n_rows=200))
+    state, _, method = solve(problem, Newton(1e-8))
+    again, outcome, _ = solve(CSVM(1.05).problem(problem.rows), method, 1.05 * state.best.point)
+    assert outcome.kind == "done"
+    assert again.history[0].certificate.relative_gap < 0.2 * state.history[0].certificate.relative_gap
+
+
+def test_the_choice_depends_on_sizes_alone() -> None:
+    rows = two_classes(0)
+    few, many = CSVM(1.0).problem(rows), CSVM(1.0).problem(DenseRows(np.ones((4, 1001)), np.array([1.0, -1, 1, -1])))
+    exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
+    auto = MethodChoice()
+    wide = LogisticRegression(1.0).problem(many.rows)
+    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, Fapg, Newton]
+    assert type(auto.of(few, n_columns=2000)) is Fapg
+    assert auto.of(MAKERS["l1-logistic"](rows)) == replace(auto, name="fapg").of(few)
+    assert type(replace(auto, name="newton").of(many)) is Newton
+    assert replace(auto, name="proven").of(few) == Fapg("proven", 1e-6, max_iterations=20_000)
+    with pytest.raises(ConfigError, match="explicit columns"):
+        replace(auto, name="newton").of(exact)
