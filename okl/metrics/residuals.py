@@ -49,6 +49,7 @@ class Residuals:
         report: dict[str, Any] = {
             "squared_loss": mean_square,
             "mse": mean_square,
+            "rmse": None if mean_square is None else math.sqrt(mean_square),
             "mae": self._per_row(self.absolute_sum),
             "r2": r2,
             "residual_histogram": self.histogram(),
