@@ -9,9 +9,11 @@ import numpy as np
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
+from okl.features.linear import StandardisedLinear
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import OklError
 from okl.solvers.online.base import BuildContext
-from okl.solvers.online.settings import BudgetOptions, NogdSettings, OnlineSettings
+from okl.solvers.online.settings import BudgetOptions, FogdSettings, NogdSettings, OnlineSettings
 from okl.solvers.settings import TrainSettings
 
 ROWS = 600  # experts then go through all of their rounds, and a learner with a budget through all of its branches
@@ -35,10 +37,13 @@ def compile_ahead(settings: TrainSettings) -> None:
             rank = {"rank": "auto"} if isinstance(options, NogdSettings) else {}
             options = options.model_copy(update={"budget": MOST_BUDGET} | rank)
         assert isinstance(options, OnlineSettings), "the mode of other solvers is sum"
-        for factory in (options.factory(schema), options.linear_baseline(schema)):
+        alike = isinstance(options, FogdSettings) and (options.track or options.constraints)
+        for factory in (options.factory(schema), *([options.linear_baseline(schema)] if alike else [])):
             context = BuildContext(schema, rows, ROWS, 1, "stream", settings.seed, settings.precision)
             learner = factory.build(context).learner
             learner.predictor(learner.learn(learner.start(), rows)).scores(rows.inputs)
+        features = StandardisedLinear.of_schema(schema, "float64")  # of the linear baseline
+        LinearPredictor(features, np.zeros((schema.n_outputs, features.n_columns))).scores(rows.inputs)
 
 
 def synthetic_rows(schema: Schema, settings: TrainSettings) -> Rows:

@@ -66,7 +66,7 @@ def test_nothing_but_reading_is_compiled_after_the_machine_code_was_made_ahead(
     )
     assert done.returncode == 0, done.stderr
     ahead, after = json.loads(done.stdout)
-    assert sum(ahead.values()) > 5  # code from the disk comes without what is inlined in it
+    assert sum(ahead.values()) > 3  # code from the disk comes without what is inlined in it
     assert {name for name, count in after.items() if count > ahead.get(name, 0)} <= READING
 
 
