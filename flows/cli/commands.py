@@ -222,6 +222,10 @@ def train(
             rich_help_panel=CHECKPOINTS,
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Print all metrics, times, memory and reasons.", rich_help_panel=OUTPUT),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train a model, evaluate it, and save it with a report; recorded by Prefect.
@@ -256,7 +260,7 @@ def train(
         result = run_flow("okl_train", settings, _observer())
     from okl.report.training import text_summary
 
-    print_result(result, json, text_summary(result))
+    print_result(result, json, "" if json else text_summary(result, verbose))
 
 
 def _observer() -> Observer:
