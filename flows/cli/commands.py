@@ -230,6 +230,10 @@ def train(
             rich_help_panel=CHECKPOINTS,
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Print all metrics, times, memory and reasons.", rich_help_panel=OUTPUT),
+    ] = False,
     record: Record = False,
     json: Json = False,
 ) -> None:
@@ -268,7 +272,7 @@ def train(
     result = perform_run(run, "flows.runs:okl_train", _observer(), record, parameters)
     from okl.report.training import not_converged, text_summary
 
-    print_result(result, json, text_summary(result))
+    print_result(result, json, "" if json else text_summary(result, verbose))
     if warning := not_converged(result):
         if json:
             typer.echo(f"Warning: {warning}", err=True)

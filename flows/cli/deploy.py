@@ -53,6 +53,8 @@ SPLIT = INGEST.without(
     holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
     f"{help_for(RETRAIN.kind, 'holdout')}",
     keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
+    missing=f"{help_for(INGEST.kind, 'missing')}, with --retrain error",
+    dates=f"{help_for(INGEST.kind, 'dates')}, with --retrain error",
 )
 OWN_FOLDER = "{time}-version-{version}"
 

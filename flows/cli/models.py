@@ -11,6 +11,7 @@ from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
 from flows.cli.options import Command
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
+from okl.foundation.settings import settings_from
 
 if TYPE_CHECKING:
     from okl.models.registry import Entry
@@ -287,6 +288,15 @@ def explain(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, help="Seed of the sample and the permutations.")
     ] = 0,
+    optimise: Annotated[
+        str,
+        typer.Option(
+            "--optimise",
+            metavar="NAME",
+            help="Criterion of the error: log-loss, auc, average-precision, balanced-accuracy, accuracy; auto: that of "
+            "the model's training.",
+        ),
+    ] = "auto",
     registry: Registered = None,
     json: Json = False,
 ) -> None:
@@ -300,10 +310,16 @@ def explain(
 
     observer = terminal_observer()
     try:
-        explanation = explain_model(
-            ExplainSettings(model=model, registry=registry, source=source, rows=rows, repeats=repeats, seed=seed),
-            observer,
-        )
+        values = {
+            "model": model,
+            "registry": registry,
+            "source": source,
+            "rows": rows,
+            "repeats": repeats,
+            "seed": seed,
+        }
+        settings = settings_from(ExplainSettings, values | {"optimise": optimise}, "okl explain")
+        explanation = explain_model(settings, observer)
     finally:
         observer.finish()
     print_result(explanation, json, explanation_text(explanation))

@@ -164,7 +164,7 @@ KEYS = Options(IngestSettings, {OTHER: ("keys",)})
 TRAIN = Options(
     TrainSettings,
     {
-        MODEL: ("solver", "rescale", "seed", "precision"),
+        MODEL: ("solver", "optimise", "threshold", "beside", "rescale", "seed", "precision"),
         OUTPUT: ("out", "name"),
         CHECKPOINTS: ("checkpoint_seconds", "checkpoint_rounds"),
         WORKERS: (*EXECUTION.fields, "mode"),

@@ -78,6 +78,13 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Probability from which on the second of two classes is predicted; none: the model's own.",
+        ),
+    ] = None,
     registry: Registered = None,
     record: Record = False,
     json: Json = False,
@@ -87,6 +94,7 @@ def predict(
     With - as SOURCE, rows are read from standard input as CSV or Parquet, scores are written to standard output as CSV,
     and nothing is recorded: okl predict MODEL - < rows.csv > scores.csv
     """
+    given = given if threshold is None else given | {"threshold": threshold}
     if source == "-":
         _pipe(model, registry, given | where, out, json)
         return
@@ -138,14 +146,16 @@ def _resolve_model(model: str, registry: str | None) -> dict[str, str]:
 
 def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | None, json: bool) -> None:
     """Score rows from standard input to standard output."""
-    if out is not None or json or given.keys() - {"keys"}:
+    if out is not None or json or given.keys() - {"keys", "threshold"}:
         raise ConfigError(
-            "okl predict MODEL - accepts only the options --key and --registry, as scores go to standard output."
+            "okl predict MODEL - accepts only the options --key, --threshold and --registry, as scores go to standard "
+            "output."
         )
     from okl.models.reference import is_reference, pinned
-    from okl.runs.predict import score_stream
+    from okl.runs.predict import ScoreSettings, score_stream
 
     resolved = pinned(model, registry)
     if is_reference(resolved) and resolved != model:
         typer.echo(f"scored by {resolved}", err=True)  # the alias may name another version later
-    score_stream(resolved, sys.stdin.buffer, sys.stdout.buffer, given.get("keys", ()), registry)
+    threshold = settings_from(ScoreSettings, given | {"model": "", "source": "", "out": ""}, "okl predict").threshold
+    score_stream(resolved, sys.stdin.buffer, sys.stdout.buffer, given.get("keys", ()), registry, threshold)

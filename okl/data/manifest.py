@@ -214,10 +214,11 @@ LONGEST_WORD = 60  # characters of one
 
 
 def find_warnings(
-    schema: Schema, rows_read: int, rows_dropped: int, no_test_rows: bool, task_guessed: bool
+    schema: Schema, rows_read: int, rows_dropped: int, why_dropped: str, no_test_rows: bool, task_guessed: bool
 ) -> list[str]:
     """Return the warnings about a new data set.
 
+    why_dropped : what rows that were dropped lack
     no_test_rows : a split or holdout was requested, but there are none; task_guessed : from whole numbers in the target
     """
     warnings = []
@@ -229,7 +230,7 @@ def find_warnings(
             f"{len(constant)} of {schema.n_features} input columns never change in the training rows: {shown}{effect}."
         )
     if rows_dropped:
-        warnings.append(f"{rows_dropped} of {rows_read} rows were dropped for a missing value.")
+        warnings.append(f"{rows_dropped} of {rows_read} rows were dropped for {why_dropped}.")
     if no_test_rows:
         warnings.append("No row is a test row: the split or holdout left all of them to train.")
     if task_guessed and len(schema.labels) > 20:

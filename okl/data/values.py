@@ -72,9 +72,16 @@ def codes_of(column: pa.DictionaryArray) -> Codes:
 
 
 def apply_missing_policy(
-    inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int
+    inputs: FloatArray,
+    names: Sequence[str],
+    missing: Missing,
+    file: str,
+    first_row: int,
+    means: NDArray[np.float64] | None = None,
 ) -> Mask | None:
     """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
+
+    means : (n_features,) of the training rows, for columns of numbers of which none was missing in training
 
     Returns
     -------
@@ -96,6 +103,9 @@ def apply_missing_policy(
     absent = np.isnan(inputs)
     if missing == "error":
         raise DataError(missing_in_rows(file, names, absent, first_row))
+    if missing == "mean" and means is not None:
+        np.copyto(inputs, means[:, np.newaxis].astype(np.float32), where=absent)
+        return None
     if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
         inputs[absent] = 0.0
         return None
@@ -133,8 +143,7 @@ def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
     row, share = first_row + int(absent.argmax()), float(absent.mean())
     return (
         f"{file}: column {name!r} has no value (null or NaN) in row {row} (counted from 0), but it is the target; of "
-        f"{len(absent):,} rows read, {_percent(share)} miss it. Leave such rows out, or ingest or train with --missing "
-        "drop, which leaves out rows that miss any value."
+        f"{len(absent):,} rows read, {_percent(share)} miss it. Leave such rows out."
     )
 
 

@@ -23,16 +23,13 @@ from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifie
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray
+from okl.metrics.calibration import LOG_ODDS, Sigmoid, fit_sigmoid, normalised
 from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.fitting import (
-    LOG_ODDS,
     Fitted,
     ModelTask,
-    Sigmoid,
     cross_validated_scores,
-    fit_sigmoid,
     fit_task,
-    normalised,
     relabelled,
     signs_by_class,
 )

@@ -26,7 +26,7 @@ from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_choice
 from okl.losses import online_losses
-from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
+from okl.metrics.calibration import LOG_ODDS, normalised
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import owners_of, solver_settings
 

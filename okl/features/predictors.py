@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
+from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 
 # Feature maps read from a model file.
 
@@ -301,8 +303,122 @@ class LinearPredictor:
         return {"kind": "linear", "map": self.feature_map.describe()}
 
 
+# Classifiers with probabilities.
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedPredictor:
+    """A classifier whose scores are log-odds, less those from which on a class is predicted.
+
+    Two classes have one score: 0 is the threshold of the second. Several have logits, of which the largest wins.
+
+    Parameters
+    ----------
+    base : predictor of the scores that were calibrated
+    calibration : log-odds of these scores
+    shifts : one for each output: log-odds of the threshold, or minus the logarithm of each class's weight
+    """
+
+    base: LinearPredictor | KernelExpansion
+    calibration: ScoreCalibration
+    shifts: tuple[float, ...]
+
+    @property
+    def n_inputs(self) -> int:
+        """Return the number of columns of the inputs."""
+        return self.base.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        """Return the number of scores of a row."""
+        return self.base.n_outputs
+
+    @property
+    def precision(self) -> Precision:
+        """Return the precision of its inputs and scores."""
+        return self.base.precision
+
+    @property
+    def threshold(self) -> float:
+        """Return the probability from which on the second of two classes is predicted."""
+        return float(LOG_ODDS.probabilities(np.array(self.shifts[0])))
+
+    def with_threshold(self, threshold: float) -> CalibratedPredictor:
+        """Return the same predictor of two classes with another threshold, between 0 and 1."""
+        return replace(self, shifts=(log_odds(threshold),))
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Return scores (rows,) or (rows, n_outputs) of inputs (rows, n_inputs)."""
+        scores = self.base.scores(inputs, n_threads)
+        # the difference first: where it is 0, scores keep their signs to the last bit
+        apart = np.array(self.calibration.offsets) - np.array(self.shifts)
+        wide = self.calibration.slope * np.asarray(scores, dtype=np.float64)
+        shifted: FloatArray = (wide + (apart if scores.ndim == 2 else apart[0])).astype(scores.dtype)
+        return shifted
+
+    def logits(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Return log-odds of two classes (rows,), or logits (rows, n_outputs), of its scores."""
+        logits: NDArray[np.float64] = np.asarray(scores, dtype=np.float64) + self._shift(scores)
+        return logits
+
+    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Return the probability of each class, (rows, n_classes), of its scores."""
+        return probabilities_of(self.logits(scores))
+
+    def plain(self) -> LinearPredictor | KernelExpansion:
+        """Return a predictor of the same scores, up to rounding, whose weights hold the calibration."""
+        base, slope = self.base, self.calibration.slope
+        before = np.zeros(self.n_outputs) if base.offsets is None else base.offsets
+        offsets = (slope * before + np.array(self.calibration.offsets) - np.array(self.shifts)).astype(before.dtype)
+        if isinstance(base, KernelExpansion):
+            offsets = offsets.astype(base.coefficients.dtype)
+            return replace(base, coefficients=(slope * base.coefficients).astype(offsets.dtype), offsets=offsets)
+        offsets = offsets.astype(base.weights.dtype)
+        return replace(base, weights=(slope * base.weights).astype(offsets.dtype), offsets=offsets)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the base."""
+        return self.base.arrays()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description of the base, and the calibration, as JSON."""
+        calibration = {"slope": self.calibration.slope, "offsets": list(self.calibration.offsets)}
+        return self.base.describe() | {"calibration": calibration | {"shifts": list(self.shifts)}}
+
+    def _shift(self, scores: FloatArray) -> Any:
+        return np.array(self.shifts) if scores.ndim == 2 else self.shifts[0]
+
+
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability between 0 and 1."""
+    return math.log(probability) - math.log1p(-probability)
+
+
+def base_of(predictor: Predictor) -> Predictor:
+    """Return the predictor of the scores that a calibration is of, or the predictor itself."""
+    return predictor.base if isinstance(predictor, CalibratedPredictor) else predictor
+
+
 def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> Predictor:
     """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    base = _base_from_stored(description, arrays, where)
+    stored = description.get("calibration")
+    if stored is None:
+        return base
+    try:
+        slope, offsets, shifts = float(stored["slope"]), stored["offsets"], stored["shifts"]
+        calibration = ScoreCalibration(slope, tuple(map(float, offsets)))
+        values = np.array([slope, *offsets, *shifts], dtype=np.float64)
+        if not np.isfinite(values).all() or slope <= 0.0 or {len(offsets), len(shifts)} != {base.n_outputs}:
+            raise ValueError(f"{base.n_outputs} finite offsets and shifts and a positive slope are expected")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{where}: the calibration is damaged ({error!r}). Train the model again.") from None
+    return CalibratedPredictor(base, calibration, tuple(map(float, shifts)))
+
+
+def _base_from_stored(
+    description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str
+) -> LinearPredictor | KernelExpansion:
     if description.get("kind") == "expansion":
         try:
             kernel = kernel_from_description(description["kernel"])

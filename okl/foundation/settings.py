@@ -164,8 +164,10 @@ class IngestSettings(BaseModel):
     )
     holdout: float | str | None = Field(
         None,
-        description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number, or a 0/1 column",
+        description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number, or a 0/1 column; "
+        "none: okl train holds out 20% of a source without a split, drawn by class",
     )
+    stratify: bool = Field(False, description="draw the test rows of a share by class, so that rare classes have some")
     keys: tuple[str, ...] = Field((), description="columns copied to the scores, such as an identifier; never inputs")
     drop: tuple[str, ...] = Field((), description="columns to ignore")
     scale: Literal["none", "standard", "minmax"] = Field(
@@ -175,9 +177,10 @@ class IngestSettings(BaseModel):
     rows_per_shard: int = Field(131072, ge=1, description="rows in each part file")
     rows_per_group: int = Field(16384, ge=1, description="rows in each Parquet row group, the unit of reading")
     missing: Literal["error", "drop", "zero", "mean"] = Field(
-        "error",
+        "mean",
         description="missing numbers; error: refuse the source; drop: drop the row; zero: use 0; mean: use the "
-        "training mean and add a 0/1 indicator input. Missing text is a category of its own",
+        "training mean and add a 0/1 indicator input. Missing text is a category of its own; a row without a target is "
+        "always left out",
     )
     categories: tuple[str, ...] = Field(
         (), description="numeric columns to encode as categories: one input for each value, as for a text column"
@@ -186,7 +189,7 @@ class IngestSettings(BaseModel):
         64, ge=1, description="inputs for the most frequent values of a text column; all other values share one input"
     )
     dates: Literal["error", "parts", "drop"] = Field(
-        "error",
+        "parts",
         description="date and time columns; error: refuse the source; parts: encode the year and the position in the "
         "year, week and day; drop: ignore the column",
     )

@@ -1,4 +1,4 @@
-"""Array type aliases and the names of tasks, splits, precisions and modes."""
+"""Array type aliases and the names of tasks, splits, precisions, modes and criteria."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ Task = Literal["binary", "multiclass", "regression"]
 Split = Literal["train", "test"]
 Precision = Literal["float32", "float64"]
 Mode = Literal["stream", "mix", "sum"]
+Optimise = Literal["auto", "log-loss", "auc", "average-precision", "balanced-accuracy", "accuracy"]
+Criterion = Literal["log-loss", "auc", "average-precision", "balanced-accuracy", "accuracy", "squared-error"]
 
 # quoted: settings import this module, and `okl --help` loads no numpy
 FloatArray: TypeAlias = "NDArray[np.floating[Any]]"

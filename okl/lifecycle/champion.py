@@ -204,10 +204,9 @@ def open_champion(model: RegisteredModel) -> Champion | None:
 
 
 def _limit(model: Model, first: Version) -> float:
-    """Return the first version's mean squared error on reserved rows.
-
-    The target's variance where nothing was decided.
-    """
+    """Return the first version's mean squared error on reserved rows, or the target's variance; of classes 0.5."""
+    if model.schema.task != "regression":
+        return 0.5
     overall = (first.lineage.decision or {}).get("overall") or {}
     target = model.schema.target_statistics
     return float(overall.get("challenger") or (target.standard_deviation**2 if target else 0.0) or 0.5)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy import stats
 
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word
@@ -23,13 +21,17 @@ from okl.data.values import codes_of, is_number, numbers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import Criterion, FloatArray, Precision, Task
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
-from okl.report.format import scalar_metrics
+from okl.metrics.criterion import criterion_error, criterion_of
+from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
+from okl.models.inputs import class_indices
+from okl.report.format import CRITERION_NAMES, criterion_value, scalar_metrics
 from okl.report.retraining import SHARD
+from okl.runs.calibrate import calibrated
 from okl.runs.evaluate import ConstantPredictor, scored_windows, tally_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class PairedSums:
     agreement : (K, K) of the first, rows of true class i predicted as j; for regression (2, 3) sums of x, x^2, x t and
         of t, t^2, 1, where x and t are its prediction and the target, from the reference's mean
     beyond : rows whose loss by the first is above a limit
+    scored : blocks (rows, 2 n_outputs + 1) of the scores of the first, of the second, and the class; () if the
+        criterion needs no scores
     """
 
     rows: int
@@ -58,6 +62,7 @@ class PairedSums:
     differences: float
     agreement: Doubles
     beyond: int = 0
+    scored: tuple[NDArray[np.float32], ...] = ()
 
     def plus(self, other: PairedSums) -> PairedSums:
         """Over the rows of both."""
@@ -68,6 +73,7 @@ class PairedSums:
             self.differences + other.differences,
             self.agreement + other.agreement,
             self.beyond + other.beyond,
+            self.scored + other.scored,
         )
 
     @property
@@ -93,6 +99,7 @@ class PairWork:
     """Work on a shard: score its rows once with two predictors.
 
     slices : columns whose values define slices; limit : loss above which a row is counted
+    tallied, collected : whether tallies, and scores row by row, are wanted
     """
 
     data: Dataset
@@ -102,6 +109,7 @@ class PairWork:
     slices: tuple[str, ...] = ()
     limit: float = 0.5
     tallied: bool = False
+    collected: bool = False
 
     def __call__(self, shard: Shard) -> tuple[SliceSums, Tallies]:
         """Return the sums of a shard, and the tallies if they are wanted."""
@@ -116,15 +124,17 @@ class PairWork:
             first, second = (_losses(schema, score, targets) for score in scores.values())
             if self.tallied:
                 for name, blocks in tallies.items():
-                    blocks.append(tally_of(schema, scores[name], targets))
+                    blocks.append(tally_of(schema, scores[name], targets, predictors[name]))
             block = slice(done, done + len(targets))
             done = block.stop
             masks = {ALL: np.ones(len(targets), dtype=bool)}
             for column, values in names.items():
                 part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
+            scored = _scored(schema, scores, targets) if self.collected else None
             for name, mask in masks.items():
                 pairs = _pairs(schema, scores[FIRST][mask], targets[mask], first[mask], second[mask], self.limit)
+                pairs = pairs if scored is None else replace(pairs, scored=(scored[mask],))
                 sums[name] = sums[name].plus(pairs) if name in sums else pairs
         return sums, {name: merge(blocks) for name, blocks in tallies.items() if blocks}
 
@@ -177,6 +187,11 @@ def _pairs(
 ) -> PairedSums:
     sums = float(first.sum()), float(second.sum()), float(np.square(first - second).sum())
     return PairedSums(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
+
+
+def _scored(schema: Schema, scores: Mapping[str, FloatArray], targets: Doubles) -> NDArray[np.float32]:
+    both = [score.reshape(len(targets), -1) for score in (scores[FIRST], scores[SECOND])]
+    return np.column_stack([*both, class_indices(schema, targets)]).astype(np.float32)
 
 
 def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
@@ -243,18 +258,18 @@ def _check_few(column: str, n_values: int) -> None:
 # so that all of them together spend one and a half times the level at most.
 
 FEWEST_ROWS = 30  # of a slice that counts
-TESTS = {
-    "binary": "exact McNemar test",
-    "multiclass": "exact McNemar test",
-    "regression": "paired t-test of squared errors",
-}
+OF_SCORES = ("log-loss", "balanced-accuracy", "auc", "average-precision")
+"""Criteria that need the scores of all rows at once."""
+RELATIVE = ("squared-error", "log-loss")
+"""Criteria whose margins are shares of the champion's error."""
 
 
 @dataclass(frozen=True)
 class PairedTest:
     """Champion and challenger on the same rows.
 
-    champion, challenger : mistake rate, or mean squared error in the target's unit; gain : the former minus the latter
+    champion, challenger : errors by the criterion, less is better: mistake rate, mean squared error in the target's
+        unit, log loss of scores calibrated on these rows, or 1 less an area; gain : the former minus the latter
     p_better, p_worse : one-sided p-values that the challenger is better, or worse
     """
 
@@ -273,7 +288,7 @@ class PublishRule:
     needed : "better": better by the margin on the newest rows, and clearly so, or on those before not clearly worse;
         "clearly better": on all of them, by the margin, and that is none of chance; "not worse": on all of them not
         worse by more than the margin, and what it is worse by may be chance
-    margin : of the mistake rate, of regression as a share of the champion's squared error
+    margin : of the error; of squared error and log loss as a share of the champion's
     level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
     shards : whether each shard is such a slice; otherwise shards are only reported, as a model that follows a change
         forgets earlier rows
@@ -314,15 +329,25 @@ class Decision:
         return asdict(self) | {"slices": {name: asdict(test) for name, test in self.slices.items()}}
 
 
-def verdict_of(task: Task, pairs: PairedSums) -> PairedTest:
-    """Compare two predictors, the champion first, by their sums.
+def verdict_of(task: Task, pairs: PairedSums, criterion: Criterion | None = None) -> PairedTest:
+    """Compare two predictors, the champion first, by their sums, or by their scores.
 
-    Source: exact test of McNemar, Psychometrika 12, 1947, as in Dietterich, Neural Computation 10, 1998, section 3.1.
+    criterion : None for mistakes or squared errors
     """
-    n = max(1, pairs.rows)
-    champion, challenger = pairs.first / n, pairs.second / n
-    better, worse = _paired_t(pairs) if task == "regression" else _mcnemar(pairs.only_first, pairs.only_second)
-    return PairedTest(pairs.rows, champion, challenger, champion - challenger, better, worse)
+    if criterion in OF_SCORES:
+        table = np.concatenate(pairs.scored).astype(np.float64)
+        n_outputs, classes = table.shape[1] // 2, table[:, -1].astype(np.int64)
+        both = table[:, :n_outputs], table[:, n_outputs:-1]
+        first, second = (scores[:, 0] if n_outputs == 1 else scores for scores in both)
+        champion, challenger = (criterion_error(criterion, scores, classes) for scores in (first, second))
+        test = scores_test(criterion, first, second, classes)
+    else:
+        n = max(1, pairs.rows)
+        champion, challenger = pairs.first / n, pairs.second / n
+        test = mcnemar(pairs.only_first, pairs.only_second)
+        if task == "regression":
+            test = paired_t(pairs.rows, pairs.first - pairs.second, pairs.differences)
+    return PairedTest(pairs.rows, champion, challenger, champion - challenger, test.better, test.worse)
 
 
 def decide(
@@ -332,6 +357,7 @@ def decide(
     other: str = "the champion",
     missing: tuple[str, ...] = (),
     looks: int = 0,
+    criterion: Criterion | None = None,
 ) -> Decision:
     """Decide whether a challenger is published.
 
@@ -342,43 +368,45 @@ def decide(
     other : what the challenger is compared with, for people
     missing : labels that no reserved row has
     looks : number of rejected challengers of this champion so far
+    criterion : of the errors; None: mistakes, or squared errors
     """
-    test = TESTS[task]
+    criterion = criterion or ("squared-error" if task == "regression" else "accuracy")
+    test = TESTS[criterion]
     whole = pairs.get(ALL)
     if whole is None or whole.rows == 0:
         return Decision("keep", "There are no reserved rows to compare on, so nothing was published.", test, None, {})
-    overall, newest = verdict_of(task, whole), verdict_of(task, pairs.get(NEWEST, whole))
-    before = verdict_of(task, pairs[BEFORE]) if BEFORE in pairs else None
+    overall, newest = (verdict_of(task, some, criterion) for some in (whole, pairs.get(NEWEST, whole)))
+    before = verdict_of(task, pairs[BEFORE], criterion) if BEFORE in pairs else None
     level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
     named = {
-        name: verdict_of(task, pair)
+        name: verdict_of(task, pair, criterion)
         for name, pair in sorted(pairs.items())
         if name not in (ALL, NEWEST, BEFORE) and pair.rows >= FEWEST_ROWS
     }
     bound = {name: pair for name, pair in named.items() if rule.shards or not name.startswith(SHARD)}
-    worse = _worse_slices(task, bound, rule, level, overall.champion)
+    worse = _worse_slices(criterion, bound, rule, level, overall.champion)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
-    figures = _figures(task, overall, newest, before, other) + lacking
+    figures = _figures(criterion, overall, newest, before, other) + lacking
     if worse:
-        described = "; ".join(f"{name}: {_rates(task, named[name])}" for name in worse[:3])
+        described = "; ".join(f"{name}: {_rates(criterion, named[name])}" for name in worse[:3])
         publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({described})"
     else:
-        publish, why = _by_rule(task, overall, newest, before, rule, level, other)
+        publish, why = _by_rule(criterion, overall, newest, before, rule, level, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
     return Decision("publish" if publish else "keep", reason, test, overall, named, worse, newest, before)
 
 
 def _worse_slices(
-    task: Task, bound: Mapping[str, PairedTest], rule: PublishRule, level: float, champion: float
+    criterion: Criterion, bound: Mapping[str, PairedTest], rule: PublishRule, level: float, champion: float
 ) -> tuple[str, ...]:
     """Return the slices that are significantly worse by more than the margin (Bonferroni)."""
-    least = rule.slice_margin * (champion if task == "regression" else 1.0)
+    least = rule.slice_margin * (champion if criterion in RELATIVE else 1.0)
     share = level / max(1, len(bound))
     return tuple(name for name, test in bound.items() if -test.gain > least and test.p_worse <= share)
 
 
 def _by_rule(
-    task: Task,
+    criterion: Criterion,
     overall: PairedTest,
     newest: PairedTest,
     before: PairedTest | None,
@@ -388,7 +416,7 @@ def _by_rule(
 ) -> tuple[bool, str]:
     by = f" by the margin of {rule.margin:g}" if rule.margin else ""
     judged = newest if rule.needed == "better" else overall
-    margin = rule.margin * (judged.champion if task == "regression" else 1.0)
+    margin = rule.margin * (judged.champion if criterion in RELATIVE else 1.0)
     if rule.needed == "not worse":
         if -judged.gain > margin and judged.p_worse <= level:
             return False, f"the challenger is worse than {other}{by} (p = {judged.p_worse:.2g})"
@@ -410,40 +438,25 @@ def _by_rule(
     )
 
 
-def _mcnemar(only_champion: int, only_challenger: int) -> tuple[float, float]:
-    """Return the one-sided p-values of a better and of a worse challenger."""
-    n = only_champion + only_challenger
-    if n == 0:
-        return 1.0, 1.0
-    return float(stats.binom.sf(only_champion - 1, n, 0.5)), float(stats.binom.sf(only_challenger - 1, n, 0.5))
-
-
-def _paired_t(pairs: PairedSums) -> tuple[float, float]:
-    n = pairs.rows
-    if n < 2:
-        return 1.0, 1.0
-    mean = (pairs.first - pairs.second) / n
-    variance = max(0.0, (pairs.differences - n * mean**2) / (n - 1))
-    if variance == 0.0:
-        return (1.0, 1.0) if mean == 0.0 else (0.0, 1.0) if mean > 0 else (1.0, 0.0)
-    t = mean / math.sqrt(variance / n)
-    return float(stats.t.sf(t, n - 1)), float(stats.t.cdf(t, n - 1))
-
-
-def _figures(task: Task, overall: PairedTest, newest: PairedTest, before: PairedTest | None, other: str) -> str:
+def _figures(
+    criterion: Criterion, overall: PairedTest, newest: PairedTest, before: PairedTest | None, other: str
+) -> str:
     if before is None:
-        return f"On {overall.rows:,} reserved rows: {_rates(task, overall, other)}."
+        return f"On {overall.rows:,} reserved rows: {_rates(criterion, overall, other)}."
     return (
-        f"On the {newest.rows:,} newest reserved rows: {_rates(task, newest, other)}; on the {before.rows:,} "
+        f"On the {newest.rows:,} newest reserved rows: {_rates(criterion, newest, other)}; on the {before.rows:,} "
         f"earlier ones: "
-        f"{_rates(task, before, other)}."
+        f"{_rates(criterion, before, other)}."
     )
 
 
-def _rates(task: Task, test: PairedTest, other: str = "the champion") -> str:
-    if task == "regression":
+def _rates(criterion: Criterion, test: PairedTest, other: str = "the champion") -> str:
+    if criterion == "squared-error":
         return f"squared error {test.challenger:.6g}, {other} {test.champion:.6g}"
-    return f"{test.challenger:.2%} wrong, {other} {test.champion:.2%}"
+    if criterion == "accuracy":
+        return f"{test.challenger:.2%} wrong, {other} {test.champion:.2%}"
+    mine, theirs = (criterion_value(criterion, error) for error in (test.challenger, test.champion))
+    return f"{CRITERION_NAMES[criterion]} {mine}, {other} {theirs}"
 
 
 # Judging on the reserved rows of the latest shards.
@@ -457,6 +470,7 @@ class ChallengerResult:
 
     shards : names of those whose reserved rows were used; metrics : by predictor
     bytes_read : of part files; counted : counts of the challenger's mistakes, and the labels
+    predictor : the challenger's, with probabilities if it has any
     """
 
     decision: Decision
@@ -464,6 +478,7 @@ class ChallengerResult:
     metrics: Mapping[str, Mapping[str, Any]]
     bytes_read: int
     counted: Mapping[str, Any] = field(default_factory=dict)
+    predictor: Predictor | None = None
 
 
 def judge_challenger(
@@ -475,7 +490,9 @@ def judge_challenger(
     execution: Execution,
     looks: int,
 ) -> ChallengerResult:
-    """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant.
+    """Compare champion and challenger on the same reserved rows.
+
+    Without a champion, the challenger is compared with a constant, and published whatever the comparison shows.
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     """
@@ -483,18 +500,37 @@ def judge_challenger(
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
     chosen = judged_on(some, settings.holdout_shards, schema, history.trained_on)
+    criterion = criterion_of(settings.train.optimise, schema.task, schema.class_counts, schema.target)
     if not chosen:
-        nothing = Decision("keep", "Kept: there are no reserved rows to compare on.", TESTS[schema.task], None, {})
-        return ChallengerResult(nothing, (), {}, 0)
+        reason = "there are no reserved rows to compare on."
+        if champion is None:
+            nothing = Decision("publish", f"Published: {_FIRST}; {reason}", TESTS[criterion], None, {})
+        else:
+            nothing = Decision("keep", f"Kept: {reason}", TESTS[criterion], None, {})
+        return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
+    predictor, _ = calibrated(
+        settings.train, challenger.state, challenger.predictor, store.union(chosen), execution.n_threads
+    )
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     constant = "the mean so far" if schema.task == "regression" else "the majority class"
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
-    return judge(
-        store, chosen, first, challenger.predictor, rule, execution, settings.slices,
-        "the champion" if champion else constant, history.trained_on, looks,
+    result = judge(
+        store, chosen, first, predictor, rule, execution, settings.slices,
+        "the champion" if champion else constant, history.trained_on, looks, criterion,
     )  # fmt: skip
+    decision = result.decision if champion else first_version(result.decision)
+    return replace(result, decision=decision, predictor=predictor)
+
+
+_FIRST = "the first version of this model"
+
+
+def first_version(decision: Decision) -> Decision:
+    """Return the decision about a first version, which is always published: there is no champion to keep."""
+    found = decision.reason.partition(": ")[2]
+    return replace(decision, kind="publish", reason=f"Published: {_FIRST}; {found}")
 
 
 def judge(
@@ -508,6 +544,7 @@ def judge(
     other: str = "the champion",
     excluded: Collection[str] = (),
     looks: int = 0,
+    criterion: Criterion | None = None,
 ) -> ChallengerResult:
     """Compare two predictors, the champion first.
 
@@ -516,11 +553,12 @@ def judge(
     records : accepted shards whose reserved rows are used; each is a slice of its own
     other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
+    criterion : of the errors; None: mistakes, or squared errors
     """
     data = store.union(list(records))
     schema, reserved = data.schema, data.split("test")
     check_slices(schema, slices)
-    work = PairWork(data, first, second, second.precision, slices, tallied=True)
+    work = PairWork(data, first, second, second.precision, slices, tallied=True, collected=criterion in OF_SCORES)
     measured = list(execution.map(work, reserved))  # the rows are read and scored once
     of_shard: dict[str, SliceSums] = {}
     for shard, (sums, _) in zip(reserved, measured, strict=True):
@@ -534,7 +572,7 @@ def judge(
         age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
         pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
     missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
-    decision = decide(schema.task, pairs, rule, other, missing, looks)
+    decision = decide(schema.task, pairs, rule, other, missing, looks, criterion)
     tallies = merge_named(tallies for _, tallies in measured) if measured else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
     metrics = {name: scalar_metrics(report) for name, report in reports.items()}

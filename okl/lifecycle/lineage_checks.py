@@ -18,8 +18,10 @@ from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.profile import merged_statistics
-from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.settings import INGEST_DEFAULTS, RetrainSettings
+from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
+from okl.runs.calibrate import check_threshold
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
 from okl.solvers.settings import TrainSettings
@@ -47,7 +49,9 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                schema = ingest(arrival.location, Path(scratch) / str(number), ingest_settings).dataset.schema
+                schema = ingest(
+                    arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True
+                ).dataset.schema
             except DataError as error:
                 refused.append(str(error))
                 continue
@@ -169,7 +173,7 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, locations:
     Raises
     ------
     ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of columns
-        otherwise, or not to be learned
+        otherwise, or not to be learned; a criterion or threshold that does not fit the classes
     DataError : a constraint of a column that is neither an input nor a key
     """
     ingest, name = settings.ingest, settings.name
@@ -188,11 +192,13 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, locations:
         _check_same(settings, "svmlight_index", str(folding.first_index))
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
     check_constrained(settings, reference)
+    criterion_of(settings.train.optimise, reference.task, reference.class_counts, reference.target)
+    check_threshold(settings.train, reference)
 
 
 def _check_same(settings: RetrainSettings, field: str, recorded: object) -> None:
     requested = getattr(settings.ingest, field)
-    if requested not in (recorded, IngestSettings.model_fields[field].default):
+    if requested not in (recorded, INGEST_DEFAULTS.get(field, IngestSettings.model_fields[field].default)):
         raise _otherwise(settings, field, repr(recorded))
 
 

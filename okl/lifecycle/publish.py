@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from okl.data.executor import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
-from okl.features.predictors import Predictor
+from okl.features.predictors import Predictor, base_of
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place
 from okl.foundation.telemetry import Observer
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Lineage of the version to be published.
 
 LEARNING = ("holdout", "window_shards")
+OF_DECISIONS = ("optimise", "threshold", "beside")
+"""Settings of training that decide about models and labels, not about weights; part of a lineage only if given."""
 JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
 
 
@@ -83,7 +85,11 @@ def lineage_of(
 
 
 def next_model(
-    challenger: Challenger, history: ModelHistory, settings: RetrainSettings, processors: tuple[str, ...]
+    challenger: Challenger,
+    predictor: Predictor,
+    history: ModelHistory,
+    settings: RetrainSettings,
+    processors: tuple[str, ...],
 ) -> Model:
     """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards."""
     schema, champion = challenger.data.schema, history.champion
@@ -93,7 +99,7 @@ def next_model(
         schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
     chosen = challenger.solver.chosen(challenger.state)
     origin = provenance(challenger.data, settings.train.seed) | {"processors": list(processors), "chosen": chosen}
-    return Model(schema, challenger.predictor, settings.train.model_dump(mode="json"), origin)
+    return Model(schema, predictor, settings.train.model_dump(mode="json"), origin)
 
 
 def warm_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | None:
@@ -104,7 +110,7 @@ def warm_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | No
     before = champion.version.lineage.settings.get("train", {})
     if _decisive(before) != _decisive(_train(settings)):
         return None
-    return champion.model.predictor
+    return base_of(champion.model.predictor)
 
 
 def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -> str:
@@ -128,7 +134,7 @@ def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -
 
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without those that a retraining ignores."""
-    return {name: value for name, value in train.items() if name not in NOT_OF_TRAIN}
+    return {name: value for name, value in train.items() if name not in (*NOT_OF_TRAIN, *OF_DECISIONS)}
 
 
 def _plainly(value: Any) -> Any:
@@ -136,8 +142,12 @@ def _plainly(value: Any) -> Any:
 
 
 def _train(settings: RetrainSettings) -> dict[str, Any]:
-    values = settings.train.model_dump(mode="json").items()
-    return {name: value for name, value in values if name not in (*WHERE_IT_RUNS, "data")}
+    values, usual = settings.train.model_dump(mode="json").items(), TrainSettings.model_fields
+    return {
+        name: value
+        for name, value in values
+        if name not in (*WHERE_IT_RUNS, "data") and (name not in OF_DECISIONS or value != usual[name].default)
+    }
 
 
 def _shard(record: ShardRecord) -> dict[str, Any]:

@@ -275,7 +275,8 @@ class RetrainingRun(Run[RetrainSettings]):
             record.outcome = "dry run" if self.settings.dry_run else "kept"
             return {"outcome": record.outcome}
         record.outcome = "published"
-        model = next_model(challenger, self.history, self.settings, tuple(self.execution.processors))
+        predictor = judgement.predictor or challenger.predictor
+        model = next_model(challenger, predictor, self.history, self.settings, tuple(self.execution.processors))
         planned = self._plan.lineage
         lineage = planned.measured(judgement, record.certificate, challenger)
         self._result = self._describe()

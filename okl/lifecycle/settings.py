@@ -19,6 +19,7 @@ NOT_OF_TRAIN = {
     "rescale": "shards are scaled like the first ones; set scale of ingest (--scale) when the model is created",
     "budget_seconds": _OF_A_RACE,
     "validation": _OF_A_RACE,
+    "beside": "challengers are compared with the champion; okl train compares with baselines",
     "certify": "the gap of a batch solver is always certified, the regret of an online solver never",
     "checkpoint_seconds": _BROKEN_OFF,
     "checkpoint_rounds": _BROKEN_OFF,
@@ -27,6 +28,8 @@ NOT_OF_TRAIN = {
 }
 """Settings of training that a retraining does not accept, with the reason."""
 NOT_OF_INGEST = ("holdout", "split_column")
+INGEST_DEFAULTS: dict[str, Any] = {"missing": "error", "dates": "error"}
+"""Settings of ingest whose default differs in a retraining: a shard that begins to miss values is to be noticed."""
 
 
 class ContractSettings(BaseModel):
@@ -70,7 +73,8 @@ class RetrainSettings(BaseModel):
     registry: str | None = Field(None, description="folder or URL of the registry; none: OKL_REGISTRY, or okl's home")
     train: TrainSettings = Field(description="the solver and its options; data is ignored")
     ingest: IngestSettings = Field(
-        default_factory=IngestSettings, description="how the first shards are read; later ones are read like the first"
+        default_factory=lambda: IngestSettings(**INGEST_DEFAULTS),
+        description="how the first shards are read; later ones are read like the first",
     )
     holdout: float = Field(
         0.2, gt=0, lt=1, description="share of the rows of each shard reserved for comparisons, never trained on"
@@ -140,7 +144,8 @@ class RetrainSettings(BaseModel):
                     f"{name} = {value!r} is not a setting of ingest in a retraining. Use holdout of the retraining, "
                     "the share of reserved rows of each shard."
                 )
-        return ingest
+        usual = {name: value for name, value in INGEST_DEFAULTS.items() if name not in ingest.model_fields_set}
+        return ingest.model_copy(update=usual) if usual else ingest
 
     @model_validator(mode="before")
     @classmethod

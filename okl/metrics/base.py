@@ -21,20 +21,28 @@ class Metric:
     title : in reports; tasks : that it is defined for
     value : of a tally of one of these tasks; None where its rows do not define the number
     main : whether it is among the first numbers of a report
+    needs : field of the tally without which the metric is left out
     """
 
     title: str
     tasks: tuple[Task, ...]
     value: Callable[[Tally], float | None]
     main: bool = False
+    needs: str = ""
+
+    def applies(self, tally: Tally) -> bool:
+        """Return whether a report of the tally has this metric."""
+        return tally.task in self.tasks and (not self.needs or getattr(tally, self.needs) is not None)
 
 
 CLASSES: tuple[Task, ...] = ("binary", "multiclass")
 
 
-def metric(title: str, *tasks: Task, main: bool = False) -> Callable[[Callable[[Tally], float | None]], Metric]:
+def metric(
+    title: str, *tasks: Task, main: bool = False, needs: str = ""
+) -> Callable[[Callable[[Tally], float | None]], Metric]:
     """Return a decorator that makes a function of a tally a metric; see `Metric`."""
-    return lambda value: Metric(title, tasks, value, main)
+    return lambda value: Metric(title, tasks, value, main, needs)
 
 
 @cache

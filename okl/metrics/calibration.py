@@ -1,14 +1,22 @@
-"""Calibration: the share of correct rows by score, from mergeable counts."""
+"""Calibration: the share of correct rows by score, and log-odds of scores fitted to held-out rows."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
+from okl.compiled.jit import one_blas_thread
+from okl.foundation.errors import DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.metrics.ranking import KeyedCounts, count_values, values_of
+
+# Reliability: bins of rows by score.
 
 MOST_BINS = 12
 LEAST_ROWS = 25
@@ -33,12 +41,12 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     Parameters
     ----------
     counts : rows by value, in columns (miss, hit): of scores hits are positive rows, of leads those named rightly
-    of : "score" of two classes, or "lead" of the best of several classes over the second
+    of : "score" or "log-odds" of two classes, or "lead" of the best of several classes over the second
 
     Returns
     -------
-    of, and bins: rows, hits, lowest and highest value, mean value; of scores also the mean of 1 / (1 + exp(-score)),
-    which is the probability of a hit if the logistic loss was learned. Equal values stay in one bin.
+    of, and bins: rows, hits, lowest and highest value, mean value; of scores and log-odds also the mean of
+    1 / (1 + exp(-score)), which is the probability of a hit for log-odds. Equal values stay in one bin.
     """
     rows = counts.counts.sum(axis=1)
     total = int(rows.sum())
@@ -52,7 +60,7 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     lasts = np.append(firsts[1:], len(rows)) - 1
     of_bins = [np.add.reduceat(column, firsts) for column in (rows, counts.counts[:, 1])]
     means = {"mean": _means(values, rows, firsts)}
-    if of == "score":
+    if of != "lead":
         # tanh does not overflow for scores of any size
         means["probability"] = _means(0.5 * (1.0 + np.tanh(0.5 * values)), rows, firsts)
     names = ("rows", "hits", "lowest", "highest", *means)
@@ -65,3 +73,197 @@ def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> NDArray[np.f
     sums = np.add.reduceat(values * rows, firsts)
     means: NDArray[np.float64] = sums / np.add.reduceat(rows, firsts)
     return means
+
+
+# A sigmoid fitted to held-out scores of two classes.
+
+_MOST_STEPS, _LEAST_SLOPE, _LEAST_STEP = 100, 1e-5, 1e-10
+_RIDGE = 1e-12  # of the Hessian's diagonal, where scores are all alike
+
+_Fit = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Probability of the positives: 1 / (1 + exp(slope score + offset)); the slope of useful scores is negative."""
+
+    slope: float
+    offset: float
+
+    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Return probabilities of scores of any shape, in (0, 1), without overflow."""
+        probabilities: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
+        return probabilities
+
+
+LOG_ODDS = Sigmoid(-1.0, 0.0)
+"""Of scores that are the logarithm of the odds, as the logistic loss makes them."""
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> Sigmoid:
+    """Fit a sigmoid by maximum likelihood, to targets a little inside 0 and 1.
+
+    Targets are (n+ + 1) / (n+ + 2) for positives and 1 / (n- + 2) for negatives, n+ and n- the weights of the classes.
+
+    Parameters
+    ----------
+    scores : (m,), of rows that were not learned from
+    labels : (m,), -1 or +1
+    sample_weight : (m,) or None
+
+    Raises
+    ------
+    DataError : a class does not occur, or scores are not finite
+
+    Source: Lin, Lin & Weng, Machine Learning 68, 2007, appendix C: Newton's method with backtracking for Platt's
+    sigmoid, in a form without cancellation.
+    """
+    weights = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    positive = float(weights[labels > 0].sum())
+    negative = float(weights[labels <= 0].sum())
+    if min(positive, negative) == 0.0 or not np.isfinite(scores).all():
+        raise DataError(
+            "Calibration requires finite scores of both classes, but positives have total weight "
+            f"{positive:g} and negatives {negative:g}. Hold out more rows."
+        )
+    targets = np.where(labels > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    fit = (np.asarray(scores, dtype=np.float64), targets, weights)
+    return _newton(fit, np.array([0.0, np.log((negative + 1.0) / (positive + 1.0))]))
+
+
+def _newton(fit: _Fit, at: FloatArray) -> Sigmoid:
+    value = _loss(fit, at)
+    for _ in range(_MOST_STEPS):
+        slopes, hessian = _derivatives(fit, at)
+        if np.abs(slopes).max() < _LEAST_SLOPE * float(fit[2].mean()):
+            break
+        direction = -np.linalg.solve(hessian, slopes)
+        step, expected = 1.0, float(slopes @ direction)
+        while step >= _LEAST_STEP and _loss(fit, at + step * direction) >= value + 1e-4 * step * expected:
+            step *= 0.5
+        if step < _LEAST_STEP:  # as far as rounding lets it
+            break
+        at = at + step * direction
+        value = _loss(fit, at)
+    return Sigmoid(float(at[0]), float(at[1]))
+
+
+def _loss(fit: _Fit, at: FloatArray) -> float:
+    scores, targets, weights = fit
+    inner = at[0] * scores + at[1]
+    # log(1 + exp(inner)) - (1 - target) inner, of which the larger part never cancels
+    return float(weights @ (np.logaddexp(0.0, -np.abs(inner)) + np.where(inner >= 0, targets, targets - 1.0) * inner))
+
+
+def _derivatives(fit: _Fit, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    scores, targets, weights = fit
+    probabilities = Sigmoid(float(at[0]), float(at[1])).probabilities(scores)
+    errors = weights * (targets - probabilities)
+    spreads = weights * probabilities * (1.0 - probabilities)
+    columns = np.stack([scores, np.ones(len(scores))])
+    hessian = (columns * spreads) @ columns.T
+    return columns @ errors, hessian + np.diag(_RIDGE + _RIDGE * np.diag(hessian))
+
+
+def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
+    """Return rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
+    if probabilities.ndim == 1:
+        return np.stack([1.0 - probabilities, probabilities], axis=1)
+    normal: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)
+    return normal
+
+
+# Log-odds of scores, of two classes or several.
+
+LEAST_SLOPE = 1e-3
+"""Of standardised scores that rank no better than chance: probabilities are then close to the shares of the classes."""
+
+_LARGEST_OFFSET = 20.0
+
+
+@stored("score-calibration")
+@dataclass(frozen=True)
+class ScoreCalibration:
+    """Log-odds slope * score + offset of two classes; of several, logits slope * scores + offsets under softmax.
+
+    slope : > 0, so that the order of scores is kept; offsets : one for each output
+    """
+
+    slope: float
+    offsets: tuple[float, ...]
+
+    def apply(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Return log-odds (rows,), or logits (rows, n_classes), of scores of the same shape."""
+        offsets = np.array(self.offsets) if scores.ndim == 2 else self.offsets[0]
+        logits: NDArray[np.float64] = self.slope * np.asarray(scores, dtype=np.float64) + offsets
+        return logits
+
+
+def fit_calibration(scores: FloatArray, classes: IntArray) -> ScoreCalibration:
+    """Fit slope and offsets of the least log loss to scores of rows that were not learned from.
+
+    Parameters
+    ----------
+    scores : (rows,) of two classes, or (rows, n_classes); classes : (rows,), indices
+
+    Raises
+    ------
+    DataError : one of two classes does not occur, or scores are not finite
+
+    Source: of two classes, `fit_sigmoid`; of several, the temperature with biases of Alexandari, Kundaje & Shrikumar,
+    ICML 2020, with a Gaussian prior of one row on each bias.
+    """
+    if scores.ndim == 2:
+        return _fit_softmax(np.asarray(scores, dtype=np.float64), classes)
+    sigmoid = fit_sigmoid(scores, np.where(classes > 0, 1.0, -1.0))
+    spread, least = float(np.std(scores)) or 1.0, LEAST_SLOPE
+    if -sigmoid.slope * spread >= least:
+        return ScoreCalibration(-sigmoid.slope, (-sigmoid.offset,))
+    positive = int((classes > 0).sum())
+    prior = math.log((positive + 1.0) / (len(classes) - positive + 1.0))
+    return ScoreCalibration(least / spread, (prior - least / spread * float(np.mean(scores)),))
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def _fit_softmax(scores: NDArray[np.float64], classes: IntArray) -> ScoreCalibration:
+    if not np.isfinite(scores).all():
+        raise DataError("Calibration requires finite scores. Use a smaller step size.")
+    n_rows, n_classes = scores.shape
+    spread, rows = float(scores.std()) or 1.0, np.arange(n_rows)
+
+    def value_and_slopes(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slope, offsets = math.exp(parameters[0]), parameters[1:]
+        logits = slope / spread * scores + offsets
+        excess = probabilities_of(logits)
+        excess[rows, classes] -= 1.0
+        slopes = np.concatenate([[float((excess * (slope / spread * scores)).sum())], excess.sum(axis=0) + offsets])
+        return float(log_losses(logits, classes).sum() + 0.5 * offsets @ offsets) / n_rows, slopes / n_rows
+
+    bounds = [(math.log(LEAST_SLOPE), -math.log(LEAST_SLOPE)), *[(-_LARGEST_OFFSET, _LARGEST_OFFSET)] * n_classes]
+    found = minimize(value_and_slopes, np.zeros(1 + n_classes), jac=True, method="L-BFGS-B", bounds=bounds)
+    return ScoreCalibration(math.exp(found.x[0]) / spread, tuple(map(float, found.x[1:])))
+
+
+def log_losses(logits: FloatArray, classes: IntArray) -> NDArray[np.float64]:
+    """Return minus the logarithm of the probability of each row's class, (rows,).
+
+    logits : log-odds (rows,) of the second of two classes, or (rows, n_classes) under softmax; classes : (rows,)
+    """
+    wide = np.asarray(logits, dtype=np.float64)
+    if wide.ndim == 1:
+        of_two: NDArray[np.float64] = np.logaddexp(0.0, np.where(classes > 0, -wide, wide))
+        return of_two
+    top = wide.max(axis=1, keepdims=True)
+    losses: NDArray[np.float64] = np.log(np.exp(wide - top).sum(axis=1)) + top[:, 0]
+    losses -= wide[np.arange(len(wide)), classes]
+    return losses
+
+
+def probabilities_of(logits: FloatArray) -> NDArray[np.float64]:
+    """Return probabilities (rows, n_classes) of log-odds (rows,) of two classes, or of logits (rows, n_classes)."""
+    wide = np.asarray(logits, dtype=np.float64)
+    if wide.ndim == 1:
+        return normalised(LOG_ODDS.probabilities(wide))
+    powers: NDArray[np.float64] = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return normalised(powers)

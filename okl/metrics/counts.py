@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.metrics.base import CLASSES, metric, metrics
-from okl.metrics.calibration import lead_counts, reliability
-from okl.metrics.ranking import MOST_KEYS, KeyedCounts, count_values, merge_counts
+from okl.metrics.calibration import lead_counts, log_losses, reliability
+from okl.metrics.ranking import MOST_KEYS, KeyedCounts, count_values, merge_counts, threshold_points
 from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
 
 MOST_PARTS = 1
@@ -37,14 +37,18 @@ class Tally:
     confusion : (K, K) int64, rows of true class i predicted as class j; None for regression
     ranking : rows by score, columns (negative, positive); None unless the task is binary
     leads : rows by the lead of their best score, columns (wrong, right); None unless the task is multiclass
+    log_loss : sum of the log losses; None for scores without probabilities. With it, `ranking` is by log-odds
     residuals : sums and counts of residuals; None unless the task is regression
+    excess : sums of the loss of each row less that of a reference predictor, and of the squares of these; or None
     """
 
     task: Task
     confusion: NDArray[np.int64] | None = None
     ranking: KeyedCounts | None = None
     leads: KeyedCounts | None = None
+    log_loss: float | None = None
     residuals: Residuals | None = None
+    excess: tuple[float, float] | None = None
 
     @property
     def rows(self) -> int:
@@ -56,18 +60,21 @@ class Tally:
     def report(self) -> dict[str, Any]:
         """Return metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
-        The metrics of the task, and for classes confusion (K x K) and reliability; for a regression residual_histogram,
-        and predicted_vs_true if requested.
+        The metrics of the task, and for classes confusion (K x K), reliability and, for two, thresholds; for a
+        regression residual_histogram, and predicted_vs_true if requested; excess (mean and standard_error of the loss
+        less that of a reference), if it was compared with one.
         """
-        report: dict[str, Any] = {
-            name: known.value(self) for name, known in metrics().items() if self.task in known.tasks
-        }
+        report: dict[str, Any] = {name: known.value(self) for name, known in metrics().items() if known.applies(self)}
+        if self.excess is not None and self.rows:
+            report |= {"excess": _mean_and_error(*self.excess, self.rows)}
         if self.residuals is not None:
             return report | self.residuals.pictures()
         assert self.confusion is not None
         report |= {"confusion": self.confusion.tolist()}
-        counts, of = (self.leads, "lead") if self.ranking is None else (self.ranking, "score")
-        return report if counts is None else report | {"reliability": reliability(counts, of)}
+        if self.ranking is not None:
+            of = "score" if self.log_loss is None else "log-odds"
+            return report | {"reliability": reliability(self.ranking, of), "thresholds": threshold_points(self.ranking)}
+        return report if self.leads is None else report | {"reliability": reliability(self.leads, "lead")}
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -82,6 +89,7 @@ def measure(
     targets: FloatArray,
     n_classes: int = 2,
     target_range: tuple[float, float] | None = None,
+    logits: FloatArray | None = None,
 ) -> Tally:
     """Measure a block of rows.
 
@@ -91,6 +99,7 @@ def measure(
     targets : (rows,): -1 or +1 (binary), class indices (multiclass), the target itself, unscaled (regression)
     n_classes : classes of a multiclass task
     target_range : lowest and highest target to count in the picture of predicted against true; None: no such picture
+    logits : of the shape of the scores, log-odds of two classes or logits of several; None without probabilities
 
     Returns
     -------
@@ -108,10 +117,13 @@ def measure(
     if task == "multiclass":
         predicted = predicted_classes(scores)
         leads = lead_counts(scores, predicted == np.asarray(targets))
-        return Tally(task, confusion=_confusion(targets, predicted, n_classes), leads=leads)
-    true = np.asarray(targets) > 0
-    ranking = count_values(scores, true.astype(np.int64), 2)
-    return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking)
+        confusion = _confusion(targets, predicted, n_classes)
+        log_loss = None if logits is None else float(log_losses(logits, np.asarray(targets).astype(np.int64)).sum())
+        return Tally(task, confusion=confusion, leads=leads, log_loss=log_loss)
+    true = (np.asarray(targets) > 0).astype(np.int64)
+    ranking = count_values(scores if logits is None else logits, true, 2)
+    log_loss = None if logits is None else float(log_losses(logits, true).sum())
+    return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking, log_loss=log_loss)
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
@@ -167,13 +179,25 @@ def _sum(tallies: list[Tally]) -> Tally:
     rankings = [tally.ranking for tally in tallies if tally.ranking is not None]
     leads = [tally.leads for tally in tallies if tally.leads is not None]
     residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
+    losses = [tally.log_loss for tally in tallies if tally.log_loss is not None]
+    excesses = [tally.excess for tally in tallies if tally.excess is not None]
     return Tally(
         tallies[0].task,
         confusion=reduce(np.add, confusions) if confusions else None,
         ranking=merge_counts(rankings) if rankings else None,
         leads=merge_counts(leads) if leads else None,
+        log_loss=sum(losses[1:], losses[0]) if losses else None,
         residuals=merge_residuals(residuals) if residuals else None,
+        excess=(sum(one[0] for one in excesses), sum(one[1] for one in excesses)) if excesses else None,
     )
+
+
+def _mean_and_error(total: float, squares: float, rows: int) -> dict[str, float | None]:
+    mean = total / rows
+    error = math.sqrt(max(0.0, squares / rows - mean * mean) / rows) if math.isfinite(squares) else math.inf
+    return {
+        name: value if math.isfinite(value) else None for name, value in (("mean", mean), ("standard_error", error))
+    }
 
 
 def _cells(tally: Tally) -> int:
@@ -196,7 +220,7 @@ def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArr
 # Metrics of classes.
 
 
-@metric("Accuracy", *CLASSES)
+@metric("Accuracy", *CLASSES, main=True)
 def accuracy(tally: Tally) -> float | None:
     """Return the share of rows whose class is predicted."""
     return int(tally.table.diagonal().sum()) / tally.rows if tally.rows else None
@@ -214,6 +238,12 @@ def balanced_accuracy(tally: Tally) -> float | None:
     hits, of_class = tally.table.diagonal(), tally.table.sum(axis=1)
     present = of_class > 0
     return math.fsum(hits[present] / of_class[present]) / int(present.sum()) if tally.rows else None
+
+
+@metric("Log loss", *CLASSES, main=True, needs="log_loss")
+def log_loss(tally: Tally) -> float | None:
+    """Return the mean of -log of the probability of the true class."""
+    return None if tally.log_loss is None or not tally.rows else tally.log_loss / tally.rows
 
 
 @metric("Macro F1", "multiclass", main=True)

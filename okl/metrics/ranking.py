@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,10 +111,40 @@ def area_under_roc(tally: Tally) -> float | None:
     return None if tally.ranking is None else roc_auc(tally.ranking)
 
 
-@metric("Average precision", "binary")
+@metric("Average precision", "binary", main=True)
 def mean_precision(tally: Tally) -> float | None:
     """Return the average precision."""
     return None if tally.ranking is None else average_precision(tally.ranking)
+
+
+MOST_POINTS = 64
+
+
+def threshold_points(ranking: KeyedCounts) -> dict[str, Any]:
+    """Return rows and hits from thresholds on, as JSON: the ROC and precision-recall curves at some of their points.
+
+    ranking has the columns (negative, positive).
+
+    Returns
+    -------
+    rows and positive rows, and points [threshold, rows from it on, positive rows from it on], from the highest score
+    down: all thresholds if they are few, otherwise about evenly spread over the positive and over the negative rows
+    """
+    negative, positive = ranking.counts[::-1].T
+    false, hits = np.cumsum(negative), np.cumsum(positive)
+    chosen = np.arange(len(false))
+    if len(chosen) > MOST_POINTS:
+        shares = np.linspace(0.0, 1.0, MOST_POINTS // 2 + 1)
+        found = [np.searchsorted(counts, np.ceil(shares * counts[-1])) for counts in (false, hits)]
+        chosen = np.unique(np.concatenate(found))
+        chosen = chosen[chosen < len(false)]
+    thresholds = values_of(ranking.keys.astype(np.int64))[::-1]
+    points = zip(thresholds[chosen].tolist(), (false + hits)[chosen].tolist(), hits[chosen].tolist(), strict=True)
+    return {
+        "rows": int(ranking.counts.sum()),
+        "positive": int(ranking.counts[:, 1].sum()),
+        "points": [list(point) for point in points],
+    }
 
 
 def _drop(keys: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:

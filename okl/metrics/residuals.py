@@ -132,6 +132,13 @@ squared_loss = metric("Squared loss", "regression")(_mean_square)
 mean_square = metric("Mean squared error", "regression")(_mean_square)
 
 
+@metric("Root mean squared error", "regression")
+def root_mean_square(tally: Tally) -> float | None:
+    """Return the root of the mean squared residual, in the unit of the target."""
+    mean = _mean_square(tally)
+    return None if mean is None else math.sqrt(mean)
+
+
 @metric("Mean absolute error", "regression", main=True)
 def absolute_loss(tally: Tally) -> float | None:
     """Return the mean absolute residual."""

@@ -7,12 +7,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
@@ -20,8 +21,8 @@ from safetensors.numpy import save as save_tensors
 
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
-from okl.features.predictors import Predictor, predictor_from_stored
-from okl.foundation.errors import DataError, ModelError
+from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
+from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import FloatArray, Precision
 from okl.models.inputs import RawValues, inputs_of, predictions, refuse_nonfinite
@@ -96,7 +97,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
+FORMAT_VERSION = 3  # with probabilities; without, 2, or 1 for columns of numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (
@@ -124,6 +125,11 @@ class Model:
     def precision(self) -> Precision:
         """Return the precision of its weights, and so of its scores."""
         return self.predictor.precision
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether it is a classifier whose scores are calibrated."""
+        return isinstance(self.predictor, CalibratedPredictor)
 
     def prepare(self, values: RawValues) -> FloatArray:
         """Return scaled inputs (rows, n_features) from a table with the model's columns, or from an array of inputs.
@@ -156,6 +162,45 @@ class Model:
         refuse_nonfinite(self.schema, scores, predicted)
         return predicted
 
+    def predict_proba(self, values: RawValues, n_threads: int = 1) -> NDArray[np.float64]:
+        """Return the probability of each class of schema.labels, (rows, n_classes), of raw rows; see `prepare`.
+
+        Raises
+        ------
+        ModelError : the model has no probabilities
+        """
+        if not isinstance(self.predictor, CalibratedPredictor):
+            raise ModelError(no_probabilities(self.schema))
+        return self.predictor.probabilities(self.scores(values, n_threads))
+
+    def with_threshold(self, threshold: float | None) -> Model:
+        """Return the model with another threshold of the second of two classes, between 0 and 1; None: as it is.
+
+        Raises
+        ------
+        ConfigError : the threshold is outside its range, or there are not two classes
+        ModelError : the model has no probabilities
+        """
+        if threshold is None:
+            return self
+        if not 0.0 < threshold < 1.0:
+            raise ConfigError(f"threshold = {threshold:g}, but a probability between 0 and 1 is expected.")
+        if self.schema.task != "binary":
+            raise ConfigError(
+                f"threshold = {threshold:g} is for two classes, but the model is for {self.schema.task} targets. "
+                "Remove it."
+            )
+        if not isinstance(self.predictor, CalibratedPredictor):
+            raise ModelError(no_probabilities(self.schema))
+        return replace(self, predictor=self.predictor.with_threshold(threshold))
+
+
+def no_probabilities(schema: Schema) -> str:
+    """Return the message for a model without probabilities."""
+    if schema.task == "regression":
+        return f"The model predicts the number {schema.target!r} and has no probabilities. Use predict."
+    return "The model has no probabilities: it was trained without test rows. Train it again with --holdout 0.2."
+
 
 def save_model(model: Model, folder: Path) -> str:
     """Write a model to a temporary folder, rename it, and return the sha256 of its weights.
@@ -170,7 +215,7 @@ def save_model(model: Model, folder: Path) -> str:
     weights = save_tensors(arrays)
     digest = hashlib.sha256(weights).hexdigest()
     description = {
-        "format_version": model.schema.format_version,
+        "format_version": FORMAT_VERSION if model.has_probabilities else model.schema.format_version,
         "predictor": model.predictor.describe(),
         "schema": model.schema.as_json(),
         "configuration": model.configuration,

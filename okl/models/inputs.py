@@ -20,7 +20,7 @@ from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray, IntArray, Precision
 
 # Data sets and models: agreement of schemas, and whether the rows were learned.
 
@@ -149,7 +149,8 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     values = np.empty((schema.n_features, n), dtype=np.float32)
     encoder = encoder_of(schema)
     encoder.fill(values, rows.batch, schema.missing)
-    complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row)
+    means = plain_means(schema)
+    complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row, means)
     targets = None
     if with_targets:
         targets, present = _targets(schema, rows)
@@ -162,6 +163,13 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
         if targets is not None:
             targets[~complete] = 0.0
     return RawRows(inputs, targets, complete)
+
+
+def plain_means(schema: Schema) -> NDArray[np.float64] | None:
+    """Return the training means (n_features,) that stand for missing numbers of a table without encodings, or None."""
+    if schema.missing != "mean" or schema.encodings:
+        return None
+    return np.array([column.mean for column in schema.feature_statistics])
 
 
 def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Mask | None]:
@@ -261,8 +269,9 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
         )
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
         rounded = values.astype(np.float32)  # as data sets hold inputs: the model learned from these
-    if schema.missing == "zero":
-        rounded[np.isnan(rounded)] = 0.0
+    fills = np.zeros(n) if schema.missing == "zero" else plain_means(schema)
+    if fills is not None:
+        np.copyto(rounded, fills.astype(np.float32), where=np.isnan(rounded))
     if not np.isfinite(rounded).all():
         row, column = np.argwhere(~np.isfinite(rounded))[0]
         raise ModelError(
@@ -274,6 +283,11 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
 
 
 # Labels and targets from scores.
+
+
+def class_indices(schema: Schema, targets: FloatArray) -> IntArray:
+    """Return class indices (rows,) of targets as `Rows` has them: -1 and +1 of two classes, indices of several."""
+    return np.asarray(targets > 0 if schema.task == "binary" else targets).astype(np.int64)
 
 
 def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:

@@ -18,11 +18,12 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
-from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
 from okl.models.file import Model
+from okl.models.inputs import plain_means
 
 # Graph construction.
 
@@ -108,7 +109,7 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
             moments = statistics[column if encoding is None else encoding.inputs[0]]
             drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
             values = np.clip(drawn, moments.minimum, moments.maximum)
-            imputed = schema.missing == "zero" or (encoding is not None and encoding.fills)
+            imputed = schema.missing == "zero" or plain_means(schema) is not None or (encoding and encoding.fills)
             absent = random.random(n_rows) < 0.125 if imputed else np.zeros(n_rows, dtype=bool)
             arrays[column] = pa.array(values, mask=absent)
     return pa.record_batch(arrays)
@@ -285,6 +286,8 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
     ModelError : ONNX nodes for such a predictor or map are not known
     ConfigError : its kernel is a function of the user's own
     """
+    if isinstance(predictor, CalibratedPredictor):
+        predictor = predictor.plain()
     if isinstance(predictor, KernelExpansion):
         if predictor.n_supports == 0:
             sums = graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
@@ -394,7 +397,7 @@ def input_sentences(schema: Schema) -> str:
     kinds = {encoding.kind for encoding in schema.encodings}
     filled = {"mean": "the mean of the training rows", "zero": "0"}.get(schema.missing)
     numbers = "number or part of a date" if kinds.intersection(_DATES) else "number"
-    if filled is None or (schema.missing == "mean" and not schema.encodings):
+    if filled is None:
         sentences = ["Numbers must be finite: the scores of a row with NaN are NaN."]
     else:
         sentences = [f"NaN stands for a missing {numbers}, which becomes {filled}; other numbers must be finite."]
@@ -446,8 +449,9 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         raise ConfigError("The model hashes svmlight indices, which ONNX cannot represent. Remove hash_columns.")
     if not schema.encodings:
         value = MATRIX
-        if schema.missing == "zero":
-            value = graph.add("Where", graph.add("IsNaN", value), graph.constant(np.array(0.0)), value)
+        fills = np.array(0.0) if schema.missing == "zero" else plain_means(schema)
+        if fills is not None:
+            value = graph.add("Where", graph.add("IsNaN", value), graph.constant(fills), value)
         return Inputs(_rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
     by_column = {encoding.column: encoding for encoding in schema.encodings}
     blocks: list[str] = []
@@ -514,7 +518,7 @@ def _codes(graph: Graph, column: str, texts: list[str], codes: list[int], otherw
 OPSET = 18
 IR_VERSION = 8  # of the oldest runtimes that know the opset
 ML_OPSET = 3  # of operators on text
-SCORES, LABELS, PREDICTIONS = "scores", "labels", "predictions"
+SCORES, LABELS, PREDICTIONS, PROBABILITIES = "scores", "labels", "predictions", "probabilities"
 
 
 def to_onnx(model: Model) -> ModelProto:
@@ -524,6 +528,7 @@ def to_onnx(model: Model) -> ModelProto:
     `okl.models.onnx`. Rounding to float32, scaling and encoding are done inside. Its outputs are `scores` before
     the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,),
     double, in the target's own unit; where a column of a mixed table has that name, the output has an underscore more.
+    A classifier with probabilities also has `probabilities` (n, n_classes), double.
     A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers, but a missing
     one that the model imputes. The file describes missing values and the computation of parts of dates.
 
@@ -543,11 +548,10 @@ def to_onnx(model: Model) -> ModelProto:
     scores = graph.add("Identity", scores, name=SCORES)
     output = _output_value(graph, schema, scores)
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
-    finished = graph.finished(
-        "okl",
-        raw.given,
-        [values_of(scores, model.precision, shape), output],
-    )
+    outputs = [values_of(scores, model.precision, shape), output]
+    if isinstance(model.predictor, CalibratedPredictor):
+        outputs.append(_probabilities(graph, model.predictor, scores))
+    finished = graph.finished("okl", raw.given, outputs)
     return _sealed(finished, model)
 
 
@@ -578,6 +582,19 @@ def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:
         labels = labels.astype(object)
     output = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
     return values_of(output, labels.dtype, [ROWS])
+
+
+def _probabilities(graph: Graph, predictor: CalibratedPredictor, scores: str) -> Any:
+    """Return the probability of each class, from scores."""
+    logits = graph.add("Add", graph.cast(scores, np.float64), graph.constant(np.array(predictor.shifts)))
+    n_classes = max(2, predictor.n_outputs)
+    if predictor.n_outputs > 1:
+        output = graph.add("Softmax", logits, axis=1, name=PROBABILITIES)
+    else:
+        second = graph.add("Unsqueeze", graph.add("Sigmoid", logits), graph.constant(np.array([1])))
+        first = graph.add("Sub", graph.constant(np.array(1.0)), second)
+        output = graph.add("Concat", first, second, axis=1, name=PROBABILITIES)
+    return values_of(output, np.float64, [ROWS, n_classes])
 
 
 def _sealed(graph: Any, model: Model) -> ModelProto:

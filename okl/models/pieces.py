@@ -20,6 +20,7 @@ from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, o
 from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.values import is_text
+from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import DataError
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import Place, place_of
@@ -208,29 +209,41 @@ class ScorePiece:
         DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
         """
         schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
-        columns = [*model.source_columns, *self.keys]
+        columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
         for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
             raw = prepare_rows(model, source, self.model.precision)
-            scores = self.model.predictor.scores(raw.inputs)
+            scores = predictor.scores(raw.inputs)
             predicted = predictions(self.model.schema, scores)
             absent = None if raw.complete is None else ~raw.complete
             refuse_nonfinite(model, scores, predicted, absent, source.file, source.first_row)
             arrays = [source.batch.column(name) for name in self.keys]
             arrays += [pa.array(np.ascontiguousarray(column), mask=absent) for column in np.atleast_2d(scores.T)]
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+            if isinstance(predictor, CalibratedPredictor):
+                arrays += [pa.array(column, mask=absent) for column in predictor.probabilities(scores).T.copy()]
             yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
-        """Unchanged key columns, score (one for each class if there are several), prediction."""
+        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities."""
         model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
         fields = [piece.schema.field(name) for name in self.keys]
-        *names, last = output_names(model)
-        fields += [pa.field(name, precision) for name in names]
         no_scores = np.zeros((1, model.n_outputs)) if model.n_outputs > 1 else np.zeros(1)
-        return pa.schema([*fields, pa.field(last, pa.array(predictions(model, no_scores)).type)])
+        prediction = pa.array(predictions(model, no_scores)).type
+        for name in output_names(self.model):
+            kind = prediction if name == PREDICTION else pa.float64() if name.startswith(PROBABILITY) else precision
+            fields.append(pa.field(name, kind))
+        return pa.schema(fields)
 
 
-def output_names(schema: Schema) -> list[str]:
-    """Return columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
+PREDICTION, PROBABILITY = "prediction", "probability_"
+
+
+def output_names(model: Model) -> list[str]:
+    """Return columns that scoring adds to the keys.
+
+    A score (one a class for several classes), the prediction, and the probability of each class, if there are any.
+    """
+    schema = model.schema
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
-    return [*scores, "prediction"]
+    probabilities = [f"{PROBABILITY}{label}" for label in schema.labels] if model.has_probabilities else []
+    return [*scores, PREDICTION, *probabilities]

@@ -17,11 +17,12 @@ from okl.data.dataset import Schema
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
-from okl.features.predictors import KernelExpansion, LinearPredictor
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
 from okl.models.file import Model
+from okl.models.inputs import plain_means
 from okl.models.onnx import dense_frequencies
 
 WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
@@ -41,6 +42,8 @@ def to_sklearn(model: Model) -> Pipeline:
     ModelError : the model has a map that the estimators cannot represent
     """
     schema, predictor = model.schema, model.predictor
+    if isinstance(predictor, CalibratedPredictor):
+        predictor = predictor.plain()
     mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
     if mixed or (schema.svmlight and schema.svmlight.hashed):
         raise ConfigError(
@@ -79,8 +82,9 @@ def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
 
 def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
     steps = _rounding()
-    if schema.missing == "zero":
-        steps.append(("missing", _imputer(np.zeros((1, schema.n_features)))))
+    fills = np.zeros(schema.n_features) if schema.missing == "zero" else plain_means(schema)
+    if fills is not None:
+        steps.append(("missing", _imputer(np.asarray(fills, dtype=np.float32)[np.newaxis].astype(np.float64))))
     if schema.encodings:
         steps += _filled(schema)
     if schema.scale != "none":

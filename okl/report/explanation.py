@@ -10,8 +10,9 @@ import numpy as np
 
 from okl.foundation.registry import METRICS
 from okl.foundation.settings import ExecutionSettings
+from okl.foundation.types import Criterion
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table
-from okl.report.format import SPLIT_NAMES, counted, metric_name, number
+from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, counted, metric_name, number
 from okl.report.render import text
 from okl.report.results import given_settings
 from okl.solvers.settings import TrainSettings
@@ -173,20 +174,23 @@ def _lineage(explanation: Mapping[str, Any]) -> list[Block]:
 def _importance(explanation: Mapping[str, Any]) -> list[Block]:
     if not explanation.get("importance"):
         return [Paragraph(str(explanation["no_importance"]))]
-    error = "squared error" if explanation["task"] == "regression" else "mistake rate"
-    return importance_blocks(explanation["importance"], error, explanation["what"]["precision"])
+    return importance_blocks(explanation["importance"], explanation["what"]["precision"])
 
 
-def importance_blocks(importances: Mapping[str, Any], error: str, precision: str) -> list[Block]:
+ERROR_NAMES: dict[Criterion, str] = {**CRITERION_NAMES, "accuracy": "mistake rate"}
+
+
+def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:
     """Return a chart of the importance of columns.
 
     Parameters
     ----------
     importances : of `okl.runs.explain.Importances.as_json`, with `on`, the description of their rows
-    error : name of the error
     precision : precision of the scores; smaller increases are rounding errors and shown as 0
     """
-    columns = importances["columns"][:MOST_COLUMNS]
+    columns, criterion = importances["columns"][:MOST_COLUMNS], importances["criterion"]
+    falls = criterion in ("auc", "average-precision", "balanced-accuracy")
+    value = 1.0 - importances["error"] if falls else importances["error"]
     rounding = float(np.finfo(precision).eps) * importances["error"]
     largest = max((item["rise"] for item in columns), default=0.0)
     bars = []
@@ -196,7 +200,8 @@ def importance_blocks(importances: Mapping[str, Any], error: str, precision: str
         length = max(rise, 0.0) / largest if largest > 0.0 else 0.0
         bars.append(Bar(item["column"], length, f"{f'{rise:+.4g}' if rise else '0':<10} +- {spread:.2g}"))
     title = (
-        f"increase of the {error} when a column is permuted (without: {importances['error']:.4g} on "
+        f"{'decrease' if falls else 'increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
+        f"(without: {value:.4g} on "
         f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
     )
     hidden = len(importances["columns"]) - len(columns)

@@ -288,6 +288,47 @@ def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return 1.3 * top if top > 0 else 1.0
 
 
+# Rows ranked by score: ROC curve, precision and recall
+
+
+def roc_curve(false_rates: Sequence[float], hit_rates: Sequence[float], used: Sequence[float], theme: Theme) -> bytes:
+    """Draw the ROC curve, chance, and the point of the threshold in use, (false positive rate, true positive rate)."""
+    _, axes = figure_with_axes(theme)
+    axes.plot([0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.2, linestyle="--", label="chance")
+    axes.plot([0.0, *false_rates], [0.0, *hit_rates], color=theme.line, linewidth=2.0, label="okl")
+    axes.plot(*used, "o", color=theme.ink, markersize=6, label="threshold in use")
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.02)
+    return _of_shares(axes, theme, "false positive rate", "recall", "lower right")
+
+
+def precision_recall_curve(
+    recalls: Sequence[float], precisions: Sequence[float], used: Sequence[float], base: float, theme: Theme
+) -> bytes:
+    """Draw precision against recall, the share of positive rows, and the point of the threshold in use, if any."""
+    _, axes = figure_with_axes(theme)
+    axes.axhline(base, color=theme.other, linewidth=1.2, linestyle="--", label="chance")
+    axes.plot(recalls, precisions, color=theme.line, linewidth=2.0, label="okl")
+    if len(used):
+        axes.plot(*used, "o", color=theme.ink, markersize=6, label="threshold in use")
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.25)  # room for the legend above the lines
+    return _of_shares(axes, theme, "recall", "precision", "upper right")
+
+
+def _of_shares(axes: Axes, theme: Theme, x: str, y: str, corner: Corner) -> bytes:
+    """Finish a figure whose axes are both shares."""
+    axes.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(percents)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    lines_across(axes, theme)
+    legend(axes, theme, corner, 1 if corner == "lower right" else 3)
+    return png(axes.figure)
+
+
 # Errors: confusion matrix, residuals, predicted against true
 
 WIDE_RANGE = 0.2  # of the larger end

@@ -8,12 +8,26 @@ from typing import Any, get_args
 
 from okl.foundation.registry import KERNELS
 from okl.foundation.settings import MapName
+from okl.foundation.types import Criterion
 from okl.kernels import kernel_class
 from okl.metrics.base import metrics
 
 # Names and numbers
 
-BASELINE_NAMES = {"majority": "Majority class", "mean": "Mean", "linear": "Linear model"}
+CRITERION_NAMES: dict[Criterion, str] = {
+    "log-loss": "log loss",
+    "auc": "ROC AUC",
+    "average-precision": "average precision",
+    "balanced-accuracy": "balanced accuracy",
+    "accuracy": "accuracy",
+    "squared-error": "squared error",
+}
+BASELINE_NAMES = {
+    "majority": "Majority class",
+    "mean": "Mean",
+    "linear": "Linear model",
+    "boosting": "Gradient boosting",
+}
 SPLIT_NAMES = {
     "test": "Test rows",
     "progressive": "Progressive: each row predicted before it is trained on",
@@ -24,11 +38,14 @@ MOST_LISTED = 30
 MIB = 2**20
 
 
+LARGE_UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+
+
 def number(value: object) -> str:
     """Format a number with four digits and thousands separators; None, NaN and infinity as "-", other values as text.
 
-    >>> [number(value) for value in (0.123456, 12, 1234567.8, 1e-7, None, float("nan"), True)]
-    ['0.1235', '12', '1,234,568', '1.000e-07', '-', '-', 'yes']
+    >>> [number(value) for value in (0.123456, 12, 1234567.8, 3.61e8, 1e-7, None, float("nan"), True)]
+    ['0.1235', '12', '1,234,568', '361 million', '1.000e-07', '-', '-', 'yes']
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
@@ -39,8 +56,11 @@ def number(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     size = abs(value)
-    if size >= 1e9 or 0 < size < 1e-4:
+    if size >= 1e15 or 0 < size < 1e-4:
         return f"{value:.3e}"
+    if size >= 1e7:
+        unit, name = next((unit, name) for unit, name in LARGE_UNITS if size >= unit)
+        return f"{value / unit:.4g} {name}"
     if size >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4f}" if size < 1 else f"{value:.4g}"
@@ -87,9 +107,13 @@ def percent(share: float | None, digits: int = 4) -> str:
 
     >>> percent(0.12345), percent(0.5), percent(0.999, 2), percent(None), percent(0.0004), percent(15.078, 2)
     ('12.35%', '50%', '100%', '-', '0.04%', '1,508%')
+    >>> percent(6.4e-29)
+    'below 0.0001%'
     """
     if share is None:
         return "-"
+    if 0.0 < share < 1e-6:
+        return "below 0.0001%"
     text = f"{100.0 * share:.{digits}g}"
     return f"{100.0 * share:,.0f}%" if abs(share) >= 1e-3 and "e" in text else f"{text}%"
 
@@ -101,6 +125,21 @@ def mistake_rate_text(share: float | None) -> str:
     ['12.35%', '50.00%', '0.001%', '0.00%', '-']
     """
     return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
+
+
+def criterion_value(criterion: Criterion, error: float | None) -> str:
+    """Format an error by a criterion as its value: of accuracies and areas, 1 less the error.
+
+    >>> criterion_value("auc", 0.1634), criterion_value("accuracy", 0.02), criterion_value("log-loss", 0.0831)
+    ('0.837', '98.00%', '0.0831')
+    """
+    if error is None or not math.isfinite(error):
+        return "-"
+    if criterion in ("accuracy", "balanced-accuracy"):
+        return f"{100.0 * (1.0 - error):.2f}%"
+    if criterion in ("auc", "average-precision"):
+        return f"{1.0 - error:.3f}"
+    return number(float(error))
 
 
 def mean_and_spread(mean: float, spread: float | None = None) -> str:

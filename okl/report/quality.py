@@ -13,9 +13,11 @@ from okl.report.blocks import Bar, BarChart, Block, Figure, Paragraph, Section, 
 from okl.report.figures import (
     MOST_DRAWN,
     confusion_matrix,
+    precision_recall_curve,
     predicted_against_true,
     reliability_curve,
     residual_histogram,
+    roc_curve,
 )
 from okl.report.format import MEASURED_ON, SPLIT_NAMES, number, percent, shortened
 from okl.report.results import RunResult, assess, baseline_names, headline, metric_rows
@@ -49,10 +51,93 @@ def _error_bars(result: RunResult) -> list[Block]:
         for name, error in named.items()
     ]
     target = "the scaled target" if errors.metric == "squared_loss" else result.target
-    unit = "Share of rows" if errors.is_share else f"In units of {target}"
-    chance = "; ± two standard errors" if errors.is_share and errors.rows else ""
+    unit = f"In units of {target}; " if errors.is_root else "Share of rows; " if errors.is_share else ""
+    chance = "; ± two standard errors" if errors.chance(errors.error or 0.5) else ""
     title = f"{errors.name} compared with baselines, {MEASURED_ON[errors.split]}"
-    return [BarChart(title, bars, f"{unit}; less is better{chance}.")]
+    caption = f"{unit}{'more' if errors.more_is_better else 'less'} is better{chance}."
+    return [BarChart(title, bars, caption[:1].upper() + caption[1:])]
+
+
+# Decisions between two classes: thresholds with precision, recall and lift
+
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Of the rows, from the highest score down, whose thresholds are listed."""
+THRESHOLD_HEADER = ("From", "rows", "precision", "recall", "lift")
+
+
+def threshold_rows(measured: Mapping[str, Any], threshold: float | None = None) -> list[list[str]]:
+    """Return the decision in use and some thresholds, each with its rows, precision, recall and lift.
+
+    Parameters
+    ----------
+    measured : metrics with confusion, reliability and thresholds of two classes; without, there are no rows
+    threshold : probability in use; None: decisions are by the sign of the score
+    """
+    found, confusion = measured.get("thresholds"), measured.get("confusion")
+    if not found or not confusion or not found["positive"] or found["positive"] == found["rows"]:
+        return []
+    of_odds = measured["reliability"]["of"] == "log-odds"
+    rows, positive = found["rows"], found["positive"]
+
+    def line(name: str, named: int, hits: int) -> list[str]:
+        precision = hits / named if named else None
+        lift = "-" if precision is None else number(precision * rows / positive)
+        return [name, number(named), percent(precision, 3), percent(hits / positive, 3), lift]
+
+    used = sum(row[1] for row in confusion), confusion[1][1]
+    lines = [line(f"{number(0.0 if threshold is None else threshold)} (in use)", *used)]
+    points = found["points"]
+    for share in SHARES:
+        value, named, hits = next((point for point in points if point[1] >= share * rows), points[-1])
+        value = 0.5 * (1.0 + float(np.tanh(0.5 * value))) if of_odds else value
+        if named >= 1 and named < rows and lines[-1][1] != number(named):
+            lines.append(line(number(value), named, hits))
+    return lines
+
+
+def decision_blocks(
+    measured: Mapping[str, Any], labels: Sequence[object], threshold: float | None, rows_name: str
+) -> list[Block]:
+    """Return the threshold table and the ROC and precision-recall curves of two classes; empty for other models."""
+    lines = threshold_rows(measured, threshold)
+    if not lines:
+        return []
+    found, confusion = measured["thresholds"], measured["confusion"]
+    rows, positive = found["rows"], found["positive"]
+    points = np.array([point[1:] for point in found["points"]], dtype=np.float64)
+    false_rates, hit_rates = (points[:, 0] - points[:, 1]) / (rows - positive), points[:, 1] / positive
+    precisions = points[:, 1] / points[:, 0]
+    named, hits = sum(row[1] for row in confusion), confusion[1][1]
+    used = ((named - hits) / (rows - positive), hits / positive)
+    on_curve = (used[1], hits / named) if named else ()
+    unit = "probability" if measured["reliability"]["of"] == "log-odds" else "score"
+    label = shortened((labels or ["the second"])[-1], 20)
+    text = (
+        f"Rows from a {unit} on are predicted as {label}: precision is the share of them that are, recall the share of "
+        f"{label} found, lift the precision divided by the share of {label} among all rows "
+        f"({percent(positive / rows, 3)})."
+    )
+    area, average = number(measured.get("roc_auc")), number(measured.get("average_precision"))
+    roc = partial(roc_curve, false_rates.tolist(), hit_rates.tolist(), used)
+    recall = partial(precision_recall_curve, hit_rates.tolist(), precisions.tolist(), on_curve, positive / rows)
+    return [
+        Paragraph(text),
+        Table(f"Thresholds, {rows_name}", THRESHOLD_HEADER, lines),
+        Figure(f"ROC curve, {rows_name}", roc, f"Area {area}; chance is 0.5."),
+        Figure(f"Precision and recall, {rows_name}", recall, f"Average precision {average}."),
+    ]
+
+
+def decision_section(result: RunResult) -> Section:
+    """Return the section on thresholds of two classes, on test rows if there are any, otherwise on training rows."""
+    measured = result.test or result.train or {}
+    labels = result.dataset.get("labels") or ()
+    rows_name = "test rows" if result.test else "training rows (seen in training)"
+    return Section(
+        "decisions",
+        "Which threshold?",
+        decision_blocks(measured, labels, result.calibration.get("threshold"), rows_name),
+    )
 
 
 # Mistakes: confused classes, residuals
@@ -165,8 +250,6 @@ def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], sh
 
 # Reliability: the share of correct or positive rows among rows with similar scores
 
-LOG_ODDS = ("logistic", "l1-logistic")
-
 
 def reliability_blocks(
     measured: Mapping[str, Any], labels: Sequence[object], settings: Mapping[str, Any], rows_name: str
@@ -177,7 +260,7 @@ def reliability_blocks(
     ----------
     measured : metrics with confusion and with the reliability of `okl.metrics.counts.Tally.report`
     labels : of the classes
-    settings : of training; the solver and the loss decide whether scores are log-odds
+    settings : of training; scores of the logistic loss are log-odds
     rows_name : measured rows as text
     """
     if "confusion" not in measured:
@@ -185,6 +268,8 @@ def reliability_blocks(
     bins = (measured.get("reliability") or {}).get("bins")
     if not bins:
         return [Paragraph("There is no reliability curve, because rows were not counted by score.")]
+    if len(bins) == 1 or bins[0]["lowest"] == bins[-1]["highest"]:
+        return [Paragraph("There is no reliability curve, because all rows are in one bin of scores.")]
     first, last = bins[0], bins[-1]
     low, high = (percent(entry["hits"] / entry["rows"], 3) for entry in (first, last))
     note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
@@ -201,11 +286,11 @@ def reliability_blocks(
             f"prediction: on {rows_name}, accuracy is {low} for margins up to {number(first['highest'])}, {high} for "
             f"margins from {number(last['lowest'])}."
         )
-    elif settings.get("loss") == "logistic" or settings.get("solver") in LOG_ODDS:
+    elif measured["reliability"]["of"] == "log-odds" or settings.get("loss") == "logistic":
         kind, value, x = "probabilities", "probability", "predicted probability"
         text = (
-            f"The model was trained with the logistic loss: 1 / (1 + exp(-score)) is its probability of {positive}. "
-            f"The calibration error on {rows_name} is {percent(calibration_error(bins), 2)}."
+            f"1 / (1 + exp(-log-odds)) is the probability of {positive}. The calibration error on {rows_name} is "
+            f"{percent(calibration_error(bins), 2)}."
         )
         extremes = f"Calibrated probabilities are on the dashed line. {extremes}"
     else:

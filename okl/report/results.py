@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from html import escape
 from typing import Any, Never
 
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
+from okl.foundation.types import Criterion
 from okl.metrics.base import metrics
+from okl.metrics.criterion import METRICS, standard_error
 from okl.models.file import Model, load_model
 from okl.report.format import (
     BASELINE_NAMES,
+    CRITERION_NAMES,
     MEASURED_ON,
     SPLIT_NAMES,
+    criterion_value,
     duration,
     flatten,
     metric_name,
@@ -54,6 +58,7 @@ class RunResult(dict[str, Any]):
     test, train, progressive : metrics on test rows, on training rows, and of each row before it is trained on
     baselines : the same three by name of the baseline: majority or mean, linear
     certificate : proof of quality, with its kind; empty without one
+    criterion : by which models are compared; calibration : where the probabilities of a classifier come from
     chosen : values that the run chose, each with its reason as NAME_reason
     choice : candidates of the automatic choice, and why one was taken
     curve, convergence : learning curve of an online solver, or duality gap by iteration of another
@@ -74,6 +79,7 @@ class RunResult(dict[str, Any]):
     progressive: Metrics | None = _entry("progressive")
     baselines: Mapping[str, Mapping[str, Metrics | None] | None] = _entry("baselines", {})
     certificate: Mapping[str, Any] = _entry("certificate", {})
+    calibration: Mapping[str, Any] = _entry("calibration", {})
     chosen: Mapping[str, Any] = _entry("chosen", {})
     choice: Mapping[str, Any] = _entry("choice", {})
     curve: Sequence[Sequence[float]] = _entry("curve", ())
@@ -101,6 +107,11 @@ class RunResult(dict[str, Any]):
     @property
     def is_regression(self) -> bool:
         return self.dataset.get("task") == "regression"
+
+    @property
+    def criterion(self) -> Criterion:
+        found: Criterion = self.get("criterion") or ("squared-error" if "mean" in self.baselines else "accuracy")
+        return found
 
     @property
     def passes(self) -> int:
@@ -147,17 +158,33 @@ STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Error of a baseline less that of the model, and two standard errors of it, 0 if these are unknown."""
+
+    gain: float
+    chance: float
+
+    @property
+    def is_tie(self) -> bool:
+        """Return whether the difference may be chance."""
+        return abs(self.gain) <= self.chance
+
+
+@dataclass(frozen=True)
 class Assessment:
-    """Errors of a model and its baselines, on test rows if there are any, otherwise during training.
+    """Errors of a model and its baselines by the criterion of the run, less is better.
 
     Parameters
     ----------
     split : "test", "progressive" (each row predicted before it is trained on), or "train"
     rows : number of rows, 0 if unknown
-    metric : name of the error, less is better
+    criterion, metric : by which models are compared, and the name of its metric
     constant_name : "majority" or "mean"
-    error, constant, linear : errors of the model, the constant baseline and the linear baseline; None if unknown
+    error, constant, linear, boosting : of the model and the baselines; None if unknown. Of rates and areas where more
+        is better, 1 less the value
     passes : number of passes over the training rows
+    class_counts : measured rows of each class, if known
+    excess : by name of the baseline, mean and standard error of its loss less that of the model, row by row
     """
 
     split: str
@@ -168,6 +195,10 @@ class Assessment:
     constant: float | None
     linear: float | None
     passes: int = 1
+    criterion: Criterion = "accuracy"
+    class_counts: tuple[int, ...] = ()
+    excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    boosting: float | None = None
 
     @property
     def is_share(self) -> bool:
@@ -175,9 +206,19 @@ class Assessment:
         return self.metric == "mistake_rate"
 
     @property
+    def is_root(self) -> bool:
+        """Return whether the error is shown by its root, in units of the target."""
+        return self.criterion == "squared-error"
+
+    @property
+    def more_is_better(self) -> bool:
+        """Return whether the error is shown as 1 less itself."""
+        return self.metric in MORE_IS_BETTER
+
+    @property
     def name(self) -> str:
         """Return the name of the error as it is shown: of a regression, its root, in units of the target."""
-        return metric_name(self.metric) if self.is_share else ROOT
+        return ROOT if self.is_root else metric_name(self.metric)
 
     @property
     def is_of_unseen_rows(self) -> bool:
@@ -191,57 +232,127 @@ class Assessment:
 
     @property
     def may_be_chance(self) -> bool:
-        """Return whether a lower mistake rate is within two binomial standard errors of the constant baseline's."""
-        if not self.beats_constant or not self.is_share or not self.rows:
-            return False
-        assert self.constant is not None
-        assert self.error is not None
-        return self.constant - self.error <= self.chance(self.constant)
+        """Return whether a lower error is within two standard errors of the constant baseline's."""
+        difference = self.difference(self.constant_name)
+        return bool(self.beats_constant) and difference is not None and difference.is_tie
+
+    def difference(self, baseline: str) -> Difference | None:
+        """Return how far the model is ahead of a baseline, of BASELINE_NAMES; None if unknown."""
+        error = {"linear": self.linear, "boosting": self.boosting}.get(baseline, self.constant)
+        if self.error is None or error is None:
+            return None
+        if baseline in self.excess:
+            return Difference(error - self.error, STANDARD_ERRORS * self.excess[baseline][1])
+        return Difference(error - self.error, self.chance(error if baseline == self.constant_name else self.error))
 
     def chance(self, error: float) -> float:
-        """Return two binomial standard errors of a mistake rate; 0 for other errors, whose variance is unknown."""
-        applies = self.is_share and self.rows and 0.0 <= error <= 1.0
-        return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows) if applies else 0.0
+        """Return two standard errors of an error, as far as counts of rows give them; 0 otherwise."""
+        if self.is_share and self.rows and 0.0 <= error <= 1.0:
+            return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows)
+        if self.more_is_better and self.class_counts:
+            return STANDARD_ERRORS * standard_error(self.criterion, error, self.class_counts)
+        return 0.0
 
     def baselines(self) -> dict[str, float]:
         """Return the known errors of the baselines by their display names."""
-        named = {BASELINE_NAMES["linear"]: self.linear, BASELINE_NAMES[self.constant_name]: self.constant}
+        errors = {"linear": self.linear, "boosting": self.boosting, self.constant_name: self.constant}
+        named = {BASELINE_NAMES[name]: error for name, error in errors.items()}
         return {name: error for name, error in named.items() if error is not None}
 
     def length(self, error: float) -> float:
-        """Return an error as it is shown: a share of rows, or the root of a squared error."""
-        return error if self.is_share else math.sqrt(error)
+        """Return an error as it is shown: the root of a squared error, the value of a rate or area, or itself."""
+        return math.sqrt(error) if self.is_root else 1.0 - error if self.more_is_better else error
 
     def text(self, error: float | None, with_chance: bool = False) -> str:
-        """Return an error as it is shown; with_chance : with two standard errors of a mistake rate."""
-        if error is None or not self.is_share:
-            return number(error if error is None else self.length(error))
+        """Return an error as it is shown; with_chance : with two standard errors, if known."""
+        if error is None:
+            return "-"
         chance = self.chance(error) if with_chance else 0.0
-        return mistake_rate_text(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
+        if self.is_share:
+            return mistake_rate_text(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
+        if self.is_root:
+            return number(self.length(error))
+        return criterion_value(self.criterion, error) + (f" ± {chance:.2g}" if chance else "")
 
     def sentence(self, error: float | None) -> str:
         """Return an error as part of a sentence."""
+        if self.is_root:
+            return f"root mean squared error {self.text(error)}"
         if not self.is_share:
-            return f"mean squared error {number(error)}"
+            return f"{CRITERION_NAMES[self.criterion]} {self.text(error)}"
         return "-" if error is None else f"{mistake_rate_text(error)} mistakes"
 
+    def difference_text(self, difference: Difference) -> str:
+        """Return a difference with its two standard errors, as part of a sentence."""
+        if self.is_root or not difference.chance:
+            return "within chance" if difference.is_tie else "beyond chance"
+        scale, unit = (100.0, " points") if self.is_share else (1.0, "")
+        return f"difference {scale * abs(difference.gain):.2g} ± {scale * difference.chance:.2g}{unit}"
 
-def assess(result: Mapping[str, Any], splits: Sequence[str] = ("test", "progressive")) -> Assessment:
+
+MORE_IS_BETTER = ("roc_auc", "average_precision", "balanced_accuracy")
+
+
+def assess(
+    result: Mapping[str, Any],
+    splits: Sequence[str] = ("test", "progressive"),
+    criterion: Criterion | None = None,
+) -> Assessment:
     """Return the errors that a run is assessed by.
 
-    splits : splits to prefer, in this order, to the training rows
+    splits : splits to prefer, in this order, to the training rows; criterion : None for that of the run
     """
     result = RunResult(result)
-    split = next((name for name in splits if result.get(name)), "train")
-    figures = result.get(split) or {}
-    metric = next((name for name in ("mistake_rate", "mse", "squared_loss") if name in figures), "mistake_rate")
+    measured = {name: result[name] for name in (*splits, "train") if result.get(name)}
+    wanted: Criterion = criterion or result.criterion
+    found = {METRICS[wanted]} | ({"squared_loss"} if wanted == "squared-error" else set())
+    split = next(
+        (name for name, figures in measured.items() if any(figures.get(key) is not None for key in found)), None
+    )
+    if split is None:  # mistakes and squared errors are counted in every split
+        wanted = "squared-error" if any("squared_loss" in figures for figures in measured.values()) else "accuracy"
+        split = next(iter(measured), "train")
+    figures = measured.get(split, {})
+    metric = METRICS[wanted]
+    if wanted == "squared-error" and metric not in figures:
+        metric = "squared_loss"
     constant_name = "mean" if "mean" in result.baselines else "majority"
     rows = result.dataset.get("test_rows") if split == "test" else result.rows
-    error, constant, linear = (
-        _finite(((source or {}).get(split) or {}).get(metric))
-        for source in (result, result.baselines.get(constant_name), result.baselines.get("linear"))
+    names = (constant_name, "linear", "boosting")
+    of_baselines = {name: (result.baselines.get(name) or {}).get(split) or {} for name in names}
+    error, constant, linear, boosting = (
+        _less_is_better(metric, one.get(metric)) for one in (figures, *of_baselines.values())
     )
-    return Assessment(split, int(rows or 0), metric, constant_name, error, constant, linear, result.passes)
+    excess = {
+        name: (one["excess"]["mean"], one["excess"]["standard_error"])
+        for name, one in of_baselines.items()
+        if None not in (one.get("excess") or {"mean": None}).values() and result.criterion == wanted
+    }
+    counts = tuple(sum(line) for line in figures.get("confusion") or ())
+    return Assessment(
+        split=split,
+        rows=int(rows or 0),
+        metric=metric,
+        constant_name=constant_name,
+        error=error,
+        constant=constant,
+        linear=linear,
+        passes=result.passes,
+        criterion=wanted,
+        class_counts=counts,
+        excess=excess,
+        boosting=boosting,
+    )
+
+
+def progressive_errors(result: RunResult) -> Assessment:
+    """Return the mistakes or squared errors of a run during training."""
+    return assess(result, ("progressive",), "squared-error" if "mean" in result.baselines else "accuracy")
+
+
+def _less_is_better(metric: str, value: object) -> float | None:
+    found = _finite(value)
+    return found if found is None or metric not in MORE_IS_BETTER else 1.0 - found
 
 
 def _finite(value: object) -> float | None:
@@ -250,12 +361,15 @@ def _finite(value: object) -> float | None:
 
 # Tables of metrics
 
+UNSHOWN = {"squared_loss": "mse", "mse": "rmse"}
+"""Metrics that tables leave out where another one says the same in better units."""
+
 
 def headline(result: RunResult) -> list[tuple[str, str]]:
     """Return names and values of the main metrics, the error first; "-" for unknown values."""
     errors = assess(result)
     measured = result.get(errors.split) or {}
-    others = [name for name, metric in metrics().items() if metric.main and name in measured]
+    others = [name for name, metric in metrics().items() if metric.main and name in measured and name != errors.metric]
     return [
         (f"{errors.name} {MEASURED_ON[errors.split]}", errors.text(errors.error)),
         *((metric_name(name), number(measured[name])) for name in others),
@@ -276,6 +390,7 @@ def metric_rows(result: RunResult) -> dict[str, list[list[str]]]:
         if measured[0]:
             # all metrics of model and baselines, in the model's order
             names = dict.fromkeys(name for metrics in measured for name in metrics)
+            names = {name: None for name in names if UNSHOWN.get(name) not in names}
             tables[split] = [[metric_name(name), *(number(m.get(name)) for m in measured)] for name in names]
     return tables
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
+from okl.foundation.types import Criterion
+from okl.metrics.base import metrics
+from okl.metrics.criterion import RARE, outside_share
 from okl.report.blocks import (
     Bar,
     BarChart,
@@ -32,19 +35,33 @@ from okl.report.blocks import (
 )
 from okl.report.figures import convergence_curve, learning_curve, timeline_picture
 from okl.report.format import (
+    CRITERION_NAMES,
     MIB,
     TERMINAL,
+    aligned,
     chosen_facts,
+    criterion_value,
     duration,
     flatten,
     metric_name,
+    mistake_rate_text,
     model_sentence,
     number,
     percent,
     scalar_metrics,
+    shortened,
 )
+from okl.report.quality import THRESHOLD_HEADER, threshold_rows
 from okl.report.render import html, markdown
-from okl.report.results import RunResult, assess, baseline_names, given_settings, metric_rows
+from okl.report.results import (
+    Assessment,
+    RunResult,
+    assess,
+    baseline_names,
+    given_settings,
+    metric_rows,
+    progressive_errors,
+)
 from okl.report.timeline import phases, timeline_owner, timeline_sentence
 from okl.report.trust import ROUNDING, proof_facts
 
@@ -89,26 +106,61 @@ def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
 # Summary for a terminal
 
 
-def text_summary(result: Mapping[str, Any]) -> str:
-    """Return about a dozen aligned lines and the warnings, for the end of a run in a terminal."""
+def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
+    """Return the end of a run in a terminal: a headline, main metrics, what was chosen and assumed, the next command.
+
+    verbose : with all metrics, times, memory, proofs and reasons of choices
+    """
     result = RunResult(result)
-    tables = metric_rows(result)
-    shown = [split for split in ("progressive", "test" if "test" in tables else "train") if split in tables]
+    tables, judged = metric_rows(result), assess(result).split
+    wanted = ["progressive", "test" if "test" in tables else "train"] if verbose else [judged]
+    shown = [split for split in wanted if split in tables]
+    main = {known.title for name, known in metrics().items() if known.main or name == "rmse"}
     header = ["", "okl", *(name.lower() for name in baseline_names(result))]
-    rows = [header, *([f"{row[0]}, {split}", *row[1:]] for split in shown for row in tables[split])]
-    facts = _summary_facts(result)
-    if "test" not in tables and "train" in tables:
-        facts.append(("Test rows", "none; add --holdout 0.2 to hold out 20% of a source for testing"))
+    rows = [header]
+    for split in shown:
+        some = [row for row in tables[split] if verbose or row[0] in main] or tables[split]
+        rows += [[f"{row[0]}, {split}" if verbose else row[0], *row[1:]] for row in some]
+    facts = [*_brief_facts(result), *(_verbose_facts(result) if verbose else [])]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     first = max(widths[0], *(len(name) for name, _ in facts))
-    lines = [f"{name:<{first}}  {value}" for name, value in facts]
-    for name, *cells in rows:
+    lines = [headline_sentence(result), ""]
+    for name, *cells in rows if len(rows) > 1 else []:
         columns = zip(cells, widths[1:], strict=True)
         lines.append("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in columns)]))
+    lines += _threshold_lines(result, verbose)
+    lines += ["", *(f"{name:<{first}}  {value}" for name, value in facts)]
     return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in warning_sentences(result))])
 
 
-def _summary_facts(result: RunResult) -> list[tuple[str, str]]:
+def _threshold_lines(result: RunResult, verbose: bool) -> list[str]:
+    """Return the table of thresholds of two classes, where decisions matter: of rare classes, or a given threshold."""
+    given = result.settings.get("threshold") is not None or result.criterion != "accuracy"
+    measured = result.test or (result.train if verbose else None) or {}
+    rows = threshold_rows(measured, result.calibration.get("threshold")) if given or verbose else []
+    if not rows:
+        return []
+    positive = shortened((result.dataset.get("labels") or ["the second class"])[-1], 20)
+    header = [f"{positive!r} from", *THRESHOLD_HEADER[1:]]
+    return ["", *aligned([header, *rows], numbers_from=1)]
+
+
+def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
+    choice = " ".join((result.choice.get("why") or [])[:1]) or model_sentence(result)
+    trained = f"{number(result.rows)} rows in {duration(result.seconds)} ({duration(result.total_seconds)} in total)"
+    return [
+        *([("Chosen", choice)] if choice else []),
+        *([("Judged by", judged)] if (judged := criterion_sentence(result)) else []),
+        *([("Probabilities", probable)] if (probable := probability_sentence(result)) else []),
+        *(("Assumed", sentence) for sentence in result.get("assumptions") or []),
+        *(fact for fact in proof_facts(result) if fact[0] != "Outcome"),
+        ("Trained on", trained),
+        ("Report", f"{result.run or '.'}/report.html"),
+        ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
+    ]
+
+
+def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
     passes = f", {result.passes} passes," if result.passes != 1 else ""
     speed = f"{number(result.rows_per_second)} rows per second"
     choice = result.choice.get("seconds")
@@ -116,16 +168,92 @@ def _summary_facts(result: RunResult) -> list[tuple[str, str]]:
     shares, memory = phases(result), memory_text(result)
     return [
         ("Model", number(result.get("model"))),
-        ("Report", f"{result.run or '.'}/report.html"),
-        ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
         ("Training", f"{number(result.rows)} rows{passes} in {duration(result.seconds)} ({speed})"),
         ("Total time", f"{duration(result.total_seconds)}{choosing}"),
-        *(("" if line else "Chosen", sentence) for line, sentence in enumerate(result.choice.get("why") or [])),
+        *(("" if line else "Reasons", sentence) for line, sentence in enumerate(result.choice.get("why") or [])),
         *chosen_facts(result.chosen, TERMINAL),
         *([(timeline_owner(result), shares)] if shares else []),
         *([("Memory", memory)] if memory else []),
-        *proof_facts(result),
+        *(fact for fact in proof_facts(result) if fact[0] == "Outcome"),
     ]
+
+
+def headline_sentence(result: RunResult) -> str:
+    """Return how good the model is on how many rows, next to always predicting the same and to a linear model."""
+    errors = assess(result)
+    if errors.error is None:
+        return f"Predicting {result.target}: no errors were measured."
+    passes = "" if errors.passes == 1 or errors.split != "progressive" else f" over {errors.passes} passes"
+    where = f" on {number(errors.rows)} {ROWS_OF[errors.split]}{passes}" if errors.rows else ""
+    parts = [f"{_said(errors, errors.error, first=True)}{where}"]
+    if (constant := errors.difference(errors.constant_name)) is not None:
+        verdict = ": no better" if constant.gain <= 0.0 else ": within chance" if constant.is_tie else ""
+        parts.append(f"{_constant_said(errors, result)}{verdict}")
+    for name, said, error in (
+        ("linear", "a linear model", errors.linear),
+        ("boosting", "gradient boosting", errors.boosting),
+    ):
+        if (difference := errors.difference(name)) is not None:
+            tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
+            parts.append(f"{said} {_said(errors, error)}{tie or (': better' if difference.gain < 0.0 else '')}")
+    return "; ".join(parts) + "."
+
+
+ROWS_OF = {
+    "test": "test rows",
+    "progressive": "training rows, each predicted before the update (no test rows)",
+    "train": "training rows (no test rows)",
+}
+
+
+def _said(errors: Assessment, error: float | None, first: bool = False) -> str:
+    if errors.is_share and error is not None:
+        share = mistake_rate_text(error) if error < 5e-4 else ""
+        right = f"{100.0 * (1.0 - error):.1f}% right" if not share else f"{share} wrong"
+        return right if first else f"is {right}"
+    value = errors.text(error)
+    return f"{errors.name} {value}" if first else value
+
+
+def _constant_said(errors: Assessment, result: RunResult) -> str:
+    if errors.constant_name == "mean":
+        return f"always predicting the mean {_said(errors, errors.constant)}"
+    if errors.criterion == "log-loss":
+        return f"the shares of the classes alone {_said(errors, errors.constant)}"
+    if errors.criterion in ("auc", "average-precision"):
+        return f"chance {_said(errors, errors.constant)}"
+    counts, labels = result.dataset.get("class_counts") or [], result.dataset.get("labels") or []
+    common = f'"{shortened(labels[counts.index(max(counts))])}"' if counts and labels else "the most frequent class"
+    return f"always {common} {_said(errors, errors.constant)}"
+
+
+def criterion_sentence(result: RunResult) -> str:
+    """Return the criterion of a classification and why it was taken; "" for a regression or an older result."""
+    counts = result.dataset.get("class_counts") or []
+    if "criterion" not in result or result.is_regression:
+        return ""
+    name = CRITERION_NAMES[result.criterion]
+    given = result.settings.get("optimise", "auto")
+    if given == result.criterion:
+        return f"{name} (as given)"
+    reason = f"{percent(outside_share(counts), 2)} of the rows are outside the most frequent class"
+    if given == "log-loss" or (given == "auto" and outside_share(counts) < RARE and result.criterion != "log-loss"):
+        reason = "the log loss needs probabilities, which this model does not have"
+    return f"{name}, because {reason} (--optimise)"
+
+
+def probability_sentence(result: RunResult) -> str:
+    """Return where the probabilities come from, and the threshold of the second of two classes; "" for a regression."""
+    found = result.calibration
+    if not found:
+        return ""
+    if "none" in found:
+        return f"none. {found['none']}"
+    text = f"calibrated on {found['on']}" if "loss" not in found["on"] else f"by {found['on']}"
+    labels = result.dataset.get("labels") or [""]
+    if "threshold" not in found:
+        return text
+    return f"{text}; {shortened(labels[-1])!r} is predicted from {number(found['threshold'])} on (--threshold)"
 
 
 def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
@@ -144,31 +272,17 @@ MOST_DATA_WARNINGS = 3
 def summary_sentences(result: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the training and one on the error compared with the baselines."""
     result = RunResult(result)
-    labels, errors = result.dataset.get("labels") or [], assess(result)
+    labels = result.dataset.get("labels") or []
+    columns, inputs = result.dataset.get("columns"), result.dataset.get("features")
+    made = f" ({number(inputs)} inputs)" if columns is not None and columns != inputs else ""
     training = (
         f"Trained to predict {result.target}{f' ({len(labels)} classes)' if labels else ''} from "
-        f"{number(result.dataset.get('features'))} input columns on {number(result.rows)} rows in "
+        f"{number(inputs if columns is None else columns)} columns{made} on {number(result.rows)} rows in "
         f"{duration(result.seconds)} ({number(result.rows_per_second)} rows per second; "
         f"{duration(result.total_seconds)} in total)."
     )
-    passes = "" if errors.passes == 1 else f", over {errors.passes} passes"
-    where = {
-        "test": f"on {errors.rows:,} test rows",
-        "progressive": f"on training rows, each predicted before the update{passes} (no test rows)",
-        "train": "on the training rows (no test rows)",
-    }[errors.split]
-    r2 = (result.get(errors.split) or {}).get("r2")
-    if errors.is_share:
-        error, constant, linear = (
-            "-" if share is None else f"{100 * (1 - share):.1f}%"
-            for share in (errors.error, errors.constant, errors.linear)
-        )
-        quality = f"Accuracy {where}: {error} (majority class {constant}"
-    else:
-        error, constant, linear = (number(value) for value in (errors.error, errors.constant, errors.linear))
-        explained = "" if r2 is None else f", R2 {number(r2)}"
-        quality = f"Mean squared error {where}: {error}{explained} (predicting the mean {constant}"
-    return [training, f"{quality}{'' if errors.linear is None else f', linear model {linear}'})."]
+    r2 = (result.get(assess(result).split) or {}).get("r2")
+    return [training, headline_sentence(result) + ("" if r2 is None else f" R2 {number(r2)}.")]
 
 
 def not_converged(result: Mapping[str, Any]) -> str:
@@ -184,28 +298,22 @@ def not_converged(result: Mapping[str, Any]) -> str:
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     """Return warnings: a solver that did not converge, a model no better than a baseline, no test rows, ingestion."""
     result = RunResult(result)
-    errors, chosen = assess(result), result.chosen
+    errors = assess(result)
     warnings = [sentence] if (sentence := not_converged(result)) else []
     both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
     baseline = "the majority class" if errors.constant_name == "majority" else "the mean"
     if errors.beats_constant is False:
-        advice = "another bandwidth or step size"
-        if "support_vectors" in chosen:
-            advice = f"another bandwidth{' or a larger budget' if 'budget' in chosen else ', fogd or nogd'}"
-        elif errors.constant_name == "majority":
-            advice = "another bandwidth, step size or class weights"
-        warnings.append(
-            f"The model is no better than always predicting {baseline}: {both}. Scale the columns, or try {advice}."
-        )
+        warnings.append(f"The model is no better than always predicting {baseline}: {both}. {_advice(result)}")
     elif errors.may_be_chance:
         warnings.append(
             f"The model may be better than always predicting {baseline} only by chance: {both}, a difference within "
             f"two standard errors on {errors.rows:,} rows."
         )
-    if errors.error is not None and errors.linear is not None and errors.error > errors.linear:
-        may_be_chance = errors.error - errors.linear <= errors.chance(errors.error)
+    linear = errors.difference("linear")
+    if linear is not None and linear.gain < 0.0:
+        verdict = f"as good, within chance ({errors.difference_text(linear)})" if linear.is_tie else "better"
         warnings.append(
-            f"A linear model is {'as good, within chance' if may_be_chance else 'better'}: "
+            f"A linear model is {verdict}: "
             f"{errors.sentence(errors.linear)}, this model {errors.sentence(errors.error)}. {_why_linear_wins(result)}"
         )
     if not errors.is_of_unseen_rows and errors.error is not None:
@@ -218,6 +326,29 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
     return warnings + of_data
+
+
+RANKS = 0.6
+"""ROC AUC from which on a model ranks rows, whether its predicted classes are of use or not."""
+
+
+def _advice(result: RunResult) -> str:
+    """Return advice for a model that is no better than a constant."""
+    errors, chosen = assess(result), result.chosen
+    area = (result.get(errors.split) or {}).get("roc_auc")
+    if errors.criterion in ("accuracy", "balanced-accuracy") and area is not None and area >= RANKS:
+        way = "its probabilities, a lower --threshold" if result.calibration.get("on") else "its scores"
+        return f"It does rank rows (ROC AUC {number(area)}): use {way}, or --optimise log-loss."
+    if result.choice:
+        return "The columns may say little about the target, or more rows are needed."
+    advice = "another bandwidth or step size"
+    if "support_vectors" in chosen:
+        advice = f"another bandwidth{' or a larger budget' if 'budget' in chosen else ', fogd or nogd'}"
+    elif errors.constant_name == "majority":
+        advice = "another bandwidth, step size or class weights"
+    rescaled = result.settings.get("rescale", "stored") not in ("stored", "none")
+    scaled = rescaled or result.dataset.get("scale") not in (None, "none")
+    return f"Try {advice}." if scaled else f"Scale the columns, or try {advice}."
 
 
 def _why_linear_wins(result: RunResult) -> str:
@@ -336,7 +467,7 @@ def training_section(result: RunResult) -> Section:
     """Return the section with the learning curve or the convergence of the gap."""
     blocks: list[Block] = []
     if curve := result.curve:
-        errors = assess(result, ("progressive",))
+        errors = progressive_errors(result)
         error = metric_name(errors.metric).lower()
         again = f", but in the last of {errors.passes} passes the model has seen it" if errors.passes > 1 else ""
         caption = f"Each row is predicted before the model is trained on it{again}."
@@ -399,13 +530,16 @@ def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
             Bar(
                 str(candidate["name"]),
                 max(1.0 - candidate["score"], 0.0) / most,
-                f"{percent(1.0 - candidate['score'], 3)} of {number(candidate['rows'])} rows",
+                f"{_candidate_text(choice, 1.0 - candidate['score'])} of {number(candidate['rows'])} rows",
                 candidate is taken,
             )
             for candidate in sorted(drawn, key=lambda candidate: candidate is not taken)
         ]
         measure = "Unexplained share of the variance" if is_regression else "Mistake rate"
-        caption = f"{measure} of the candidates in the last round, each on its number of rows; less is better."
+        criterion: Criterion = choice.get("criterion", "accuracy")
+        if criterion not in ("accuracy", "squared-error"):
+            measure = f"{'' if criterion == 'log-loss' else '1 less the '}{CRITERION_NAMES[criterion]}"
+        caption = f"{measure} of the candidates in the last round, each on its number of rows; shorter is better."
         blocks.append(BarChart("Automatic choice", bars, caption))
     rows = [
         [
@@ -419,6 +553,12 @@ def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
     ]
     header = ("Candidate", "score", "rows", "time", "kept")
     return [*blocks, Table("All candidates", header, cut(rows, MOST_ROWS), folded=True)]
+
+
+def _candidate_text(choice: Mapping[str, Any], error: float) -> str:
+    criterion: Criterion = choice.get("criterion", "accuracy")
+    shares = criterion in ("accuracy", "squared-error")
+    return percent(error, 3) if shares else f"{CRITERION_NAMES[criterion]} {criterion_value(criterion, error)}"
 
 
 # Cost and use
@@ -449,7 +589,7 @@ def usage_section(result: RunResult) -> Section:
     if not folder:
         return Section("use", "", [])
     model, run = (shlex.quote(path) for path in (folder, " ".join(result.run.splitlines())))
-    columns = number(result.dataset.get("features"))
+    columns = number(result.dataset.get("columns") or result.dataset.get("features"))
     commands = [
         f"okl predict {model} ROWS --out SCORES",
         f"okl explain {model}",

@@ -8,9 +8,9 @@ from typing import Any
 
 from okl.report.blocks import Block, Figure, Heading, Paragraph, Section, Table, paragraphs
 from okl.report.figures import regret_curve, violation_curve, window_curve
-from okl.report.format import metric_name, mistake_rate_text, number, percent
+from okl.report.format import CRITERION_NAMES, metric_name, mistake_rate_text, number, percent
 from okl.report.quality import reliability_blocks
-from okl.report.results import RunResult, assess
+from okl.report.results import RunResult, assess, progressive_errors
 
 Facts = list[tuple[str, str]]
 """Names and texts of lines for a terminal."""
@@ -45,11 +45,13 @@ def _chance(result: RunResult) -> str:
     if errors.error is None:
         return ""
     if chance := errors.chance(errors.error):
+        measured, spread = f"error of {mistake_rate_text(errors.error)}", percent(chance, 2)
+        if not errors.is_share:
+            measured, spread = f"{CRITERION_NAMES[errors.criterion]} of {errors.text(errors.error)}", f"{chance:.2g}"
         sentences.append(
-            f"The error of {mistake_rate_text(errors.error)} on {number(errors.rows)} rows is accurate to ± "
-            f"{percent(chance, 2)} (two standard errors)."
+            f"The {measured} on {number(errors.rows)} rows is accurate to ± {spread} (two standard errors)."
         )
-    train_error = (result.train or {}).get(errors.metric)
+    train_error = assess(result, ("train",)).error
     if errors.split == "test" and train_error is not None:
         seen, unseen = errors.sentence(train_error), errors.sentence(errors.error)
         sentences.append(f"Training rows: {seen}. Test rows, not used for training: {unseen}.")
@@ -298,7 +300,7 @@ def drift_blocks(result: RunResult) -> list[Block]:
             )
         blocks += [Heading("Drift"), Paragraph(text)]
     if len(points) > 1:
-        errors = assess(result, ("progressive",))
+        errors = progressive_errors(result)
         error = metric_name(errors.metric).lower()
         signals = drift.get("signals") or ()
         draw = partial(window_curve, points, signals, error, errors.constant_name, shares=errors.is_share)

@@ -547,7 +547,8 @@ def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: 
 
     about : what a checkpoint of the run says that it belongs to
     """
-    before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
+    usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name != "options"}
+    before: dict[str, Any] = usual | about["settings"] | {"mode": about["mode"]}  # older runs had fewer settings
     now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
     defaults = type(settings.options)().model_dump(mode="json") | before  # of options that are newer than the run
     for name in now:

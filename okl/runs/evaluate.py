@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,16 +18,18 @@ from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
-from okl.features.predictors import Predictor
+from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation.errors import DataError
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray, Precision
-from okl.metrics.counts import Tally, measure, merge, merge_named
+from okl.foundation.types import Criterion, FloatArray, Precision
+from okl.metrics.calibration import log_losses
+from okl.metrics.counts import Tally, measure, merge, merge_named, predicted_classes
 from okl.models.file import Model
-from okl.models.inputs import learnt_among, prepare_rows, read_as
+from okl.models.inputs import class_indices, learnt_among, prepare_rows, read_as
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, load, pinned
+from okl.runs.baselines import BoostingPredictor
 
 # Evaluation of several predictors in one pass over a split of a data set
 
@@ -36,19 +38,45 @@ EVALUATION_WINDOW_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class MeasureShard:
-    """Task that scores the rows of a shard with every predictor and tallies the errors."""
+    """Task that scores the rows of a shard with every predictor and tallies the errors.
+
+    criterion : of the losses that predictors are compared by with the first one, row by row; None: they are not
+    """
 
     data: Dataset
     predictors: Mapping[str, Predictor]
     precision: Precision
+    criterion: Criterion | None = None
 
     def __call__(self, shard: Shard) -> dict[str, Tally]:
         """Return the tallies of a shard, by name of the predictor."""
         tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
         for targets, scores in scored_windows(self.data, shard, self.predictors, self.precision):
+            losses = {name: self._losses(name, scores[name], targets) for name in tallies}
+            reference = next(iter(losses.values()))
             for name, parts in tallies.items():
-                parts.append(tally_of(self.data.schema, scores[name], targets))
+                tally, own = tally_of(self.data.schema, scores[name], targets, self.predictors[name]), losses[name]
+                if own is not None and reference is not None and own is not reference:
+                    with np.errstate(over="ignore"):  # squares beyond float64 are reported as None
+                        apart = own - reference
+                        tally = replace(tally, excess=(float(apart.sum()), float(np.square(apart).sum())))
+                parts.append(tally)
         return {name: merge(parts) for name, parts in tallies.items()}
+
+    def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64] | None:
+        """Return the loss of each row, (rows,); None without a criterion, or one that is a sum over rows."""
+        if self.criterion == "squared-error":
+            with np.errstate(over="ignore"):
+                squares: NDArray[np.float64] = np.square(np.asarray(scores, dtype=np.float64) - targets)
+            return squares
+        if self.criterion not in ("accuracy", "log-loss"):
+            return None
+        classes = class_indices(self.data.schema, targets)
+        if self.criterion == "accuracy":
+            mistakes: NDArray[np.float64] = (predicted_classes(scores) != classes).astype(np.float64)
+            return mistakes
+        logits = logits_of(self.predictors[name], scores)
+        return None if logits is None else log_losses(logits, classes)
 
 
 def scored_windows(
@@ -62,13 +90,23 @@ def scored_windows(
         yield in_target_unit(schema, rows.targets), scores
 
 
-def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray) -> Tally:
-    """Return the tally of scores and targets, those of a regression in the target's unit."""
+def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
+    """Return the tally of scores and targets, those of a regression in the target's unit.
+
+    predictor : of the scores, which may have probabilities; None: they have none
+    """
     statistics = schema.target_statistics
     extent = None
     if schema.task == "regression" and statistics is not None:
         extent = statistics.minimum, statistics.maximum
-    return measure(schema.task, scores, targets, schema.n_outputs, extent)
+    return measure(schema.task, scores, targets, schema.n_outputs, extent, logits_of(predictor, scores))
+
+
+def logits_of(predictor: Predictor | None, scores: FloatArray) -> FloatArray | None:
+    """Return log-odds or logits of the scores of a predictor; None if it has no probabilities."""
+    if isinstance(predictor, CalibratedPredictor | ConstantPredictor | BoostingPredictor):
+        return predictor.logits(scores)
+    return None
 
 
 def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
@@ -85,9 +123,10 @@ def predictor_tallies(
     predictors: Mapping[str, Predictor],
     precision: Precision,
     execution: Execution,
+    criterion: Criterion | None = None,
 ) -> dict[str, Tally]:
-    """Return the tallies of every predictor over some shards, added in the order of the shards."""
-    return merge_named(execution.map(MeasureShard(data, predictors, precision), shards))
+    """Return the tallies of every predictor over some shards, added in the order of the shards; see `MeasureShard`."""
+    return merge_named(execution.map(MeasureShard(data, predictors, precision, criterion), shards))
 
 
 def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +191,15 @@ class ConstantPredictor:
         shift, factor = self.schema.target_shift_and_factor
         return (scores - shift) * factor if self.schema.task == "regression" else scores
 
+    def logits(self, scores: FloatArray) -> FloatArray | None:
+        """Return log-odds or logits of the shares of the training rows, in the shape of scores; None for regression."""
+        if self.schema.task == "regression":
+            return None
+        counts = np.array(self.schema.class_counts, dtype=np.float64) + 1.0  # no share is 0
+        if self.schema.task == "binary":
+            return np.full(len(scores), float(np.log(counts[1] / counts[0])))
+        return np.tile(np.log(counts / counts.sum()), (len(scores), 1))
+
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return no arrays: nothing is stored."""
         return {}
@@ -190,7 +238,7 @@ class MeasurePiece:
             complete = slice(None) if raw.complete is None else raw.complete
             scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[complete]))
             targets = in_target_unit(schema, raw.targets[complete])
-            tallies.append(tally_of(schema, scores, targets))
+            tallies.append(tally_of(schema, scores, targets, self.model.predictor))
         return [merge(tallies)] if tallies else []
 
 

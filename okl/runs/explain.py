@@ -8,25 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from okl.data.dataset import Schema, origins
+from okl.data.dataset import origins
 from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Criterion, FloatArray, Optimise
+from okl.metrics.calibration import log_losses
 from okl.metrics.counts import predicted_classes
-from okl.models.file import Model, load_model
-from okl.models.inputs import learnt_among, prepare_rows, read_as
+from okl.metrics.criterion import criterion_error, criterion_of
+from okl.models.file import Model, load_model, no_probabilities
+from okl.models.inputs import class_indices, learnt_among, prepare_rows, read_as
 from okl.models.pieces import check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
-from okl.runs.evaluate import in_target_unit
+from okl.runs.evaluate import in_target_unit, logits_of
 
 # Sample of labelled rows
 
@@ -74,7 +75,7 @@ class Importance:
     Parameters
     ----------
     column : name of the column
-    rise : mean increase of the error with the column permuted, as mistake rate or mean squared error
+    rise : mean increase of the error with the column permuted
     spread : standard deviation of the increase over the permutations
     """
 
@@ -85,17 +86,27 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances:
-    """Importances of all source columns, the largest first; error : error without permutation."""
+    """Importances of all source columns, the largest first.
+
+    error : error by the criterion without permutation
+    """
 
     rows: int
     repeats: int
     error: float
     columns: tuple[Importance, ...]
+    criterion: Criterion
 
     def as_json(self) -> dict[str, Any]:
-        """Return rows, repeats, error, and the columns."""
+        """Return rows, repeats, criterion, error, and the columns."""
         columns = [{"column": item.column, "rise": item.rise, "spread": item.spread} for item in self.columns]
-        return {"rows": self.rows, "repeats": self.repeats, "error": self.error, "columns": columns}
+        return {
+            "rows": self.rows,
+            "repeats": self.repeats,
+            "criterion": self.criterion,
+            "error": self.error,
+            "columns": columns,
+        }
 
 
 def permutation_importance(
@@ -106,6 +117,7 @@ def permutation_importance(
     seed: int = 0,
     n_threads: int = 1,
     advance: Callable[[int, int], None] = lambda done, total: None,
+    criterion: Criterion | None = None,
 ) -> Importances:
     """Compute the increase of the error when the values of each source column are permuted among the rows.
 
@@ -132,7 +144,8 @@ def permutation_importance(
             f"{len(inputs)} rows to explain the model on; expected at least two, as values are permuted among rows."
         )
     schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
-    total = _total(model, inputs, targets, n_threads)
+    criterion = criterion or explained_criterion(model, "auto")
+    total = _total(model, inputs, targets, n_threads, criterion)
     source = np.array(origins(schema.features, schema.encodings))
     permuted = inputs.copy()
     importances = []
@@ -141,26 +154,44 @@ def permutation_importance(
         rises = np.empty(repeats)
         for repeat in range(repeats):
             permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
-            rises[repeat] = _total(model, permuted, targets, n_threads) - total
+            rises[repeat] = _total(model, permuted, targets, n_threads, criterion) - total
         permuted[:, group] = inputs[:, group]
         # sums of mistakes are whole numbers, so equal sums cancel to 0; means would leave 1e-17
         importances.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
         advance(index + 1, len(schema.source_columns))
     importances.sort(key=lambda importance: -importance.rise)
-    return Importances(n_rows, repeats, total / n_rows, tuple(importances))
+    return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
 
 
-def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int) -> float:
-    return float(_mistakes(model.schema, model.predictor.scores(inputs, n_threads), targets).sum())
+def explained_criterion(model: Model, optimise: Optimise) -> Criterion:
+    """Return the criterion of an explanation: as given, that of the model's training, or by its classes.
+
+    Raises
+    ------
+    ConfigError : a criterion that does not fit the task; the log loss of a model without probabilities
+    """
+    schema = model.schema
+    wanted = optimise if optimise != "auto" else model.configuration.get("optimise", "auto")
+    criterion = criterion_of(wanted, schema.task, schema.class_counts, schema.target)
+    if criterion != "log-loss" or model.has_probabilities:
+        return criterion
+    if optimise == "log-loss":
+        raise ConfigError(f"optimise = 'log-loss' needs probabilities. {no_probabilities(schema)}")
+    return "auc" if schema.task == "binary" else "accuracy"
 
 
-def _mistakes(schema: Schema, scores: FloatArray, targets: FloatArray) -> NDArray[Any]:
-    if schema.task == "regression":
-        squares: NDArray[Any] = (in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2
-        return squares
-    true = targets.astype(np.int64) if schema.task == "multiclass" else (targets > 0).astype(np.int64)
-    mistakes: NDArray[Any] = predicted_classes(scores) != true
-    return mistakes
+def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int, criterion: Criterion) -> float:
+    """Return the error of rows by a criterion, times their number."""
+    schema, scores = model.schema, model.predictor.scores(inputs, n_threads)
+    if criterion == "squared-error":
+        return float(((in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2).sum())
+    classes = class_indices(schema, targets)
+    if criterion == "accuracy":
+        return float((predicted_classes(scores) != classes).sum())
+    logits = logits_of(model.predictor, scores)
+    if criterion == "log-loss" and logits is not None:
+        return float(log_losses(logits, classes).sum())
+    return len(classes) * criterion_error(criterion, np.asarray(scores, dtype=np.float64), classes)
 
 
 # `okl explain`: facts of a saved model, and the importance of its columns on a sample of rows
@@ -177,6 +208,7 @@ class ExplainSettings(BaseModel):
     registry: str | None = Field(None, description=REGISTRY)
     source: str | None = Field(None, description="labelled rows, raw or a data set; none: the data set of its run")
     rows: int = Field(5000, ge=2, description="number of sampled rows among which values are permuted")
+    optimise: Optimise = Field("auto", description="criterion of the error of a classifier; auto: that of its training")
     repeats: int = Field(5, ge=1, description="permutations of each column")
     seed: int = Field(0, ge=0, description="seed of the sample and the permutations")
 
@@ -287,7 +319,7 @@ def _importances(settings: ExplainSettings, facts: ModelFacts, observer: Observe
     n_threads = default_threads()
     importances = permutation_importance(
         facts.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
-        lambda done, total: observer.advance(done, total, {}),
+        lambda done, total: observer.advance(done, total, {}), explained_criterion(facts.model, settings.optimise),
     )  # fmt: skip
     return importances, rows_or_reason
 

@@ -16,7 +16,9 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.folders import check_published
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Mode, Task
+from okl.metrics.criterion import criterion_of
 from okl.report.format import aligned
+from okl.runs.calibrate import check_threshold, class_weights_of
 from okl.runs.run import check_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.shards import SEGMENT
@@ -258,6 +260,10 @@ def check(settings: TrainSettings) -> None:
 def check_solver(settings: TrainSettings, data: Dataset) -> None:
     """Raise ConfigError if the solver cannot train on the data set with these settings."""
     settings.options.check(settings)
+    schema = data.schema
+    criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    check_threshold(settings, schema)
+    class_weights_of(settings, schema)
     if settings.solver != "auto":  # the automatic choice selects solvers that fit
         _check_built(settings, data.schema, data.rows("train"))
 

@@ -41,6 +41,9 @@ class ScoreSettings(ExecutionSettings):
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
     out: str = Field(description="new folder or URL for the scores")
     keys: tuple[str, ...] = Field((), description="columns to copy to the scores, besides the model's own keys")
+    threshold: float | None = Field(
+        None, description="probability from which on the second of two classes is predicted; none: the model's own"
+    )
 
 
 @dataclass(eq=False)
@@ -159,7 +162,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     """
     check_published(place_of(settings.out))
     check_workers(settings)
-    model = load(settings.model, settings.registry)
+    model = load(settings.model, settings.registry).with_threshold(settings.threshold)
     inputs = set(model.schema.source_columns)
     exact = {*model.schema.keys, *settings.keys} - inputs  # numeric inputs of the model must stay numbers
     pieces = table_pieces(settings.source, model.schema, look, exact)
@@ -170,7 +173,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
             f"{settings.source} has no key column {missing[0]!r}. Its columns are {', '.join(columns.names[:8])}."
         )
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
-    if taken := [name for name in keys if name in output_names(model.schema)]:
+    if taken := [name for name in keys if name in output_names(model)]:
         raise ConfigError(f"Key column {taken[0]!r} has the same name as an output column. Rename it in the source.")
     if look and (lost := altered_columns([source.piece for source in pieces], inputs.intersection(keys))):
         raise DataError(
@@ -186,7 +189,12 @@ PARQUET = b"PAR1"  # first bytes of a Parquet file
 
 
 def score_stream(
-    model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
+    model: str,
+    rows: BinaryIO,
+    out: BinaryIO,
+    keys: Sequence[str] = (),
+    registry: str | None = None,
+    threshold: float | None = None,
 ) -> int:
     """Score rows of a CSV stream with a header line, or of a Parquet stream, to CSV; return the number of rows.
 
@@ -197,8 +205,9 @@ def score_stream(
     ----------
     model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
     rows : raw rows
-    out : destination of key columns, scores and predictions, in the order of the rows
+    out : destination of key columns, scores, predictions and probabilities, in the order of the rows
     keys : columns to copy, besides the model's own keys
+    threshold : see `ScoreSettings`
 
     Raises
     ------
@@ -207,14 +216,27 @@ def score_stream(
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
         file = _write_stream(rows, Path(folder))
         try:
-            return _score(model, file, out, tuple(keys), registry)
+            return _score(model, file, out, tuple(keys), registry, threshold)
         except (DataError, DivergedError) as error:
             raise type(error)(str(error).replace(str(file), "standard input")) from None
 
 
-def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registry: str | None) -> int:
-    never = file.with_name("never")
-    settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
+def _score(
+    model: str,
+    file: Path,
+    out: BinaryIO,
+    keys: tuple[str, ...],
+    registry: str | None,
+    threshold: float | None,
+) -> int:
+    settings = ScoreSettings(
+        model=model,
+        registry=registry,
+        source=str(file),
+        out=str(file.with_name("never")),
+        keys=keys,
+        threshold=threshold,
+    )
     model_file, pieces, key_columns = check_score(settings)
     work = ScorePiece(model_file, key_columns, place_of(file.parent))
     written, scored = 0, file.with_name("scores.csv")  # a later row may be invalid: write all scores or none

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution, Traffic
-from okl.data.manifest import peak_memory_bytes, provenance
-from okl.features.predictors import Predictor
+from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
+from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation import plugins
 from okl.foundation.folders import PublishedFolder, RunFolder
 from okl.foundation.locations import Place
+from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
+from okl.foundation.types import Criterion
 from okl.metrics.counts import Tally
+from okl.metrics.criterion import criterion_of
 from okl.models.file import Model
 from okl.report.format import scalar_metrics
+from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
@@ -113,17 +117,22 @@ def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> di
         return None
     report = in_scaled_unit(schema, of_split[name].report())
     # matrices and histograms are drawn of the model only
-    return report if name == "model" else scalar_metrics(report)
+    return (
+        report
+        if name == "model"
+        else scalar_metrics(report) | {key: report[key] for key in ("excess",) if key in report}
+    )
 
 
 def predictor_metrics(
-    schema: Schema, tallies: Tallies, name: str, trained: TrainedSolver, of_baseline: bool = False
+    schema: Schema, tallies: Tallies, name: str, trained: TrainedSolver | None, of_baseline: bool = False
 ) -> dict[str, dict[str, Any] | None]:
     """Return the metrics of a predictor during training, on training rows and on test rows.
 
+    trained : solver that predicted during training, if any
     of_baseline : return those of the constant baseline during training, which `trained` also counts
     """
-    progress, progressive = trained.progress, None
+    progress, progressive = None if trained is None else trained.progress, None
     if isinstance(progress, SolverProgress):
         error = progress.baseline_error if of_baseline else progress.error
         progressive = {progressive_metric(schema.task): error}
@@ -153,11 +162,36 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
         "labels": list(schema.labels),
         "class_counts": list(schema.class_counts),
         "features": schema.n_features,
+        "columns": len(schema.source_columns),
         "train_rows": data.rows("train"),
         "test_rows": data.rows("test"),
         "scale": schema.scale,
         "warnings": list(data.warnings),
     }
+
+
+def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
+    """Return a sentence for each default that decided how the source of a run was read.
+
+    given : settings of its ingestion
+    """
+    used, schema, n_test = read_manifest(data.folder).settings, data.schema, data.rows("test")
+    sentences = []
+    if (given is None or given.holdout is None) and used.get("holdout") is not None:
+        drawn = "" if schema.task == "regression" else ", by class"
+        sentences.append(
+            f"{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
+        )
+    missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
+    if missing:
+        sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
+    if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
+        sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
+    return sentences
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:3]) + (f" and {len(columns) - 3} more columns" if len(columns) > 3 else "")
 
 
 def flat_metrics(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -185,8 +219,11 @@ class RunRecord:
     ----------
     place : folder of the run, during and after it
     choice : record of the automatic choice; empty without one
+    predictor : the model's, with probabilities if it has any; calibration : how these were found
+    criterion : by which the model is compared with the baselines
     proof : certificate of an online run, if requested
-    linear : linear baseline; None if the model is linear
+    linear : linear baseline of an online learner, trained as it is; None for others
+    beside : linear baseline and those on request, by name
     tallies : tallies of model and baselines, by split
     kept_to : values of the constraints, by split
     traffic : network traffic of training
@@ -199,7 +236,11 @@ class RunRecord:
     data: Dataset = field(init=False)
     memory: MemoryPlan = field(init=False)
     learnt: TrainedSolver = field(init=False)
-    linear: TrainedSolver | None = field(init=False)
+    predictor: Predictor = field(init=False)
+    calibration: dict[str, Any] = field(default_factory=dict)
+    criterion: Criterion = field(init=False)
+    linear: TrainedSolver | None = None
+    beside: dict[str, Predictor] = field(default_factory=dict)
     tallies: Tallies = field(init=False)
     kept_to: Mapping[str, list[dict[str, Any]] | None] = field(init=False)
     traffic: Traffic = field(init=False)
@@ -221,14 +262,22 @@ class RunRecord:
         return "mean" if self.data.schema.task == "regression" else "majority"
 
     def measure(self, settings: TrainSettings, execution: Execution) -> None:
-        """Evaluate model, constant and linear baseline on both splits, then the constraints."""
-        model, linear, data = self.learnt.predictor, self.linear, self.data
+        """Calibrate the model, and evaluate it and the baselines on both splits, then the constraints."""
+        data, n_threads = self.data, execution.n_threads
+        self.predictor, self.calibration = calibrated(
+            settings, self.learnt.state, self.learnt.predictor, data, n_threads
+        )
+        schema, model = data.schema, self.predictor
+        self.criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+        if self.criterion == "log-loss" and not isinstance(model, CalibratedPredictor):
+            self.criterion = "auc" if schema.task == "binary" else "accuracy"
         predictors: dict[str, Predictor] = {"model": model, self.constant: ConstantPredictor(data.schema)}
-        if linear is not None:
-            predictors["linear"] = linear.predictor
+        predictors |= self.beside
         splits: dict[str, tuple[Shard, ...]] = {"train": data.split("train"), "test": data.split("test")}
         self.tallies = {
-            split: predictor_tallies(data, shards, predictors, settings.precision, execution) if shards else None
+            split: predictor_tallies(data, shards, predictors, settings.precision, execution, self.criterion)
+            if shards
+            else None
             for split, shards in splits.items()
         }
         constraints, _ = parse_constraints(constraints_of(settings.options))
@@ -260,16 +309,18 @@ class RunRecord:
         origin = provenance(self.data, settings.seed) | {"processors": list(processors), "chosen": self.chosen}
         if used := plugins.origins(*settings.names):
             origin["extensions"] = used
-        return Model(self.data.schema, self.learnt.predictor, settings.model_dump(mode="json"), origin)
+        return Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), origin)
 
     def as_json(self, settings: TrainSettings, keeper: RunCheckpoints, execution: Execution) -> dict[str, Any]:
         """Return the result; settings : settings of the run after the automatic choice."""
-        trained, linear, schema, folder = self.learnt, self.linear, self.data.schema, self.place.folder
+        trained, schema, folder = self.learnt, self.data.schema, self.place.folder
         rows = self.data.rows("train")
         baselines: dict[str, Any] = {
             self.constant: predictor_metrics(schema, self.tallies, self.constant, trained, True)
         }
-        baselines["linear"] = linear and predictor_metrics(schema, self.tallies, "linear", linear)
+        baselines["linear"] = None
+        for name in self.beside:
+            baselines[name] = predictor_metrics(schema, self.tallies, name, self.linear)
         data_in_run = self.data.folder.parent == self.place.staging  # and moves with it
         return {
             "model": str(folder / "model"),
@@ -291,6 +342,9 @@ class RunRecord:
             "bytes_sent": self.traffic.bytes_sent,
             "bytes_received": self.traffic.bytes_received,
             "chosen": self.chosen,
+            "criterion": self.criterion,
+            "assumptions": assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else [],
+            **({"calibration": self.calibration} if self.calibration else {}),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),

@@ -202,12 +202,23 @@ def check_data(
     check_unread(ingest_settings)
 
 
-def open_run_data(run: Run[Any], settings: DataSettings) -> Dataset:
-    """Open the data set of a run, or ingest its source into the output folder, on the workers if there are any."""
+DEFAULT_HOLDOUT = 0.2
+
+
+def open_run_data(run: Run[Any], settings: DataSettings, default_holdout: float | None = None) -> Dataset:
+    """Open the data set of a run, or ingest its source into the output folder, on the workers if there are any.
+
+    default_holdout : share of test rows of a source without a split, drawn by class
+    """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
     ingest_settings = settings.ingest or IngestSettings()
     destination = run.staging / "data"
     return ingest(
-        settings.data, destination, ingest_settings, progress=run.report_rows, execution=run.execution
+        settings.data,
+        destination,
+        ingest_settings,
+        progress=run.report_rows,
+        execution=run.execution,
+        default_holdout=default_holdout,
     ).dataset

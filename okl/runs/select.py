@@ -19,10 +19,14 @@ from okl.features.bandwidth import suit_kernel
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray, IntArray, Task
+from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import kernel_class
+from okl.metrics.calibration import log_losses
+from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of, standard_error
+from okl.report.format import CRITERION_NAMES, criterion_value
+from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
-from okl.solvers.ridge.path import apart, best_of, fit_rows, folds_of, leave_folds_out
+from okl.solvers.ridge.path import FOLDS, apart, best_of, fit_rows, folds_of, leave_folds_out
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
 from okl.solvers.settings import AutoSettings, TrainSettings
 
@@ -32,6 +36,8 @@ FACTORS = {name: factors for name in KERNELS if (factors := kernel_class(name).f
 """Bandwidths to try, as multiples of the median distance, by kernel."""
 
 _NEXT = 2.0**0.5
+LOGISTIC = "logistic regression"
+"""Kernel of the candidate that is linear and trained with the logistic loss."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,13 @@ class Candidate:
     def name(self) -> str:
         """Return a description for reports."""
         scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
-        if self.kernel == "linear":
-            return f"linear, {scaling[self.scale]}"
+        if self.kernel in ("linear", LOGISTIC):
+            return f"{self.kernel}, {scaling[self.scale]}"
         return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}"
 
     def neighbours(self) -> tuple[Candidate, ...]:
         """Return the same candidate with bandwidths 2^(1/2) times smaller and larger."""
-        if self.kernel == "linear":
+        if self.kernel in ("linear", LOGISTIC):
             return ()
         return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
 
@@ -168,14 +174,15 @@ class CandidateResult:
     Parameters
     ----------
     candidate : the candidate
-    error : validated mistake rate, or squared error divided by that of the mean
+    error : validated error by the criterion, such as the mistake rate, or the squared error divided by that of the mean
     squared_error : squared error divided by that of the mean, also for classes
-    penalty : penalty with the smallest error
+    penalty : penalty with the smallest error; of logistic regression, C
     rows : sampled rows of the round
     landmarks : landmarks of the round, or columns of a linear candidate
     bandwidth : in scaled units; None for a linear candidate
     seconds : time of the round
     in_last_round : whether the candidate was in the last round
+    chance : difference of errors below which squared errors decide
     """
 
     candidate: Candidate
@@ -187,9 +194,10 @@ class CandidateResult:
     bandwidth: float | None
     seconds: float
     in_last_round: bool
+    chance: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return JSON values; the score is the accuracy, or the share of explained variance."""
+        """Return JSON values; the score is 1 less the error: the accuracy, ROC AUC, share of explained variance, ..."""
         return {
             "name": self.candidate.name,
             "score": 1.0 - self.error,
@@ -207,11 +215,13 @@ class Selection:
     Parameters
     ----------
     ran : results
+    logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
     coarse : error of the best candidate before the last round with half of the landmarks; None if not computed
     """
 
     ran: tuple[CandidateResult, ...]
     coarse: float | None
+    logistic: tuple[CandidateResult, CandidateResult] | None = None
 
     @property
     def winner(self) -> CandidateResult:
@@ -255,6 +265,44 @@ class ValidationSample:
         targets = self._sample.targets[:rows]
         return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
+    def can_fit_logistic(self, rows: int) -> int:
+        """Return the rows that logistic regression is validated on; 0 for many inputs, or a class of few rows."""
+        n_inputs = self._sample.inputs.shape[1]
+        some = min(rows, LOGISTIC_ROWS, LOGISTIC_NUMBERS // max(1, n_inputs))
+        targets = self._sample.targets[:some]
+        return some if min((targets > 0).sum(), (targets <= 0).sum()) >= FOLDS else 0
+
+    def run_logistic(self, rows: int) -> CandidateResult:
+        """Validate logistic regression of standardised inputs in five folds, with the cost of the least error."""
+        started_at, candidate = time.perf_counter(), Candidate("standard", LOGISTIC)
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        targets = self._sample.targets[:rows]
+        places = self._positions[:rows] if self.by == "blocks" else np.arange(rows)
+        folds = folds_of(targets, places, self.outputs.task)
+        classes = (targets > 0).astype(np.int64)
+        weights, length = self.outputs.weights(targets), float(inputs.shape[1] + 1)
+        errors, spreads, criterion = {}, {}, self.outputs.criterion
+        counts = np.bincount(classes, minlength=2).tolist()
+        for cost in COSTS:
+            scores = np.empty(rows)
+            for fold in np.unique(folds):
+                held = folds == fold
+                own = None if weights is None else weights[~held]
+                slopes, offsets = fit_logistic(inputs[~held], classes[~held], cost / length, own)
+                scores[held] = inputs[held] @ slopes[0] + offsets[0]
+            if criterion == "log-loss":  # of the scores as they are: they will be log-odds
+                losses = log_losses(scores, classes)
+                error, spread = float(losses.mean()), float(losses.std()) / rows**0.5
+            else:
+                error = criterion_error(criterion, scores, classes)
+                spread = standard_error(criterion, error, counts)
+            errors[cost / length], spreads[cost / length] = error, spread
+        best = min(errors, key=lambda cost: (errors[cost], cost))
+        seconds = time.perf_counter() - started_at
+        return CandidateResult(
+            candidate, errors[best], np.inf, best, rows, inputs.shape[1], None, seconds, True, spreads[best]
+        )
+
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         started_at = time.perf_counter()
@@ -278,6 +326,7 @@ class ValidationSample:
             bandwidth,
             time.perf_counter() - started_at,
             in_last_round,
+            best.chance if best.judged is not None or best.mistake_rate is None else apart(best.error, rows),
         )
 
 
@@ -310,7 +359,7 @@ def successive_halving(
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
     """
-    running, out, outputs = list(starters), list[CandidateResult](), track.outputs
+    running, out = list(starters), list[CandidateResult]()
     total = len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2
     done, coarse = 0, None
     ran: list[CandidateResult] = []
@@ -326,7 +375,7 @@ def successive_halving(
             ran.append(track.run(candidate, rows, landmarks, last))
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
-        ran = ranked(ran, outputs.task)
+        ran = ranked(ran)
         if not last:
             going = [result.candidate for result in surviving(ran, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
             # the best linear candidate always continues: it is cheap, and the baseline of the kernels
@@ -338,10 +387,10 @@ def successive_halving(
     return Selection((*ran, *out), coarse)
 
 
-def ranked(ran: list[CandidateResult], task: Task) -> list[CandidateResult]:
-    """Sort results, best first; mistake rates within chance of the best are sorted by squared error."""
-    least = min(result.error for result in ran)
-    alike = least if task == "regression" else least + apart(least, ran[0].rows)
+def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
+    """Sort results, best first; errors within chance of the best are sorted by squared error."""
+    best = min(ran, key=lambda result: result.error)
+    alike = best.error + best.chance
     return sorted(
         ran, key=lambda result: (result.error > alike, result.squared_error if result.error <= alike else result.error)
     )
@@ -370,7 +419,7 @@ class NeighbourSimilarity:
     together : 5-fold error with contiguous folds
     apart : 5-fold error with shuffled folds
     rows : number of predicted rows
-    rates : whether errors are mistake rates, not squared errors divided by those of the mean
+    criterion : of the errors
 
     Source: Roberts et al., Ecography 40(8), 2017, on blocked cross validation; both thresholds are okl's own.
     """
@@ -378,7 +427,7 @@ class NeighbourSimilarity:
     together: float
     apart: float
     rows: int
-    rates: bool
+    criterion: Criterion
 
     @property
     def differs(self) -> bool:
@@ -386,7 +435,7 @@ class NeighbourSimilarity:
         if self.rows < LEAST_ROWS or self.together <= _MORE * self.apart:
             return False
         variance = sum(rate * (1.0 - rate) for rate in (self.together, self.apart)) / self.rows
-        return not self.rates or self.together - self.apart > _DEVIATIONS * variance**0.5
+        return self.criterion != "accuracy" or self.together - self.apart > _DEVIATIONS * variance**0.5
 
     @property
     def decides(self) -> bool:
@@ -399,14 +448,19 @@ class NeighbourSimilarity:
 
     def words(self, blocks: bool) -> str:
         """Return the sentences for the report; blocks : whether candidates were validated with contiguous folds."""
-        measure = "5-fold error is" if self.rates else "5-fold share of unexplained variance is"
+        measure, apart, together = "5-fold error is", f"{self.apart:.1%}", f"{self.together:.1%}"
+        if self.criterion == "squared-error":
+            measure = "5-fold share of unexplained variance is"
+        elif self.criterion != "accuracy":
+            measure = f"5-fold {CRITERION_NAMES[self.criterion]} is"
+            apart, together = (criterion_value(self.criterion, error) for error in (self.apart, self.together))
         text = (
-            f"Neighbouring rows are similar: {measure} {self.apart:.1%} with shuffled folds, {self.together:.1%} with "
-            "contiguous folds."
+            f"Neighbouring rows are similar: {measure} {apart} with shuffled folds, {together} with contiguous folds."
         )
         if blocks:
             return f"{text} Candidates were validated with contiguous folds, because the test rows were given."
-        return f"{text} Expect about {self.together:.0%} on data from a new period; --validation blocks selects for it."
+        expected = f"{self.together:.0%}" if self.criterion in ("accuracy", "squared-error") else together
+        return f"{text} Expect about {expected} on data from a new period; --validation blocks selects for it."
 
 
 def measure_similarity(
@@ -415,7 +469,7 @@ def measure_similarity(
     """Return the errors of the best candidate with contiguous and shuffled folds, for the size of a round."""
     together = track.judging("blocks").run(candidate.candidate, *size, in_last_round=False)
     apart = track.judging("fifths").run(candidate.candidate, *size, in_last_round=False)
-    return NeighbourSimilarity(together.error, apart.error, size[0], track.outputs.task != "regression")
+    return NeighbourSimilarity(together.error, apart.error, size[0], track.outputs.criterion)
 
 
 def are_test_rows_given(data: Dataset) -> bool:
@@ -431,6 +485,8 @@ _LEFT_OUT: dict[Validation, str] = {
     "rows": "leave-one-out",
     "blocks": "5 contiguous folds",
 }
+OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
+LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 
@@ -458,33 +514,47 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
-    started_at, observer = time.perf_counter(), observer or NullObserver()
-    shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
-    result, by, sentences = _raced(settings, options, data, observer)
-    update, why = _sized(result, by, shape, options.budget_seconds, data.schema)
+    started_at, observer, schema = time.perf_counter(), observer or NullObserver(), data.schema
+    shape = Shape(rows, schema.n_features, schema.n_outputs)
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    if criterion == "balanced-accuracy" and options.class_weights == "none":
+        settings = settings.replaced(class_weights="balanced")
+        options = settings.options
+        assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
+    outputs = Outputs(schema.task, schema.n_outputs, options.weights_of_classes(schema), criterion)
+    result, by, sentences, track = _raced(settings, options, data, outputs, observer)
+    if (
+        schema.task == "binary"
+        and criterion in OF_PROBABILITIES
+        and (some := track.can_fit_logistic(result.winner.rows))
+    ):
+        folds = track.judging("blocks" if by == "blocks" else "fifths")
+        kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
+        result = replace(result, logistic=(folds.run_logistic(some), kernel))
+    update, why = _sized(result, by, shape, options.budget_seconds, schema, criterion)
     if update["solver"] == "ridge":
         update["precision"] = "float64"  # as if ridge were given
         if by == "blocks":  # the solver's own would be that of least leave-one-out error
             update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
     record = {
         "validation": by,
+        "criterion": criterion,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
         "seconds": time.perf_counter() - started_at,
-        "candidates": [candidate.as_json() for candidate in result.ran],
+        "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
     }
     return Choice(settings.replaced(**update), record)
 
 
 def _raced(
-    settings: TrainSettings, options: AutoSettings, data: Dataset, observer: Observer
-) -> tuple[Selection, Validation, list[str]]:
-    """Return the results that decide, their validation, and sentences on similar neighbouring rows."""
+    settings: TrainSettings, options: AutoSettings, data: Dataset, outputs: Outputs, observer: Observer
+) -> tuple[Selection, Validation, list[str], ValidationSample]:
+    """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
     rounds = selection_rounds(options.budget_seconds, data.rows("train"))
     sample, positions = _sample(data, rounds[-1][0], settings.seed)
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
-    outputs = Outputs(data.schema.task, data.schema.n_outputs)
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
     starters = initial_candidates(_scales(settings, data.schema))
 
@@ -494,16 +564,17 @@ def _raced(
     result = successive_halving(track, starters, rounds, tell)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
-        return result, by, []
+        return result, by, [], track
     similarity = measure_similarity(track, result.winner, size)
     if not similarity.differs:
-        return result, by, []
+        return result, by, [], track
     if not (similarity.decides and are_test_rows_given(data)):
-        return result, by, [similarity.words(blocks=False)]
+        return result, by, [similarity.words(blocks=False)], track
     return (
         successive_halving(track.judging("blocks"), starters, rounds, tell),
         "blocks",
         [similarity.words(blocks=True)],
+        track,
     )
 
 
@@ -527,21 +598,33 @@ def _threads(settings: TrainSettings) -> int:
 
 
 def _sized(
-    result: Selection, by: Validation, shape: Shape, budget_seconds: float, schema: Schema
+    result: Selection, by: Validation, shape: Shape, budget_seconds: float, schema: Schema, criterion: Criterion
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the chosen settings, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
-    taken = linear if _as_good(result, schema) else winner
-    why = [_how_good(taken, len(result.ran), by, schema)]
+    if result.logistic is not None:
+        logistic, least_squares = result.logistic
+        if logistic.error <= least_squares.error + _SAME * logistic.chance:
+            value = _value(criterion, least_squares.error)
+            why = [
+                _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),
+                f"The best model of least squares, {winner.candidate.name}, has {value} on the same folds.",
+            ]
+            options = {"solver": "logistic", "kernel": "linear", "rescale": "standard", "C": logistic.penalty}
+            return options | {"precision": "float64"}, why
+    taken = linear if _as_good(result) else winner
+    why = [_how_good(taken, len(result.ran), by, criterion)]
     if taken is linear:
         curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
-        why.append(f"The best kernel, {curved.candidate.name} ({curved.error:.2%}), is not significantly better.")
+        value = _value(criterion, curved.error)
+        why.append(f"The best kernel, {curved.candidate.name} ({value}), is not significantly better.")
         return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
-    why.append(f"Best linear model: {linear.error:.2%}.")
+    why.append(f"Best linear model: {_value(criterion, linear.error)}.")
     least = min(candidate.error for candidate in result.ran if candidate.rows == winner.rows)
     if least < winner.error:
         why.append(
-            f"Another candidate had {least:.2%}, a difference within chance, but a larger squared error, which decides."
+            f"Another candidate had {_value(criterion, least)}, a difference within chance, but a larger squared "
+            "error, which decides."
         )
     assert winner.bandwidth is not None
     kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
@@ -557,26 +640,30 @@ def _sized(
             f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: fogd trains online in {passes} "
             f"passes with {frequencies:,} random frequencies of the same kernel."
         )
-        return kernel | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
+        loss = {"loss": "logistic"} if schema.task == "binary" and criterion in OF_PROBABILITIES else {}
+        return kernel | loss | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
     landmarks = landmarks or shape.rows
     why.append(_why_so_many(landmarks, shape, small, budget_seconds))
     return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
 
 
-def _how_good(taken: CandidateResult, of: int, by: Validation, schema: Schema) -> str:
-    unit = "mistakes" if schema.task != "regression" else "of the variance unexplained"
+def _how_good(taken: CandidateResult, of: int, by: Validation, criterion: Criterion, folds: str | None = None) -> str:
+    names = {"accuracy": "mistakes", "squared-error": "of the variance unexplained"}
+    unit = names.get(criterion, CRITERION_NAMES[criterion])
     return (
-        f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
-        f"{taken.rows:,} sampled rows ({_LEFT_OUT[by]})."
+        f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: "
+        f"{_value(criterion, taken.error)} {unit} on {taken.rows:,} sampled rows ({folds or _LEFT_OUT[by]})."
     )
 
 
-def _as_good(result: Selection, schema: Schema) -> bool:
+def _value(criterion: Criterion, error: float) -> str:
+    return f"{error:.2%}" if criterion in ("accuracy", "squared-error") else criterion_value(criterion, error)
+
+
+def _as_good(result: Selection) -> bool:
     """Return whether a linear candidate is the best, or not significantly worse."""
     winner, linear = result.winner, result.best_linear
-    if winner is linear or schema.task == "regression":
-        return winner is linear
-    return linear.error <= winner.error + _SAME * apart(winner.error, winner.rows)
+    return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
 
 
 def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:

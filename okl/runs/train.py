@@ -20,6 +20,7 @@ from okl.models.file import save_model
 from okl.report.results import RunResult
 from okl.report.timeline import record_timeline
 from okl.report.training import markdown_report, write_report
+from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.checkpoint import (
     MAIN,
     LoopCheckpoints,
@@ -31,14 +32,14 @@ from okl.runs.checkpoint import (
     newest_head,
 )
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.plan import check, plan_memory_on
+from okl.runs.plan import check, check_solver, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
-from okl.runs.run import Run, open_run_data, run_folder
+from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import linear_alternative, make_solver, training_columns
-from okl.solvers.online.settings import OnlineSettings
+from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.online.settings import FogdSettings, OnlineSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
@@ -108,8 +109,12 @@ class TrainingRun(Run[TrainSettings]):
             data = open_dataset(self.staging / "data")
             verify(data)
         else:
-            data = open_run_data(self, settings)
+            # rows that follow change are evaluated as they come
+            tracks = isinstance(settings.options, FogdSettings) and settings.options.track
+            data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT)
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
+        if is_source:
+            check_solver(settings, self.data)  # as far as it depends on the classes, which are known only now
         self._origin = Origin.of(settings, self.data, self.key)
         if stored is not None:
             self._stored_settings = stored["settings"]
@@ -156,9 +161,15 @@ class TrainingRun(Run[TrainSettings]):
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the model, the constant and the linear baseline on both splits."""
         record = self.record
-        record.linear = train_linear_baseline(
-            self.settings, self.solver, self.data, self.execution, self.checkpoints.of
-        )
+        settings, data = self.settings, self.data
+        if self._learns_online_baseline:
+            record.linear = train_linear_online(settings, self.solver, data, self.execution, self.checkpoints.of)
+            if record.linear is not None:
+                record.beside["linear"] = record.linear.predictor
+        elif (linear := train_linear(settings, self.solver, data, self.execution)) is not None:
+            record.beside["linear"] = linear
+        if settings.beside == "boosting" and (boosting := train_boosting(settings, data)) is not None:
+            record.beside["boosting"] = boosting
         record.measure(self.settings, self.execution)
         return {split: split_metrics(self.data.schema, record.tallies, split, "model") for split in record.tallies}
 
@@ -198,6 +209,11 @@ class TrainingRun(Run[TrainSettings]):
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return a row for each metric: predictor, split, metric, value."""
         return flat_metrics(self._result)
+
+    @property
+    def _learns_online_baseline(self) -> bool:
+        options = self.settings.options
+        return isinstance(options, FogdSettings) and (options.track or bool(constraints_of(options)))
 
     def _open_folder(self) -> dict[str, Any] | None:
         """Create the folder of a new run and return None; or lock that to resume and return its stored origin."""
@@ -259,31 +275,23 @@ def train(settings: TrainSettings, observer: Observer | None = None, resume: Pat
     return RunResult(TrainingRun(settings, observer or NullObserver(), resume).perform())
 
 
-# The linear baseline
+# The linear baseline of an online learner that is under constraints or follows changing data: trained as it is
 
 LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 
-def train_linear_baseline(
+def train_linear_online(
     settings: TrainSettings,
     solver: Solver[Any],
     data: Dataset,
     execution: Execution,
     checkpoints_of: Callable[[str], LoopCheckpoints],
 ) -> TrainedSolver | None:
-    """Return the linear baseline, trained in the same way; None if there is none.
+    """Return a linear model trained in the same way; None if there is none.
 
     checkpoints_of : returns the checkpoints of a loop by its name
     """
-    if not isinstance(solver, OnlineSolver):
-        other = linear_alternative(solver)
-        if other is None:
-            return None
-        loop = checkpoints_of("linear")
-        try:
-            return run_loop(other, loop.last() or other.start(data, execution), data, execution, checkpoints=loop)
-        except (ConfigError, DivergedError):  # kappa may be invalid for the plain inputs
-            return None
+    assert isinstance(solver, OnlineSolver), "options of online solvers made it"
     assert isinstance(settings.options, OnlineSettings), "they made the solver"
     try:
         solver = replace(solver, factory=settings.options.linear_baseline(data.schema))

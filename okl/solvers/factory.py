@@ -6,17 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from okl.data.dataset import Dataset
-from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
-from okl.solvers.online.maps import InputsChoice, LinearChoice
 from okl.solvers.online.settings import FogdSettings, OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
-from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import TrainSettings
-from okl.solvers.subgradient.solver import SubgradientSolver
-
-BASELINE_TOLERANCE = 1e-3
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
@@ -56,16 +50,3 @@ def training_columns(settings: TrainSettings, data: Dataset, named: str | None =
     constraints, _ = parse_constraints(options.constraints)
     check_columns(data.schema, constraints, named or str(data.folder))
     return data if options.learn_sensitive else without_features(data, columns_of(constraints))
-
-
-def linear_alternative(solver: Solver[Any]) -> Solver[Any] | None:
-    """Return the same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
-    if isinstance(solver, RidgeSolver):
-        linear = replace(solver, kernel="linear", bandwidth=None, n_landmarks=None, penalty=None, standardise=True)
-        return None if solver.kernel == "linear" else linear
-    if not isinstance(solver, AcceleratedSolver | SubgradientSolver) or isinstance(solver.maps, InputsChoice):
-        return None
-    if isinstance(solver, SubgradientSolver):
-        return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))
-    method: Any = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
-    return replace(solver, maps=LinearChoice(), method=method)

@@ -40,7 +40,7 @@ from okl.foundation.settings import (
     Positive,
     SolverName,
 )
-from okl.foundation.types import Mode, Precision
+from okl.foundation.types import Mode, Optimise, Precision
 
 if TYPE_CHECKING:
     from okl.data.dataset import Schema
@@ -297,7 +297,7 @@ class LossOptions(SolverSettings):
             )
 
 
-class AutoSettings(IterationOptions):
+class AutoSettings(IterationOptions, ClassWeightOptions):
     """The automatic choice of solver, scaling, kernel, bandwidth and size."""
 
     SOLVER: ClassVar[str] = "auto"
@@ -321,8 +321,8 @@ class AutoSettings(IterationOptions):
 # Settings of training.
 
 NOT_OF_SOLVERS = frozenset(
-    {"data", "ingest", "solver", "options", "rescale", "seed", "precision", "checkpoint_seconds", "checkpoint_rounds"}
-    | {"out", "name"}
+    {"data", "ingest", "solver", "options", "optimise", "threshold", "beside", "rescale"}
+    | {"seed", "precision", "checkpoint_seconds", "checkpoint_rounds", "out", "name"}
 )
 """Settings that leave the automatic choice of a solver as it is; an option of a solver, or a mode, selects fogd."""
 
@@ -345,6 +345,22 @@ class TrainSettings(ExecutionSettings):
         "over all rows",
     )
     options: SerializeAsAny[SolverSettings] = Field(default_factory=AutoSettings, description="options of the solver")
+    optimise: Optimise = Field(
+        "auto",
+        description="criterion of classes by which candidates and penalties are chosen, and models compared; auto: "
+        "log-loss if fewer than 20% of the rows are outside the most frequent class, accuracy otherwise",
+    )
+    threshold: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="probability from which on the second of two classes is predicted; none: 0.5, or by class weights",
+    )
+    beside: Literal["linear", "boosting"] = Field(
+        "linear",
+        description="baselines next to the constant one; linear: logistic or ridge regression, tuned on its penalty; "
+        "boosting: histogram gradient boosting of scikit-learn, too",
+    )
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
         "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
     )

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     ),
     "dates in a column of two words": (
         lambda f: text(f, "s.csv", "a,signed up,y\n" + "1,2026-11-22,0\n2,2026-11-23,1\n" * 50),
-        {},
+        {"dates": "error"},
         r"--key 'signed up' to carry it along, or --drop 'signed up'",
     ),
     "text in another encoding": (
@@ -123,8 +123,16 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {"holdout": "0,2"},
         r"column '0,2'. A share of the rows is written 0\.2\.",
     ),
-    "NaN": (lambda f: parquet(f, with_value(float("nan"))), {}, r"source\.parquet: column 'c' has no value.*in row 70"),
-    "null": (lambda f: parquet(f, with_value(None)), {}, r"source\.parquet: column 'c' has no value.*in row 70"),
+    "NaN": (
+        lambda f: parquet(f, with_value(float("nan"))),
+        {"missing": "error"},
+        r"source\.parquet: column 'c' has no value.*in row 70",
+    ),
+    "null": (
+        lambda f: parquet(f, with_value(None)),
+        {"missing": "error"},
+        r"source\.parquet: column 'c' has no value.*in row 70",
+    ),
     "infinity": (
         lambda f: parquet(f, with_value(float("-inf"))),
         {"missing": "drop"},
@@ -137,18 +145,18 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     ),
     "NaN in the second file": (
         lambda f: two(f, table(100), with_value(float("nan"), 4)),
-        {},
+        {"missing": "error"},
         r"two\.parquet: column 'c' has no value.*in row 4 ",
     ),
     "null in CSV": (
         lambda f: text(f, "s.csv", "a,y\n1,0\n,1\n3,0\n"),
-        {},
+        {"missing": "error"},
         r"s\.csv: column 'a' has no value.*in row 1 ",
     ),
-    "missing target": (
-        lambda f: parquet(f, replaced(table(100), "y", [None, *[1, -1] * 50][:100])),
+    "no target in any row": (
+        lambda f: parquet(f, replaced(table(100), "y", [float("nan")] * 100)),
         {},
-        r"column 'y' has no value.*row 0 .* target; of 100 rows read, 1% miss it\. .* --missing drop",
+        r"has no training rows after rows without a target were left out",
     ),
     "infinite target": (
         lambda f: parquet(f, replaced(table(100), "y", [0.5] * 99 + [float("inf")])),
@@ -207,7 +215,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     ),
     "a column of dates": (
         lambda f: parquet(f, table(100, at=pa.array(range(100), pa.timestamp("us")))),
-        {},
+        {"dates": "error"},
         r"'at' holds dates \(timestamp\[us\]\)\. Use --dates parts .*, --dates drop .*--drop at",
     ),
     "a text target for regression": (

@@ -15,6 +15,7 @@ from okl.data.ingest import csv
 from okl.data.ingest import run as ingest_run
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import open_source, scan_source
+from okl.data.reading import sample_rows
 from okl.data.values import date_parts
 from okl.foundation.errors import DataError, ModelError
 from okl.models.inputs import inputs_of
@@ -133,3 +134,57 @@ def test_spellings_that_differ_in_case_or_spaces_only_are_told_of(tmp_path: Path
         "'premium'. They are inputs of their own; if they mean the same, write them alike in the source.",
     ]
     assert made.dataset.schema.labels == ("Yes", "no", "yes")
+
+
+def test_a_row_without_a_target_is_left_out_alone_and_counted(tmp_path: Path) -> None:
+    whole, gone = table(200, 3), [4, 90, 91]
+    targets = whole["y"].to_numpy().astype(np.float64)
+    targets[gone] = np.nan
+    source = parquet(tmp_path, replaced(whole, "y", targets))
+    found = ingest(source, tmp_path / "data", settings(missing="error")).dataset
+    kept = parquet(tmp_path, whole.take(np.delete(np.arange(200), gone)), "kept.parquet")
+    expected = ingest(kept, tmp_path / "expected", settings(missing="error")).dataset
+    assert [shard.sha256 for shard in found.shards] == [shard.sha256 for shard in expected.shards]
+    assert "3 of 200 rows were dropped for a missing target 'y'." in found.warnings
+    assert found.rows("train") == 197
+
+
+def classes_of(n_rows: int, rare: int) -> pa.Table:
+    names = np.array(["a", "b", "rare"])[np.r_[np.arange(n_rows - rare) % 2, np.full(rare, 2)]]
+    order = np.random.default_rng(1).permutation(n_rows)
+    return pa.table({"x": np.arange(n_rows, dtype=float), "y": names[order]})
+
+
+@pytest.mark.parametrize("rare", [1, 2, 5, 40])
+def test_test_rows_of_a_run_are_a_fifth_of_each_class_and_at_least_one(rare: int, tmp_path: Path) -> None:
+    source = parquet(tmp_path, classes_of(500, rare))
+
+    def test_classes(seed: int, name: str) -> list[str]:
+        data = ingest(source, tmp_path / name, settings(seed=seed), default_holdout=0.2).dataset
+        labels = [str(label) for label in data.schema.labels]
+        return [labels[int(index)] for index in sample_rows(data, "test", 10**6, 0, "float32").targets]
+
+    one, again, other = (test_classes(seed, name) for seed, name in ((0, "one"), (0, "again"), (1, "other")))
+    assert one == again
+    counts = {label: one.count(label) for label in ("a", "b", "rare")}
+    assert counts["rare"] == (0 if rare == 1 else max(1, round(0.2 * rare)))
+    halves = np.bincount(np.arange(500 - rare) % 2)
+    assert [counts["a"], counts["b"]] == [round(0.2 * half) for half in halves]
+    assert len(other) == len(one)
+
+
+def test_a_split_that_is_there_is_kept_and_a_share_that_is_asked_for(tmp_path: Path) -> None:
+    split = np.where(np.arange(500) < 50, "test", "train")
+    named = parquet(tmp_path, classes_of(500, 5).append_column("split", pa.array(split)), "named.parquet")
+    assert ingest(named, tmp_path / "named", settings(), default_holdout=0.2).dataset.rows("test") == 50
+    source = parquet(tmp_path, classes_of(500, 5))
+    asked, plain = (
+        ingest(source, tmp_path / name, settings(holdout=0.4), default_holdout=share).dataset
+        for name, share in (("asked", 0.2), ("plain", None))
+    )
+    assert asked.sha256 == plain.sha256
+    numbers = pa.table({"x": np.arange(40.0), "y": np.random.default_rng(0).normal(size=40)})
+    regression = ingest(
+        parquet(tmp_path, numbers, "n.parquet"), tmp_path / "n", settings(), default_holdout=0.2
+    ).dataset
+    assert (regression.rows("train"), regression.rows("test")) == (32, 8)

@@ -338,7 +338,7 @@ def test_words_for_no_value_are_missing_among_numbers_and_dates_and_values_among
     kinds = {one.column: (one.kind, one.missing, one.categories) for one in data.schema.encodings}
     assert kinds == {"n": ("number", True, ()), "day": ("date", True, ()), "word": ("category", False, ("?", "a"))}
     with pytest.raises(DataError, match=r"column 'n' has no value .* in row 0"):
-        ingest(tmp_path / "source.csv", tmp_path / "other", settings(dates="parts"))
+        ingest(tmp_path / "source.csv", tmp_path / "other", settings(missing="error"))
 
 
 def test_an_empty_column_of_one_csv_file_takes_the_type_of_the_others(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_names_of_inputs_never_collide_and_are_short(tmp_path: Path) -> None:
 
 
 def test_a_manifest_of_numbers_alone_is_what_it_always_was(tmp_path: Path) -> None:
-    data = ingest(parquet(tmp_path, table(200)), tmp_path / "data", settings(holdout=0.3)).dataset
+    data = ingest(parquet(tmp_path, table(200)), tmp_path / "data", settings(holdout=0.3, missing="error")).dataset
     content = json.loads((data.folder / "manifest.json").read_text())
     assert content["format_version"] == 1
     assert list(content) == [

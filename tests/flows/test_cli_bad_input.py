@@ -30,10 +30,16 @@ EARLY = [
         "a column of lists",
     ),
     *("a text target for regression", "zero rows", "duplicate columns", "duplicate columns in CSV", "only a target"),
-    *("NaN", "damaged pages", "zero rows in CSV", "missing target"),
+    *("NaN", "damaged pages", "zero rows in CSV"),
 ]
 NEEDS_ROWS = [
-    *("infinity", "NaN in the second file", "one class only", "three classes for a binary task"),
+    *(
+        "infinity",
+        "no target in any row",
+        "NaN in the second file",
+        "one class only",
+        "three classes for a binary task",
+    ),
     "a label of test rows only",
 ]
 FLAGS = {"keys": "--key", "split_column": "--split-column"}
@@ -135,12 +141,12 @@ def test_a_bad_value_among_the_rows_to_score_is_named(
     trained: Path, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     values = rows_of(trained).column("b").to_numpy().copy()
-    values[300:] = np.nan
+    values[300:] = np.inf
     source = to_predict(replaced(rows_of(trained), "b", values), tmp_path)
     before = tree(tmp_path)
     outcome = terminal.okl("predict", trained / "run" / "model", source, "--out", tmp_path / "new" / "scores")
     assert outcome.code == 2
-    assert re.search(r"new\.parquet: column 'b' has no value .*in row 300 ", outcome.sentence)
+    assert re.search(r"new\.parquet: column 'b' is infinite .*in row 300 ", outcome.sentence)
     assert tree(tmp_path) == before
 
 

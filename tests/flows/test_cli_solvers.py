@@ -116,7 +116,7 @@ def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
 def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
     """The page has the sentence, and the terminal's summary the line."""
     assert case.sentence in (run / "report.html").read_text()
-    (line,) = [line for line in text_summary(trained).splitlines() if line.startswith(f"{case.line}  ")]
+    (line,) = [line for line in text_summary(trained, verbose=True).splitlines() if line.startswith(f"{case.line}  ")]
     assert line.split(case.line)[1].strip() not in ("", "-")
 
 

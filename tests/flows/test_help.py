@@ -98,7 +98,7 @@ def test_help_of_retraining_names_its_default_solver(
     whole = terminal.okl("retrain", "--solver", "fogd", "--help").out
     assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(whole.split())
     holdout = (
-        "0/1 column; with --retrain: share of the rows of each shard reserved for comparisons, never trained on "
+        "drawn by class; with --retrain: share of the rows of each shard reserved for comparisons, never trained on "
         "[default: 0.2]"
     )
     assert holdout in told["deploy"]

@@ -112,7 +112,14 @@ def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
 
 @pytest.mark.parametrize("name", NOT_OF_TRAIN)
 def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None:
-    values = {"ingest": {"target": "z"}, "rescale": "standard", "validation": "rows", "certify": True, "out": "run"}
+    values = {
+        "ingest": {"target": "z"},
+        "rescale": "standard",
+        "beside": "boosting",
+        "validation": "rows",
+        "certify": True,
+        "out": "run",
+    }
     given = {name: values.get(name, 5 if "_" in name else "other")}
     with pytest.raises(ConfigError, match=f"{name}.* is not a setting of a retraining: .*Remove it"):
         settings_from(RetrainSettings, {"name": "m", "source": "in", "train": given}, "here")

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from okl.data.values import Mask
-from okl.lifecycle.decide import ALL, BEFORE, NEWEST, PairedSums, PublishRule, decide, verdict_of
+from okl.foundation.types import Criterion
+from okl.lifecycle.decide import ALL, BEFORE, NEWEST, PairedSums, PublishRule, decide, first_version, verdict_of
 from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction
+from okl.metrics.criterion import criterion_error
+from okl.report.format import CRITERION_NAMES
 from okl.runs.compare import exact_mcnemar
 
 NOTHING = np.zeros((2, 2))
@@ -34,6 +39,41 @@ def test_the_test_of_squared_errors_is_the_paired_t_test() -> None:
     verdict = verdict_of("regression", pairs)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second, alternative=side).pvalue))
+
+
+def scored_pairs(champion: float, challenger: float, rows: int = 4000) -> PairedSums:
+    """Two predictors of a class of 3%, neither of which names it for any row."""
+    classes = (RANDOM.random(rows) < 0.03).astype(float)
+    scores = [-5.0 + skill * classes + RANDOM.normal(size=rows) * 0.7 for skill in (champion, challenger)]
+    wrong = float(classes.sum())
+    block = np.column_stack([*scores, classes]).astype(np.float32)
+    return PairedSums(rows, wrong, wrong, 0.0, NOTHING, scored=(block[:1500], block[1500:]))
+
+
+@pytest.mark.parametrize("criterion", ["log-loss", "auc", "average-precision"])
+def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(criterion: Criterion) -> None:
+    pairs = scored_pairs(0.5, 2.0)
+    better = decide("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
+    assert better.publish
+    assert not decide("binary", {ALL: pairs}, PublishRule()).publish  # by mistakes nothing is better
+    worse = replace(pairs, scored=tuple(block[:, [1, 0, 2]] for block in pairs.scored))
+    assert not decide("binary", {ALL: worse}, PublishRule("not worse"), criterion=criterion).publish
+    table = np.concatenate(pairs.scored)
+    verdict = verdict_of("binary", pairs, criterion)
+    assert verdict.challenger == pytest.approx(
+        criterion_error(criterion, table[:, 1].astype(float), (table[:, 2] > 0).astype(int))
+    )
+    assert CRITERION_NAMES[criterion] in better.reason
+    merged = verdict_of("binary", pairs.plus(scored_pairs(0.5, 2.0)), criterion)
+    assert merged.rows == 8000
+    assert merged.p_better <= verdict.p_better
+
+
+def test_a_first_version_is_published_whatever_the_comparison_says() -> None:
+    kept = decide("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
+    first = first_version(kept)
+    assert (kept.publish, first.publish) == (False, True)
+    assert first.reason.startswith("Published: the first version of this model; the challenger is not better than")
 
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:

@@ -264,7 +264,7 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     publish_trained(Registry(place / "registry").model("m"), place_of(f"{run}/model"), promote=True)
     shards(place, 2)
     (place / "in" / "day-01.parquet").unlink()
-    result = retrain(settings(place))
+    result = retrain(settings(place, publish_if="clearly better"))
     assert (result["outcome"], result["apart"]) == ("kept", 490)
     told = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
     assert told in result["reason"]
@@ -286,3 +286,36 @@ def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Pa
         record.train_rows for record in ShardStore(place / "registry" / "m" / "data").accepted()
     )
     assert 0.7 < sum(champion(place).load().schema.class_counts) / (3 * ROWS) < 0.9
+
+
+def rare(seed: int, rows: int = 2500) -> pa.Table:
+    """A class of 3% that no threshold of 0.5 finds, but that columns tell of."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((3, rows))
+    noisy = x[0] + 0.5 * x[1] ** 2 + random.standard_normal(rows)
+    label = noisy > np.quantile(noisy, 0.97)
+    hour = 24.0 * seed + np.sort(random.random(rows)) * 24
+    return pa.table({f"x{i}": column for i, column in enumerate(x)} | {"hour": hour, "y": np.where(label, "yes", "no")})
+
+
+def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are_compared_with(place: Path) -> None:
+    land(place / "in", "day-01.parquet", rare(1))
+    first = retrain(settings(place, publish_if="better"))
+    assert first["outcome"] == "published"
+    assert first["reason"].startswith("Published: the first version of this model; the challenger is")
+    assert first["decision"]["test"] == "paired t-test of log losses"
+    judged = first["metrics"]["challenger"]
+    assert judged["roc_auc"] > 0.65
+    assert judged["log_loss"] < first["metrics"]["champion"]["log_loss"]  # of the shares of the classes
+    model = champion(place).load()
+    assert 0.01 < model.predict_proba(rare(7))[:, 1].mean() < 0.06
+    land(place / "in", "day-02.parquet", rare(2))
+    second = retrain(settings(place))
+    assert second["parent"] == 1
+    assert "log loss" in second["reason"]
+    assert second["decision"]["overall"]["rows"] > 900
+    refused = settings(place, train={"optimise": "auc", "threshold": 0.2})
+    land(place / "in", "day-03.parquet", rare(3))
+    third = retrain(refused)
+    assert third["decision"]["test"] == "DeLong test"
+    assert "continued with 1 new shards" in third["how"]  # neither decides about weights

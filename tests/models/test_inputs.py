@@ -18,7 +18,7 @@ from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.foundation.errors import DataError
 from okl.foundation.types import Precision
-from okl.models.inputs import RawRows, check_columns, prepare_rows
+from okl.models.inputs import RawRows, check_columns, inputs_of, prepare_rows
 from okl.models.pieces import TablePiece, read_table, table_pieces
 from tests.data.sources import parquet, replaced, settings, table
 
@@ -80,7 +80,8 @@ def holed() -> pa.Table:
 
 
 def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None:
-    data = made(tmp_path, table(100))
+    filled = made(tmp_path, table(100))
+    data = replace(filled, schema=replace(filled.schema, missing="error"))
     with pytest.raises(DataError, match=r"new\.parquet: column 'b' has no value \(null or NaN\) in row 43 "):
         prepared(data, holed())
     more = replaced(holed(), "c", [*table(100).column("c").to_pylist()[:99], None])
@@ -91,6 +92,14 @@ def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None
     zero = replace(data, schema=replace(data.schema, missing="zero"))
     shift, factor = data.schema.shift_and_factor
     assert prepared(zero, holed(), "float64").inputs[3, 1] == (0 - shift[1]) * factor[1]
+    assert (filled.schema.missing, filled.schema.encodings) == ("mean", ())
+    mean = np.float32(filled.schema.feature_statistics[1].mean)
+    assert prepared(filled, holed(), "float64").inputs[3, 1] == pytest.approx((mean - shift[1]) * factor[1])
+    gap = np.column_stack([table(100)[name].to_numpy() for name in filled.schema.features])
+    gap[3, 1] = np.nan
+    np.testing.assert_array_equal(
+        inputs_of(filled.schema, gap, "float64")[3], prepared(filled, holed(), "float64").inputs[3]
+    )
     drop = replace(data, schema=replace(data.schema, missing="drop"))
     raw = prepared(drop, holed())
     assert raw.complete is not None

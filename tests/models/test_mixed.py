@@ -157,7 +157,7 @@ def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
     assert written["largest_difference"] < 1e-9
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     assert {one.name for one in session.get_inputs()} > {"scores", "labels", "sum"}
-    assert [one.name for one in session.get_outputs()] == ["scores_", "labels_"]
+    assert [one.name for one in session.get_outputs()] == ["scores_", "labels_", "probabilities"]
 
 
 def test_a_pipeline_of_numbers_is_refused(model: Model) -> None:

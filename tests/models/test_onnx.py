@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,12 @@ import pytest
 
 from okl.data.dataset import Label
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.predictors import KernelExpansion, LinearPredictor
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian
-from okl.models.file import Model
+from okl.metrics.calibration import ScoreCalibration
+from okl.models.file import Model, load_model, save_model
 from okl.models.onnx import to_onnx
 from tests.models.models import CASES, N_INPUTS, Case, of_times, raw_rows, schema_of
 
@@ -39,6 +42,35 @@ def test_scores_and_what_they_say_are_those_of_okl(case: Case) -> None:
         np.testing.assert_allclose(said, model.predict(rows), atol=1e-5 * np.abs(said).max())
     else:
         np.testing.assert_array_equal(said, model.predict(rows))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, tmp_path: Path) -> None:
+    plain = next(case for case in CASES if case.task == task).model()
+    assert isinstance(plain.predictor, LinearPredictor | KernelExpansion)
+    n_outputs = plain.predictor.n_outputs
+    shifts = (0.8,) if task == "binary" else tuple(np.linspace(-0.2, 0.3, n_outputs))
+    calibration = ScoreCalibration(0.7, tuple(np.linspace(0.1, 0.4, n_outputs)))
+    predictor = CalibratedPredictor(plain.predictor, calibration, shifts)
+    model, rows = replace(plain, predictor=predictor), raw_rows()
+    expected = model.predict_proba(rows)
+    weighted = expected * np.exp([0.0, -0.8] if task == "binary" else -np.array(shifts))
+    clear = np.abs(np.diff(np.sort(weighted, axis=1)[:, -2:], axis=1)[:, 0]) > 1e-4
+    likeliest = np.array(model.schema.labels)[weighted.argmax(axis=1)]
+    np.testing.assert_array_equal(model.predict(rows)[clear], likeliest[clear])
+    assert not np.array_equal(weighted.argmax(axis=1), expected.argmax(axis=1))
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    scores, said, probabilities = session.run(None, {"rows": rows})
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    np.testing.assert_array_equal(np.asarray(said)[clear], likeliest[clear])
+    np.testing.assert_allclose(scores, model.scores(rows), atol=1e-4)
+    np.testing.assert_allclose(predictor.plain().scores(model.prepare(rows)), model.scores(rows), atol=1e-4)
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(rows), expected)
+    if task == "binary":
+        sure = again.with_threshold(0.9).predict(rows)
+        np.testing.assert_array_equal(sure == model.schema.labels[1], expected[:, 1] >= 0.9)
 
 
 @pytest.mark.parametrize("labels", [(False, True), (0.5, 1.5), ("no", "yes"), (3, 7)])

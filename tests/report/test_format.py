@@ -99,7 +99,7 @@ def test_report_describes_the_model_in_one_sentence(name: str) -> None:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_report_lists_every_chosen_value_with_its_reason_and_terminal_the_main_ones(name: str) -> None:
     solver, chosen, _ = CHOSEN[name]
-    facts, shown = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen))
+    facts, shown = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen), verbose=True)
     assert len(facts) == len([key for key in chosen if not key.endswith("_reason")])
     told = " ".join(facts.values())
     assert all(reason in told for key, reason in chosen.items() if key.endswith("_reason"))

@@ -29,14 +29,56 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
-    text = text_summary(RESULTS[name])
-    lines = [line for line in text.splitlines() if not line.startswith("Warning")]
-    assert 11 <= len(lines) <= 14
-    table = [line for line in lines if line.endswith(tuple("0123456789")) and ", " in line and "rows" not in line]
-    assert len(table) >= 5
-    assert len({len(line) for line in table}) == 1
-    assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
+def test_text_summary_is_a_headline_a_small_table_and_a_few_lines(name: str) -> None:
+    result = RESULTS[name]
+    text = text_summary(result)
+    headline, empty, *rest = [line for line in text.splitlines() if not line.startswith("Warning")]
+    assert (empty, rest.count("")) == ("", 1)
+    assert "on 1,000 test rows; always" in headline
+    table, facts = rest[1 : rest.index("")], rest[rest.index("") + 1 :]
+    assert 3 <= len(table) <= 5
+    assert len({len(line) for line in rest[: len(table) + 1]}) == 1
+    assert [fact.split("  ")[0] for fact in facts] == ["Trained on", "Report", "To predict"]
+    main = result["test"].get("rmse", result["test"].get("accuracy"))
+    assert number(main) in text
+    verbose = text_summary(result, verbose=True)
+    assert len(verbose.splitlines()) > len(text.splitlines()) + 5
+    assert number(result["test"].get("mistake_rate", result["test"].get("rmse"))) in verbose
+
+
+def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> None:
+    def headline(accuracy: float, majority: float, linear: float) -> str:
+        rates = {"test": {"mistake_rate": 1.0 - accuracy}}
+        baselines = {
+            "majority": {"test": {"mistake_rate": 1.0 - majority}},
+            "linear": {
+                "test": {"mistake_rate": 1.0 - linear, "excess": {"mean": accuracy - linear, "standard_error": 0.002}}
+            },
+        }
+        data = {"test_rows": 2000, "labels": ["no", "yes"], "class_counts": [9780, 220]}
+        return text_summary(rates | {"baselines": baselines, "dataset": data}).splitlines()[0]
+
+    assert headline(0.978, 0.978, 0.9) == (
+        '97.8% right on 2,000 test rows; always "no" is 97.8% right: no better; a linear model is 90.0% right.'
+    )
+    assert headline(0.96, 0.9, 0.963).endswith("a linear model is 96.3% right: a tie (difference 0.3 ± 0.4 points).")
+    assert headline(0.96, 0.9, 0.97).endswith("a linear model is 97.0% right: better.")
+    area = {"roc_auc": 0.837, "mistake_rate": 0.022, "confusion": [[1900, 0], [40, 60]]}
+    told = text_summary({"criterion": "auc", "test": area, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}})
+    assert told.splitlines()[0] == "ROC AUC 0.837; chance 0.500."
+    assert "Warning" not in told
+
+
+def test_a_model_that_ranks_rows_is_told_from_one_of_no_use() -> None:
+    measured = {"mistake_rate": 0.022, "roc_auc": 0.837}
+    result = {"test": measured, "baselines": {"majority": {"test": {"mistake_rate": 0.022}}}}
+    (useful,) = warning_sentences(result)
+    assert "It does rank rows (ROC AUC 0.8370): use its scores, or --optimise log-loss." in useful
+    assert "Scale" not in useful
+    (useless,) = warning_sentences(result | {"test": measured | {"roc_auc": 0.51}})
+    assert "Scale the columns, or try" in useless
+    (scaled,) = warning_sentences(result | {"test": measured | {"roc_auc": 0.51}, "settings": {"rescale": "standard"}})
+    assert "Scale" not in scaled
 
 
 def test_summary_shows_the_command_to_predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +96,8 @@ def test_summary_shows_the_command_to_predict(tmp_path: Path, monkeypatch: pytes
 
 def test_summary_shows_the_time_of_the_automatic_choice() -> None:
     raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
-    assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(raced)
-    assert "7.8 s\n" in text_summary(RESULTS["binary"])
+    assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(raced, verbose=True)
+    assert "7.8 s\n" in text_summary(RESULTS["binary"], verbose=True)
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
@@ -80,7 +122,8 @@ def test_warning_of_an_advantage_within_chance() -> None:
     assert linear.startswith("A linear model is better: 25.00% mistakes, this model 29.90% mistakes.")
     assert "--rescale" not in linear
     assert warning_sentences(result | {"dataset": {"test_rows": 100}})[1].startswith(
-        "A linear model is as good, within chance: 25.00% mistakes, this model 29.90% mistakes."
+        "A linear model is as good, within chance (difference 4.9 ± 9.2 points): 25.00% mistakes, this model 29.90% "
+        "mistakes."
     )
     plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
     assert warning_sentences(plain)[1].endswith("; for columns with different ranges, use --rescale standard.")
@@ -123,7 +166,10 @@ def test_progressive_error_of_several_passes_is_not_called_unseen() -> None:
     (warning,) = warning_sentences(result)
     assert warning.startswith("The error was measured over 20 passes of training and may be larger on new rows")
     assert "--holdout" in warning
-    assert "before the update, over 20 passes (no test rows): 96.0%" in summary_sentences(result)[1]
+    told = summary_sentences(result)[1]
+    assert told.startswith(
+        "96.0% right on 300 training rows, each predicted before the update (no test rows) over 20 passes"
+    )
     assert "unseen rows" not in html_report(result)
     once = result | {"settings": {"passes": 1}}
     assert warning_sentences(once) == []
@@ -139,9 +185,9 @@ def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
 def test_every_report_shows_the_planned_memory(workers: int) -> None:
     plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
     told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
-    for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
+    for text in (text_summary(told, verbose=True), unescape(html_report(told)), markdown_report(told)):
         assert f"planned: at most 777 of 1,024 MiB{' per worker' if workers else ''}; 38% of" in text
-    assert "planned" not in text_summary(RESULTS["binary"])
+    assert "planned" not in text_summary(RESULTS["binary"], verbose=True)
 
 
 def test_numbers_that_are_not_numbers_become_a_dash() -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from okl.features.predictors import base_of
 from okl.foundation.errors import DataError, ModelError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.models.file import Model, load_model, save_model
@@ -60,8 +61,13 @@ def test_a_model_file_makes_the_inputs_that_the_model_made(model: Model, tmp_pat
     again = load_model(tmp_path / "copy")
     assert again.schema == model.schema
     np.testing.assert_array_equal(again.scores(rows), model.scores(rows))
-    assert json.loads((tmp_path / "copy" / "model.json").read_text())["format_version"] == 2
-    plain = replace(model, schema=replace(model.schema, encodings=(), missing="zero"))
+    assert json.loads((tmp_path / "copy" / "model.json").read_text())["format_version"] == 3
+    uncalibrated = replace(model, predictor=base_of(model.predictor))
+    save_model(uncalibrated, tmp_path / "uncalibrated")
+    assert json.loads((tmp_path / "uncalibrated" / "model.json").read_text())["format_version"] == 2
+    assert not load_model(tmp_path / "uncalibrated").has_probabilities
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    plain = replace(uncalibrated, schema=replace(model.schema, encodings=(), missing="zero"))
     save_model(plain, tmp_path / "plain")
     stored = json.loads((tmp_path / "plain" / "model.json").read_text())
     assert stored["format_version"] == 1
@@ -97,6 +103,7 @@ def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
         metrics = evaluate_model(settings_from(EvaluateSettings, given, "test"))["metrics"]
         assert np.sum(metrics.pop("confusion")) == 2000
         assert sum(one["rows"] for one in metrics.pop("reliability")["bins"]) == 2000
+        assert metrics.pop("thresholds")["rows"] == 2000
         return dict(metrics)
 
     assert measured(folder / "rows.csv") == pytest.approx(measured(folder / "run" / "data"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,17 @@ from sklearn.inspection import permutation_importance as peers
 import okl
 from okl.data.dataset import Encoding, Schema
 from okl.features.linear import StandardisedLinear
-from okl.features.predictors import LinearPredictor
-from okl.foundation.errors import DataError
-from okl.foundation.types import FloatArray
+from okl.features.predictors import CalibratedPredictor, LinearPredictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Optimise
 from okl.lifecycle.retrain import retrain
+from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
 from okl.report.explanation import importance_blocks
 from okl.report.render import text
-from okl.runs.explain import permutation_importance
+from okl.runs.explain import explained_criterion, permutation_importance
 from tests.flows.commandline import Terminal
 from tests.lifecycle.stories import settings, shards
 
@@ -168,12 +170,40 @@ def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
     weak = next(one for one in found.columns if one.column == "a")
     assert weak.rise == 0.0
     assert weak.spread > 0.0
-    lines = text(importance_blocks(found.as_json() | {"on": "rows"}, "mistake rate", "float32")).splitlines()
+    lines = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32")).splitlines()
     assert [line.split()[:2] for line in lines if line.startswith(("a ", "b "))] == [["a", "0"], ["b", "0"]]
     tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # the scores of other rows, rounded otherwise
-    told = importance_blocks(found.as_json() | {"on": "rows", "columns": [tiny]}, "squared error", "float32")
+    told = importance_blocks(found.as_json() | {"on": "rows", "columns": [tiny]}, "float32")
     lines = text(told).splitlines()
     assert lines[-1].split() == ["b", "0", "+-", "0"]
+
+
+@pytest.mark.parametrize("optimise", ["auto", "auc", "average-precision", "balanced-accuracy", "accuracy"])
+def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise: Optimise) -> None:
+    """No row is predicted as one of the 2%, so that mistakes say nothing."""
+    schema = Schema(("a", "b", "c"), "y", "binary", labels=(0, 1), class_counts=(2940, 60))
+    plain, inputs = linear([0.5, 0.0, 2.0], schema), rows()
+    scores = inputs @ [0.5, 0.0, 2.0]
+    targets = np.where(scores > np.quantile(scores, 0.98), 1.0, -1.0)
+    assert isinstance(plain.predictor, LinearPredictor)
+    shift = 50.0 if optimise != "balanced-accuracy" else np.quantile(scores, 0.98)
+    calibration = ScoreCalibration(1.0, (-float(shift),))
+    model = replace(plain, predictor=CalibratedPredictor(plain.predictor, calibration, (0.0,)))
+    criterion = explained_criterion(model, optimise)
+    assert criterion == ("log-loss" if optimise == "auto" else optimise)
+    found = permutation_importance(model, inputs, targets, criterion=criterion)
+    by_name = {one.column: one.rise for one in found.columns}
+    if optimise == "accuracy":
+        assert set(by_name.values()) == {0.0}
+        return
+    assert by_name["c"] > by_name["a"] > abs(by_name["b"])
+    words = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32"))
+    falls = optimise in ("auc", "average-precision", "balanced-accuracy")
+    assert words.startswith(f"{'decrease' if falls else 'increase'} of the ")
+    without = replace(model, predictor=plain.predictor)
+    assert explained_criterion(without, "auto") == "auc"
+    with pytest.raises(ConfigError, match=r"'log-loss' needs probabilities\. The model has no probabilities"):
+        explained_criterion(without, "log-loss")
 
 
 def test_rise_of_a_squared_error_is_twice_the_variance_that_a_column_brings() -> None:

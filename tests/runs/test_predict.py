@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import pytest
 
 import okl
 from flows.cli.predict import scored_text
-from okl.features.predictors import LinearPredictor
-from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError
+from okl.features.predictors import CalibratedPredictor, LinearPredictor
+from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError, OklError
 from okl.foundation.folders import atomic_file
 from okl.foundation.settings import settings_from
 from okl.models.file import Model, load_model, save_model
@@ -87,7 +88,7 @@ def test_options_of_recorded_runs_are_refused(
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
     assert (
-        "accepts only the options --key and --registry"
+        "accepts only the options --key, --threshold and --registry"
         in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
     )
     assert "needs --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
@@ -259,12 +260,47 @@ def test_the_models_own_keys_are_carried_along_where_they_are(tmp_path: Path) ->
     train(train_settings(source, tmp_path / "run", {"keys": ["id"]}, frequencies=10))
     score(tmp_path / "run" / "model", source, tmp_path / "out", keys=["y"])
     written = scores_of(tmp_path / "out")
-    assert written.column_names == ["id", "y", "score", "prediction"]
+    assert written.column_names == ["id", "y", "score", "prediction", "probability_0", "probability_1"]
     assert written.column("id").equals(rows.column("id"))
     assert written.column("y").equals(rows.column("y"))
     bare = write(tmp_path, rows.drop_columns(["id"]), "bare.parquet")
     score(tmp_path / "run" / "model", bare, tmp_path / "bare")
-    assert scores_of(tmp_path / "bare").column_names == ["score", "prediction"]
+    assert scores_of(tmp_path / "bare").column_names == ["score", "prediction", "probability_0", "probability_1"]
+    both = np.column_stack([written[f"probability_{label}"].to_numpy() for label in (0, 1)])
+    np.testing.assert_allclose(both.sum(axis=1), 1.0)
+    model = load_model(tmp_path / "run" / "model")
+    assert isinstance(model.predictor, CalibratedPredictor)
+    base = model.predictor.base.scores(model.prepare(rows))
+    np.testing.assert_array_equal(base >= 0.0, written["prediction"].to_numpy() == 1)  # calibrated on test rows
+    np.testing.assert_array_equal(both[:, 1] >= model.predictor.threshold, base >= 0.0)
+    np.testing.assert_array_equal(model.predict_proba(rows), both)
+    score(tmp_path / "run" / "model", source, tmp_path / "sure", threshold=0.8)
+    sure = scores_of(tmp_path / "sure")
+    np.testing.assert_allclose(sure["probability_1"].to_numpy(), both[:, 1], rtol=1e-5)
+    np.testing.assert_array_equal(sure["prediction"].to_numpy() == 1, both[:, 1] >= 0.8)
+    out = io.BytesIO()
+    with source.open("rb") as stream:
+        score_stream(str(tmp_path / "run" / "model"), stream, out, threshold=0.8)
+    header, *lines = out.getvalue().decode().splitlines()
+    assert header == '"id","score","prediction","probability_0","probability_1"'
+    assert [line.split(",")[2] for line in lines] == [str(label) for label in sure["prediction"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("task", "threshold", "message"),
+    [
+        ("binary", 0.3, "The model has no probabilities: it was trained without test rows"),
+        ("multiclass", 0.3, "is for two classes, but the model is for multiclass targets"),
+        ("binary", 1.5, "threshold = 1.5, but a probability between 0 and 1 is expected"),
+    ],
+)
+def test_thresholds_that_a_model_cannot_use_are_refused(
+    task: str, threshold: float, message: str, folder: Path, tmp_path: Path
+) -> None:
+    save_model(make_model("binary"), tmp_path / "binary")
+    model = tmp_path / "binary" if threshold < 1.0 and task == "binary" else folder / task / "model"
+    with pytest.raises(OklError, match=re.escape(message)):
+        check_score(settings(model, write(tmp_path, curved(50)), tmp_path / "out", threshold=threshold))
 
 
 def test_a_key_named_like_a_score_is_refused(folder: Path, tmp_path: Path) -> None:

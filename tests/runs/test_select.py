@@ -18,7 +18,7 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
-from okl.foundation.types import Task
+from okl.foundation.types import Criterion, Task
 from okl.models.file import load_model
 from okl.report.training import text_summary
 from okl.runs.select import (
@@ -210,7 +210,8 @@ def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
     rows: int, coarse: float, task: Task, solver: str, data: dict[str, Dataset]
 ) -> None:
     schema = data["wave" if task == "regression" else "circles"].schema
-    update, why = _sized(race_of(coarse), "rows", Shape(rows, 50, 1), 60.0, schema)
+    criterion: Criterion = "squared-error" if task == "regression" else "accuracy"
+    update, why = _sized(race_of(coarse), "rows", Shape(rows, 50, 1), 60.0, schema, criterion)
     assert (update["solver"], update["kernel"], update["bandwidth"]) == (solver, "gaussian", 0.4)
     assert ("online" in why[-1]) == (solver == "fogd") == ("frequencies" in update)
     if solver == "fogd":
@@ -255,8 +256,8 @@ def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], 
     assert result["test"]["accuracy"] > 0.95
     assert result["chosen"]["bandwidth_reason"] == "by the automatic choice"
     assert load_model(result["model"]).provenance["chosen"] == result["chosen"]
-    summary = text_summary(result)
-    assert "\nChosen  " in summary
+    assert re.search(rf"\nChosen +{re.escape(result['choice']['why'][0])}\n", text_summary(result))
+    summary = text_summary(result, verbose=True)
     assert all(f"  {sentence}\n" in summary for sentence in result["choice"]["why"])
     kept = json.loads((tmp_path / "run" / "result.json").read_text())
     assert kept["choice"] == result["choice"]
@@ -466,7 +467,7 @@ def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
 def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
     together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
 ) -> None:
-    found = NeighbourSimilarity(together, apart, rows, rates)
+    found = NeighbourSimilarity(together, apart, rows, "accuracy" if rates else "squared-error")
     assert (found.differs, found.decides) == (told, decides)
 
 
@@ -479,3 +480,72 @@ def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_p
     assert not told(choice.record["why"])
     with pytest.raises(ConfigError, match="No class has two rows"):
         choose_solver(neighbour_settings(ids, budget_seconds=0.01, validation="blocks"), ids)
+
+
+# Rare classes: the criterion of the race, class weights that keep it, and logistic regression beside least squares
+
+
+def rare_rows(curved: bool) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """A class of 4%, by a plane or by a distance from the origin."""
+    random = np.random.default_rng(9)
+    inputs = random.normal(size=(2000, 3))
+    signal = np.square(inputs[:, :2]).sum(axis=1) if curved else inputs @ [1.0, -1.0, 0.5]
+    noisy = 2.0 * signal + random.logistic(size=len(signal))
+    return inputs, (noisy > np.quantile(noisy, 0.96)).astype(int)
+
+
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    folder = tmp_path_factory.mktemp("rare")
+    return {name: stored(folder / name, *rare_rows(name == "curved"), "binary") for name in ("curved", "plane")}
+
+
+def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, Dataset], tmp_path: Path) -> None:
+    curved, plane = (train(asked(rare[name], out=str(tmp_path / name))) for name in ("curved", "plane"))
+    assert (curved["settings"]["solver"], plane["settings"]["solver"]) == ("ridge", "logistic")
+    for result in (curved, plane):
+        assert result["criterion"] == result["choice"]["criterion"] == "log-loss"
+        assert "log loss on" in result["choice"]["why"][0]
+        assert result["test"]["roc_auc"] > 0.85
+        assert result["test"]["log_loss"] < 0.8 * result["baselines"]["majority"]["test"]["log_loss"]
+        told = text_summary(result)
+        assert "is no better than" not in told
+        assert re.search(r"\nJudged by +log loss, because [34](\.\d)?% of the rows are outside", told)
+        assert re.search(r"\n'1' from +rows +precision +recall +lift\n", told)
+    assert curved["test"]["log_loss"] < curved["baselines"]["linear"]["test"]["log_loss"] - 0.02
+    tie = plane["baselines"]["linear"]["test"]["excess"]
+    assert abs(tie["mean"]) < 2.0 * tie["standard_error"] + 0.003
+    assert plane["calibration"]["on"] == "the logistic loss"
+    assert curved["calibration"]["on"] == "leave-one-out scores of sampled training rows"
+
+
+@pytest.mark.parametrize("optimise", ["auc", "average-precision", "balanced-accuracy", "accuracy"])
+def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: dict[str, Dataset]) -> None:
+    choice = choose_solver(asked(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
+    assert choice.record["criterion"] == optimise
+    weights = choice.settings.model_dump().get("class_weights", "none")
+    assert weights == ("balanced" if optimise == "balanced-accuracy" else "none")
+    assert 0.4 < choice.record["candidates"][0]["score"] <= 1.0
+
+
+def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Dataset], tmp_path: Path) -> None:
+    settings = asked(rare["curved"], class_weights="balanced", out=str(tmp_path / "run"), budget_seconds=0.1)
+    assert settings.solver == "auto"
+    result = train(settings)
+    assert result["settings"]["class_weights"] == "balanced"
+    counts = rare["curved"].schema.class_counts
+    assert result["calibration"]["threshold"] == pytest.approx(counts[1] / sum(counts))
+    assert result["test"]["balanced_accuracy"] > 0.75
+    assert result["test"]["log_loss"] < result["baselines"]["majority"]["test"]["log_loss"]
+    regression = stored(tmp_path / "wave", *wave(np.random.default_rng(3)), "regression")
+    with pytest.raises(ConfigError, match="is for classification, but this is a regression"):
+        choose_solver(asked(regression, class_weights="balanced"), regression)
+
+
+def test_gradient_boosting_stands_beside_on_request(rare: dict[str, Dataset], tmp_path: Path) -> None:
+    options = {"solver": "ridge", "n_landmarks": 50, "beside": "boosting", "out": str(tmp_path / "run")}
+    result = train(settings_from(TrainSettings, {"data": str(rare["curved"].folder)} | options, "test"))
+    boosting = result["baselines"]["boosting"]["test"]
+    assert boosting["roc_auc"] > 0.85
+    assert "gradient boosting" in text_summary(result).splitlines()[0]
+    assert "log_loss" in boosting

@@ -34,7 +34,7 @@ class Roles:
 
     features : inputs; before `learn_encodings` has read the rows, the columns that they come from
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
-    share : test rows drawn by a hash of the row number, 0 for none
+    share : test rows drawn by a hash of the row number, 0 for none; strata : shares of rare classes, by their text
     encodings : how inputs are made that are no columns of numbers
     """
 
@@ -44,6 +44,7 @@ class Roles:
     split: str | None = None
     holdout: str | None = None
     share: float = 0.0
+    strata: tuple[tuple[str, float], ...] = ()
     encodings: tuple[Encoding, ...] = ()
 
     @property

@@ -25,7 +25,7 @@ from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import explain_texts
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
 from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
-from okl.data.ingest.targets import ClassCounts, TargetReader, held_out
+from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, stratified
 from okl.data.ingest.writer import (
     Progress,
     RowCopier,
@@ -50,7 +50,6 @@ from okl.data.values import (
     is_date,
     is_number,
     missing_in_rows,
-    missing_target,
     numbers,
     zone_of,
 )
@@ -129,7 +128,8 @@ class ColumnPlan:
 class ColumnScan:
     """Statistics of one column over the TRAIN rows.
 
-    rows : with a value; missing : without one; values : rows by value, None where there are more than MOST_VALUES
+    rows : with a value; missing : without one; missing_in_test : test rows without one
+    values : rows by value, None where there are more than MOST_VALUES
     sums : of the parts of a number or date, float64
     numeric, dated : of a text column, rows whose value reads like a number or a date, as far as values are counted
     """
@@ -140,6 +140,7 @@ class ColumnScan:
     sums: Sums | None = None
     numeric: int = 0
     dated: int = 0
+    missing_in_test: int = 0
 
     def plus(self, later: ColumnScan) -> ColumnScan:
         """Merge the statistics of later rows; the values of the later ones are counted in this one's counter."""
@@ -149,7 +150,8 @@ class ColumnScan:
             values = None if len(self.values) > MOST_VALUES else self.values
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
-        return ColumnScan(rows, missing, values, sums, self.numeric + later.numeric, self.dated + later.dated)
+        numeric, dated = self.numeric + later.numeric, self.dated + later.dated
+        return ColumnScan(rows, missing, values, sums, numeric, dated, self.missing_in_test + later.missing_in_test)
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
@@ -170,7 +172,8 @@ def _scan_piece(
     roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: ShardPosition
 ) -> tuple[int, list[ColumnScan]]:
     """Return the rows of a piece, and the statistics of each column over its TRAIN rows."""
-    others = [name for name in (roles.split, roles.holdout) if name is not None]
+    strata = roles.target if roles.strata else None
+    others = [name for name in (roles.split, roles.holdout, strata) if name is not None]
     columns = list(dict.fromkeys([*(plan.name for plan in plans), *others]))
     scans = [
         ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
@@ -181,9 +184,10 @@ def _scan_piece(
         test = held_out(roles, rows, position.at.rows + n_rows, seed)
         n_rows += rows.batch.num_rows
         batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
+        held = None if test is None else rows.batch.filter(pa.array(test))
         scans = [
             # neither: a text column with too many values to continue counting
-            so_far.plus(_scan_column(plan, batch.column(plan.name)))
+            so_far.plus(_scan_column(plan, batch.column(plan.name), held))
             if so_far.values is not None or so_far.sums is not None
             else so_far
             for plan, so_far in zip(plans, scans, strict=True)
@@ -191,7 +195,7 @@ def _scan_piece(
     return n_rows, scans
 
 
-def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
+def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None) -> ColumnScan:
     n = len(column)
     if plan.kind == "category":
         return count_texts(column)
@@ -202,7 +206,8 @@ def _scan_column(plan: ColumnPlan, column: pa.Array) -> ColumnScan:
         parts = date_parts(column, plan.kind == "timestamp", plan.time_zone)
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
-    return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1))
+    in_test = 0 if held is None else int(_absent(held.column(plan.name)).sum())
+    return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1), missing_in_test=in_test)
 
 
 def count_texts(column: pa.Array) -> ColumnScan:
@@ -265,13 +270,15 @@ class FittedEncodings(NamedTuple):
 
 
 def learn_encodings(
-    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None
+    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None, keep_fills: bool = False
 ) -> FittedEncodings:
-    """Decide how each column becomes inputs; a table of numbers is left as it is, without being read.
+    """Decide how each column becomes inputs; a table of numbers none of which is missing is left as it is.
 
     The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
     order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most of
     whose values occur once, such as an id, has no information on other rows: it is left out.
+
+    keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
 
     Raises
     ------
@@ -279,10 +286,13 @@ def learn_encodings(
     """
     plans = column_plans(roles, source.schema, settings)
     mean = settings.missing == "mean"
-    if not mean and all(plan.kind == "number" for plan in plans):
+    numeric = all(plan.kind == "number" for plan in plans)
+    if numeric and (not mean or source.kind == "svmlight"):
         return FittedEncodings(roles, [])
     scanned = [plan for plan in plans if mean or plan.kind == "category"]
     scans = dict(zip(scanned, scan_columns(source, roles, scanned, settings, execution), strict=True))
+    if numeric and not keep_fills and not any(scan.missing + scan.missing_in_test for scan in scans.values()):
+        return FittedEncodings(roles, [])
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
@@ -402,8 +412,8 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
 
     Raises
     ------
-    DataError : text that is rather dates or numbers; a number, a date or a target that is missing where none may be
-        (for a word that is missing there is an input); rows that cannot be read: each as when all rows are read
+    DataError : text that is rather dates or numbers; a number or a date that is missing where none may be (for a word
+        that is missing there is an input); a target that is infinite; rows that cannot be read: each as when all are
     """
     plans = column_plans(roles, source.schema, settings)
     names = [*(plan.name for plan in plans), roles.target]
@@ -416,8 +426,7 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
     if settings.missing == "error" and any(absent.any() for absent in filled.values()):
         raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
-    if settings.missing != "drop" and (absent := np.isnan(targets.values(rows))).any():
-        raise DataError(missing_target(rows.file, roles.target, absent, rows.first_row))
+    targets.values(rows)
 
 
 def _absent(column: pa.Array) -> Mask:
@@ -445,6 +454,8 @@ def ingest(
     progress: Progress | None = None,
     reference: Schema | None = None,
     execution: Execution | None = None,
+    default_holdout: float | None = None,
+    keep_fills: bool = False,
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
@@ -456,6 +467,8 @@ def ingest(
     progress : called with the rows done and the total (None if unknown)
     reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
     execution : its workers, if any, read the source and write the shards, with the same bytes
+    default_holdout : share of test rows to draw by class where neither the settings nor the source have a split
+    keep_fills : see `learn_encodings`
 
     Raises
     ------
@@ -475,10 +488,15 @@ def ingest(
     opened = scan_source(opened, spread, types, exact)
     roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)  # again: later rows may contain words
+    if default_holdout is not None and reference is None and not (roles.split or roles.holdout or roles.share):
+        settings = settings.model_copy(update={"holdout": default_holdout, "stratify": True})
+        roles = replace(roles, share=default_holdout)
+    if settings.stratify and roles.share:
+        roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
     notes: list[str] = []
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
-        roles, notes = learn_encodings(opened, roles, settings, spread)
+        roles, notes = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
@@ -583,7 +601,8 @@ def _finish(
     train, test = written
     dropped = counts.rows - counts.train - counts.test
     if train.rows == 0:
-        suffix = " after rows with missing values were dropped" if dropped else ""
+        what = "with missing values" if settings.missing == "drop" else "without a target"
+        suffix = f" after rows {what} were left out" if dropped else ""
         raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
     classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
@@ -602,12 +621,13 @@ def _finish(
     }
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
-    warnings = find_warnings(schema, counts.rows, dropped, split_requested and test.rows == 0, guessed)
+    cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
+    warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and test.rows == 0, guessed)
     write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
-NEWER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
+NEWER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify")
 
 
 def _as_given(settings: IngestSettings) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -246,9 +246,75 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
         return _by_name(rows, roles.split)
     if roles.holdout is not None:
         return _by_flag(rows, roles.holdout)
-    if roles.share > 0:
-        return hash_share(first_row, rows.batch.num_rows, seed) < roles.share
+    if roles.share > 0 or roles.strata:
+        shares = hash_share(first_row, rows.batch.num_rows, seed)
+        if not roles.strata:
+            return shares < roles.share
+        texts, limits = zip(*roles.strata, strict=True)
+        index = pc.index_in(class_texts(rows.batch.column(roles.target)), value_set=pa.array(texts, pa.string()))
+        stratum = pc.fill_null(index, len(limits)).to_numpy(zero_copy_only=False)
+        of_class: Mask = shares < np.array([*limits, roles.share])[stratum]
+        return of_class
     return None
+
+
+def class_texts(column: pa.Array) -> pa.Array:
+    """Return the values of a target column as text."""
+    return column.cast(pa.string())
+
+
+RARE_ROWS = 2000
+"""Rows of a class, or of a regression, up to which their share of test rows is exact; of more, it is that by chance."""
+
+
+ROWS_OF_CLASS = 10
+"""Rows of a class on average, of fewer the values are rather numbers."""
+
+
+def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class: bool) -> Roles:
+    """Return roles whose share of test rows is exact in each class of few rows, at least one row of two or more.
+
+    Parameters
+    ----------
+    batches : all rows, with the target; seed : of the hash of row numbers
+    by_class : whether the target may have classes; of a regression, the share of all rows is exact if they are few
+    """
+    counts, hashes, rows = Counter[str](), dict[str, list[NDArray[np.float64]]](), 0
+    whole, n_present = list[NDArray[np.float64]](), 0
+    for batch in batches:
+        column = batch.batch.column(roles.target)
+        shares = hash_share(rows, len(column), seed)
+        rows += len(column)
+        present = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(column.type):
+            present = present & ~np.isnan(numbers(column))
+        n_present += int(present.sum())
+        if n_present <= RARE_ROWS:
+            whole.append(shares[present])
+        if not by_class or len(counts) > MAX_LABELS:
+            continue
+        encoded = pc.dictionary_encode(class_texts(column))
+        index = np.where(present, codes_of(encoded), -1)
+        for number, text in enumerate(encoded.dictionary.to_pylist()):
+            found = shares[index == number]
+            counts[text] += len(found)
+            if counts[text] <= RARE_ROWS:
+                hashes.setdefault(text, []).append(found)
+    counts = +counts  # without values that no row has
+    if by_class and len(counts) <= MAX_LABELS and ROWS_OF_CLASS * len(counts) <= n_present:
+        few = [text for text, count in sorted(counts.items()) if count <= RARE_ROWS]
+        limits = [_limit_of(np.sort(np.concatenate(hashes[text])), roles.share) for text in few]
+        return replace(roles, strata=tuple(zip(few, limits, strict=True)))
+    if 0 < n_present <= RARE_ROWS:
+        return replace(roles, share=_limit_of(np.sort(np.concatenate(whole)), roles.share))
+    return roles
+
+
+def _limit_of(hashes: NDArray[np.float64], share: float) -> float:
+    """Return the limit below which the share of sorted hashes lies: at least one, and never all."""
+    n = len(hashes)
+    wanted = min(max(1, round(share * n)), n - 1)
+    return float(hashes[wanted]) if wanted > 0 else 0.0
 
 
 def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:

@@ -22,10 +22,10 @@ from okl.data.dataset import ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, numbered_pieces, read_piece, split_pieces
-from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, hash_share, held_out
+from okl.data.ingest.sources import Piece, Source, count_rows, numbered_pieces, read_piece, split_pieces
+from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out
 from okl.data.order import WINDOW_BYTES
-from okl.data.values import Mask, apply_missing_policy, missing_target, value_type
+from okl.data.values import Mask, apply_missing_policy, value_type
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.locations import Place, combined_digest, file_digest, written
 from okl.foundation.settings import IngestSettings
@@ -337,7 +337,7 @@ class RowReader:
             encoder.fill(inputs, rows.batch, settings.missing)
             complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
-            keep = _kept_rows(targets, complete, self.targets.name, settings, rows)
+            keep = _kept_rows(targets, complete)
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
@@ -407,15 +407,11 @@ def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: in
     return rows if inside.all() else rows.some(np.flatnonzero(inside))
 
 
-def _kept_rows(
-    targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
-) -> Mask | None:
-    """Return the rows that stay, or None for all; a missing target is an error unless rows may be dropped."""
+def _kept_rows(targets: NDArray[np.float64], complete: Mask | None) -> Mask | None:
+    """Return the rows that stay, those with a target and under "drop" with all inputs, or None for all."""
     absent = np.isnan(targets)
     if not absent.any():
         return complete
-    if settings.missing != "drop":
-        raise DataError(missing_target(rows.file, name, absent, rows.first_row))
     present: Mask = ~absent
     return present if complete is None else complete & present
 
@@ -594,12 +590,7 @@ def _piece_positions(
         pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
         pieces = list(numbered_pieces(pieces))
     positions = piece_positions(pieces)
-    decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
-    counts = list(
-        _scanned_rows(positions, roles, settings, reader, execution)
-        if decided
-        else _numbered_rows(positions, roles, settings)
-    )
+    counts = list(_scanned_rows(positions, roles, settings, reader, execution))
     places = list(accumulate(counts, RowCounts.plus, initial=RowCounts()))
     return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
 
@@ -628,16 +619,6 @@ def _scanned_rows(
                 "If it is a key, name another target."
             )
         yield counts
-
-
-def _numbered_rows(positions: Sequence[ShardPosition], roles: Roles, settings: IngestSettings) -> Iterator[RowCounts]:
-    """Return the number of train and test rows of each piece, where only row numbers decide."""
-    for position in positions:
-        rows, test = position.piece.rows or 0, 0
-        for start in range(0, rows if roles.share > 0 else 0, 2**20):
-            some = hash_share(position.at.rows + start, min(2**20, rows - start), settings.seed)
-            test += int(np.count_nonzero(some < roles.share))
-        yield RowCounts(rows, rows - test, test)
 
 
 def _tasks(positions: Sequence[ShardPosition], end: RowCounts, rows_per_shard: int, n_workers: int) -> list[ShardTask]:

@@ -24,7 +24,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import FloatArray, IntArray, Precision, Task
+from okl.foundation.types import Criterion, FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
 # Bases: kernel values with landmarks, or a feature map.
@@ -215,11 +215,13 @@ class Outputs:
     """Targets of the scores: +1 and -1 for two classes, one such column for each of several, or the target itself.
 
     class_weights : of a row of each class, in the order of the labels; None for all 1
+    criterion : by which models of classes are compared; a regression is judged by its squared error
     """
 
     task: Task
     n_outputs: int
     class_weights: tuple[float, ...] | None = None
+    criterion: Criterion = "accuracy"
 
     def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values (rows, n_outputs) of targets (rows,) as `Rows` has them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -17,6 +17,8 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import IntArray, Task
+from okl.metrics.calibration import ScoreCalibration, fit_calibration
+from okl.metrics.criterion import criterion_error, standard_error
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, MetricFactor, Outputs, cuts, gram_of
 
 # One penalty: one Cholesky factor.
@@ -101,6 +103,7 @@ PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 
 _FEW = 1000
 _LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values
+_MOST_SCORES = 1 << 26  # that are kept to judge and to calibrate by; of very many classes, of fewer rows
 
 
 @stored("ridge-path-point")
@@ -109,15 +112,21 @@ class PenaltyErrors:
     """A penalty and the leave-one-out errors of the sampled rows.
 
     squared_error : mean of squares, summed over outputs, over that of the mean; mistake_rate : None for a regression
+    judged : error by a criterion other than accuracy and squared error, else None; chance : difference of errors below
+        which squared errors decide
     """
 
     penalty: float
     squared_error: float
     mistake_rate: float | None
+    judged: float | None = None
+    chance: float = 0.0
 
     @property
     def error(self) -> float:
-        """Return the error that matters to the task."""
+        """Return the error by the criterion."""
+        if self.judged is not None:
+            return self.judged
         return self.squared_error if self.mistake_rate is None else self.mistake_rate
 
 
@@ -174,6 +183,32 @@ def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centr
     )
 
 
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Errors and scores of rows by models that did not learn from them.
+
+    totals : weights of rows, their squares about the mean, and for each penalty its residuals and mistakes
+    classes : (some rows,) indices; scores : (some rows, n_outputs, n_penalties); both empty for a regression
+    """
+
+    totals: NDArray[np.float64]
+    classes: IntArray
+    scores: NDArray[np.float32]
+
+    def merged(self, other: LeftOut) -> LeftOut:
+        """Return those of both sets of rows."""
+        return LeftOut(
+            self.totals + other.totals,
+            np.concatenate([self.classes, other.classes]),
+            np.concatenate([self.scores, other.scores]),
+        )
+
+    def of_penalty(self, index: int) -> NDArray[np.float64]:
+        """Return scores (rows,) or (rows, n_outputs) by the models of one penalty."""
+        scores = self.scores[:, :, index].astype(np.float64)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
 def leave_one_out(
     basis: Basis,
     sums: Centred,
@@ -193,10 +228,10 @@ def leave_one_out(
     Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
     MIT-CSAIL-TR-2007-025.
     """
-    return errors_of(totals_of(basis, sums, outputs, sample, penalties, n_threads, among=True), penalties, outputs)
+    return errors_of(left_out(basis, sums, outputs, sample, penalties, n_threads, among=True), penalties, outputs)
 
 
-def totals_of(
+def left_out(
     basis: Basis,
     sums: Centred,
     outputs: Outputs,
@@ -204,19 +239,21 @@ def totals_of(
     penalties: tuple[float, ...],
     n_threads: int,
     among: bool,
-) -> NDArray[np.float64]:
-    """Return weights of rows, their squares about the mean, and for each penalty its residuals and mistakes.
+) -> LeftOut:
+    """Return errors and scores of rows for each penalty.
 
-    among : whether the rows are among those of the sums, which are then to be without each; (2 + 2 len(penalties),)
+    among : whether the rows are among those of the sums, which are then to be without each
     """
     inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
     constant = 1.0 / sums.count if sums.fit_intercept else 0.0
     firsts = range(0, len(sample.targets), BLOCK)
+    of_row = len(penalties) * outputs.n_outputs
+    kept_rows = 0 if outputs.task == "regression" else max(1, _MOST_SCORES // max(1, of_row * len(firsts)))
     with one_blas_thread():
         aimed = sums.vectors.T @ sums.cross
         turn = sums.turn.back(sums.vectors)
 
-        def of_block(first: int) -> NDArray[np.float64]:
+        def of_block(first: int) -> LeftOut:
             targets = sample.targets[first : first + BLOCK]
             values, weights = outputs.of(targets), outputs.weights(targets)
             counted = np.ones(len(values)) if weights is None else weights
@@ -225,31 +262,50 @@ def totals_of(
             slacks = np.ones((len(values), len(penalties)))
             if among:
                 slacks -= counted[:, np.newaxis] * (turned**2 @ inverses + constant)
+            classes = outputs.classes(values)
+            scores = np.empty((len(values[:kept_rows]), outputs.n_outputs, len(penalties)), dtype=np.float32)
             errors = [float(counted.sum()), float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))]
             for k in range(len(penalties)):
                 about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
                 residuals = about_mean - turned @ (aimed * inverses[:, k, np.newaxis])
-                left_out = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
-                wrong = outputs.classes(values - left_out) != outputs.classes(values)
-                errors += [float(counted @ (left_out**2).sum(axis=1)), float(counted @ wrong)]
-            return np.array(errors)
+                without = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
+                wrong = outputs.classes(values - without) != classes
+                errors += [float(counted @ (without**2).sum(axis=1)), float(counted @ wrong)]
+                scores[:, :, k] = (values - without)[:kept_rows]
+            return LeftOut(np.array(errors), classes[:kept_rows], scores)
 
         blocks = run_tasks(lambda index: of_block(firsts[index]), len(firsts), n_threads)
-    totals: NDArray[np.float64] = np.sum(blocks, axis=0)
-    return totals
+    return LeftOut(
+        np.sum([block.totals for block in blocks], axis=0),
+        np.concatenate([block.classes for block in blocks]),
+        np.concatenate([block.scores for block in blocks]),
+    )
 
 
-def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[PenaltyErrors]:
-    """Return the errors of each penalty from the totals."""
+def errors_of(found: LeftOut, penalties: tuple[float, ...], outputs: Outputs) -> list[PenaltyErrors]:
+    """Return the errors of each penalty."""
+    totals = found.totals
     count, spread = totals[0], max(totals[1], np.finfo(np.float64).tiny)
-    return [
+    errors = [
         PenaltyErrors(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
         for penalty, squares, wrong in zip(penalties, totals[2::2], totals[3::2], strict=True)
     ]
+    if outputs.task == "regression" or outputs.criterion == "accuracy":
+        return errors
+    return [_judged(fit, found.of_penalty(k), found.classes, outputs) for k, fit in enumerate(errors)]
+
+
+def _judged(fit: PenaltyErrors, scores: NDArray[np.float64], classes: IntArray, outputs: Outputs) -> PenaltyErrors:
+    if not np.isfinite(scores).all():
+        return replace(fit, squared_error=np.inf, judged=np.inf)
+    error = criterion_error(outputs.criterion, scores, classes)
+    counts = np.bincount(classes, minlength=max(2, outputs.n_outputs)).tolist()
+    spread = standard_error(outputs.criterion, error, counts)
+    return replace(fit, judged=error, chance=spread * min(1.0, _FEW / len(classes)) ** 0.5)
 
 
 def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
-    """Return the least error; of mistake rates that do not differ significantly, that of the least squared error.
+    """Return the least error; of errors of classes that do not differ significantly, that of the least squared error.
 
     Raises
     ------
@@ -263,7 +319,8 @@ def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
     best = min(finite, key=lambda fit: (fit.error, fit.squared_error))
     if best.mistake_rate is None:
         return best
-    alike = [fit for fit in finite if fit.error <= best.error + apart(best.mistake_rate, n_rows)]
+    chance = best.chance if best.judged is not None else apart(best.mistake_rate, n_rows)
+    alike = [fit for fit in finite if fit.error <= best.error + chance]
     return min(alike, key=lambda fit: fit.squared_error)
 
 
@@ -302,6 +359,7 @@ class RidgeSolution:
 
     proof : of the optimum; tried : penalties and their leave-one-out errors, () where it was given
     solved : False where rounding has left weights that are worse than none
+    calibration : of leave-one-out scores of classes, if requested; None for a given penalty, or rows of one class
     """
 
     weights: NDArray[np.float64]
@@ -310,6 +368,7 @@ class RidgeSolution:
     proof: RidgeProof
     tried: tuple[PenaltyErrors, ...] = ()
     solved: bool = True
+    calibration: ScoreCalibration | None = None
 
     @property
     def best(self) -> PenaltyErrors | None:
@@ -334,31 +393,37 @@ def solve(
     penalty: float | None = None,
     fit_intercept: bool = True,
     n_threads: int = 1,
+    calibrate: bool = False,
 ) -> RidgeSolution:
     """Return the solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
 
     sample : some of the summed rows, on which a penalty is chosen; called only if none is given
+    calibrate : whether the leave-one-out scores of the chosen penalty are calibrated
 
     Raises
     ------
     DataError : sums that are not finite
     """
     refuse_infinite(gram)
-    turn, sums = basis.turn(), None
+    turn, sums, calibration = basis.turn(), None, None
     tried: list[PenaltyErrors] = []
     if penalty is None:
         rows, sums = sample(), centred(turn, gram, fit_intercept)
         # smaller ones would be of nothing but rounding, and no certificate would hold
         above = tuple(candidate for candidate in PENALTIES if sums.count * candidate > sums.noise) or PENALTIES[-1:]
-        tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
-        penalty = best_of(tried, len(rows.targets)).penalty
+        found = left_out(basis, sums, outputs, rows, above, n_threads, among=True)
+        tried = errors_of(found, above, outputs)
+        best = best_of(tried, len(rows.targets))
+        penalty = best.penalty
+        if calibrate and len(np.unique(found.classes)) > 1:
+            calibration = fit_calibration(found.of_penalty(tried.index(best)), found.classes)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
         solution = solve_directly(turn, gram, penalty, fit_intercept)
         if solution is None:
             solution = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
         proved = solution.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(solution.proof.gap)
     return RidgeSolution(
-        solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved)
+        solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved), calibration
     )
 
 
@@ -490,8 +555,8 @@ def leave_folds_out(
         tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
         or penalties[-1:]
     )
-    totals = [
-        totals_of(basis, some, outputs, part, above, n_threads, among=False)
+    found = [
+        left_out(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)
     ]
-    return errors_of(np.sum(totals, axis=0), above, outputs)
+    return errors_of(reduce(LeftOut.merged, found), above, outputs)

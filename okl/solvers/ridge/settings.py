@@ -8,7 +8,8 @@ from pydantic import Field, field_validator
 
 from okl.data.dataset import Schema
 from okl.foundation.settings import Count, Positive
-from okl.foundation.types import Precision
+from okl.foundation.types import Criterion, Precision
+from okl.metrics.criterion import criterion_of
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 from okl.solvers.settings import (
     ClassWeightOptions,
@@ -50,10 +51,17 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> RidgeSolver:
         """Make the solver of kernel least squares."""
-        return self.solver(run.seed, run.precision, self.weights_of_classes(schema))
+        criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
+        return self.solver(run.seed, run.precision, self.weights_of_classes(schema), criterion)
 
-    def solver(self, seed: int, precision: Precision, class_weights: tuple[float, ...] | None = None) -> RidgeSolver:
-        """Make the solver, with one weight for each class."""
+    def solver(
+        self,
+        seed: int,
+        precision: Precision,
+        class_weights: tuple[float, ...] | None = None,
+        criterion: Criterion = "accuracy",
+    ) -> RidgeSolver:
+        """Make the solver, with one weight for each class and the criterion that chooses the penalty."""
         return RidgeSolver(
             kernel=self.kernel,
             bandwidth=number_of(self.bandwidth),
@@ -66,6 +74,7 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
             fit_intercept=self.fit_intercept,
             seed=seed,
             precision=precision,
+            criterion=criterion,
         )
 
     def n_columns(self, n_inputs: int) -> int:

@@ -21,7 +21,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import Basis, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
@@ -62,6 +62,7 @@ class RidgeSolver:
     penalty : > 0, None for that of least leave-one-out error of sampled training rows
     standardise : a linear kernel's inputs, by the training rows' statistics
     class_weights : of each class, in the order of the labels, None for all 1
+    criterion : by which leave-one-out errors of classes choose the penalty
     fit_intercept : whether there is a bias b
     seed, precision : of the sample and of kernel values; sums are float64
 
@@ -85,6 +86,7 @@ class RidgeSolver:
     fit_intercept: bool = True
     seed: int = 0
     precision: Precision = "float64"
+    criterion: Criterion = "accuracy"
 
     mode = "sum"
 
@@ -154,7 +156,7 @@ class RidgeSolver:
         outputs = self._outputs(data.schema)
         threads = execution.n_threads
         solution = solve(
-            state.basis, gram, outputs, lambda: self._sample(data), self.penalty, self.fit_intercept, threads
+            state.basis, gram, outputs, lambda: self._sample(data), self.penalty, self.fit_intercept, threads, True
         )
         return replace(state, gram=None, solution=solution)
 
@@ -205,7 +207,7 @@ class RidgeSolver:
         }
 
     def _outputs(self, schema: Schema) -> Outputs:
-        return Outputs(schema.task, schema.n_outputs, self.class_weights)
+        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
 
     def _sample(self, data: Dataset) -> Rows:
         wanted = max(SAMPLE_ROWS, self.n_landmarks or N_LANDMARKS)

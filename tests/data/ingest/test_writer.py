@@ -219,7 +219,7 @@ def failure(source: Path, folder: Path, asked: IngestSettings, execution: Execut
 def test_rows_that_cannot_be_read_are_named_as_in_one_process(
     sources: dict[str, Path], two_workers: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = settings("y", "gaps")
+    asked = settings("y", "gaps", missing="error")
     message = failure(sources["parquet"], tmp_path / "no", asked)
     assert "column 'gaps' has no value" in message
     assert failure(sources["parquet"], tmp_path / "no", asked, two_workers) == message

@@ -8,11 +8,10 @@ from sklearn.datasets import load_iris
 from okl.compiled.threads import run_tasks
 from okl.foundation.errors import DataError
 from okl.kernels import Gaussian
+from okl.metrics.calibration import fit_sigmoid, normalised
 from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
     fit_binary,
-    fit_sigmoid,
-    normalised,
     relabelled,
     signs_by_class,
     stratified_folds,

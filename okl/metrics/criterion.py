@@ -1,0 +1,148 @@
+"""Criteria by which models are chosen and compared: log loss, areas under curves, accuracies, squared error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import Criterion, IntArray, Optimise, Task
+from okl.metrics.calibration import fit_calibration, log_losses
+from okl.metrics.ranking import average_precision, count_values
+
+Doubles = NDArray[np.float64]
+
+# The criterion of a data set.
+
+METRICS: dict[Criterion, str] = {
+    "log-loss": "log_loss",
+    "auc": "roc_auc",
+    "average-precision": "average_precision",
+    "balanced-accuracy": "balanced_accuracy",
+    "accuracy": "mistake_rate",
+    "squared-error": "mse",
+}
+"""Name of each criterion's metric in reports of okl.metrics.counts."""
+OF_RANKING = ("auc", "average-precision")
+RARE = 0.2
+"""Share of the rows outside the most frequent class below which mistake rates hardly differ between models."""
+
+
+def criterion_of(optimise: Optimise, task: Task, class_counts: Sequence[int], target: str = "y") -> Criterion:
+    """Return the criterion of a data set: as given, or by the share of the rows outside the most frequent class.
+
+    Raises
+    ------
+    ConfigError : a criterion of classes for a regression, or of two classes for several
+    """
+    if task == "regression":
+        if optimise != "auto":
+            raise ConfigError(
+                f"optimise = {optimise!r} is for classification, but {target!r} makes this a regression task, which is "
+                "judged by the squared error. Remove it."
+            )
+        return "squared-error"
+    if optimise in OF_RANKING and task != "binary":
+        raise ConfigError(
+            f"optimise = {optimise!r} is for two classes, but {target!r} has {len(class_counts)}. Use log-loss, "
+            "balanced-accuracy or accuracy."
+        )
+    if optimise != "auto":
+        return optimise
+    return "log-loss" if outside_share(class_counts) < RARE else "accuracy"
+
+
+def outside_share(class_counts: Sequence[int]) -> float:
+    """Return the share of the rows that are not of the most frequent class; 1 without rows.
+
+    >>> outside_share([980, 20]), outside_share([])
+    (0.02, 1.0)
+    """
+    rows = sum(class_counts)
+    return 1.0 - max(class_counts) / rows if rows else 1.0
+
+
+# Errors of scores by a criterion.
+
+
+def criterion_error(criterion: Criterion, scores: Doubles, classes: IntArray) -> float:
+    """Return the error of scores, less is better: 1 less the rate or area, or the log loss of calibrated scores.
+
+    Parameters
+    ----------
+    scores : (rows,) of two classes, positive for the second, or (rows, n_classes); classes : (rows,), of the rows
+    """
+    if criterion not in OF_RANKING:
+        return float(row_losses(criterion, scores, classes).mean())
+    positive = classes > 0
+    if criterion == "auc":
+        return 1.0 - area(scores, positive)
+    found = average_precision(count_values(scores, positive.astype(np.int64), 2))
+    return 1.0 - (0.0 if found is None else found)
+
+
+def row_losses(criterion: Criterion, scores: Doubles, classes: IntArray) -> Doubles:
+    """Return losses (rows,) whose mean is the error: of log-loss, accuracy or balanced-accuracy.
+
+    Rows of balanced-accuracy are weighted by rows / (classes * rows of the class).
+    """
+    if criterion == "log-loss":
+        if scores.ndim == 1 and len(np.unique(classes)) < 2:
+            return np.zeros(len(classes))  # a single class cannot be calibrated
+        return log_losses(fit_calibration(scores, classes).apply(scores), classes)
+    predicted = scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0.0).astype(np.intp)
+    wrong: Doubles = (predicted != classes).astype(np.float64)
+    if criterion == "accuracy":
+        return wrong
+    present, index, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    weighted: Doubles = wrong * (len(classes) / (len(present) * counts))[index]
+    return weighted
+
+
+def area(scores: Doubles, positive: NDArray[np.bool_]) -> float:
+    """Return the ROC AUC, ties counting one half; 0.5 if one kind is missing."""
+    n_positive = int(positive.sum())
+    pairs = n_positive * (len(positive) - n_positive)
+    if pairs == 0:
+        return 0.5
+    above = float(stats.rankdata(scores)[positive].sum()) - 0.5 * n_positive * (n_positive + 1)
+    return above / pairs
+
+
+def area_placements(scores: Doubles, positive: NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
+    """Return the share of negative rows below each positive one, and of positive rows above each negative one.
+
+    Their means are the ROC AUC. Source: DeLong, DeLong & Clarke-Pearson, Biometrics 44(3), 1988.
+    """
+    ranks = stats.rankdata(scores)
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    of_positive = (ranks[positive] - stats.rankdata(scores[positive])) / n_negative
+    of_negative = 1.0 - (ranks[~positive] - stats.rankdata(scores[~positive])) / n_positive
+    return of_positive, of_negative
+
+
+def standard_error(criterion: Criterion, error: float, class_counts: Sequence[int]) -> float:
+    """Return the standard error of an error, from counts alone; 0 for the log loss, which needs its rows.
+
+    Source: of the ROC AUC, Hanley & McNeil, Radiology 143, 1982; of the average precision, a binomial share of the
+    positive rows as in Boyd, Eng & Page, ECML 2013.
+    """
+    counts = [count for count in class_counts if count]
+    rows, rarest = sum(counts), min(counts, default=0)
+    if criterion == "accuracy":
+        return math.sqrt(max(error * (1.0 - error), 1.0 / rows) / rows)
+    if len(counts) < 2 or criterion not in ("auc", "average-precision", "balanced-accuracy"):
+        return 0.0
+    if criterion == "auc":
+        value, negative, positive = 1.0 - error, class_counts[0], class_counts[1]
+        of_positive, of_negative = value / (2.0 - value), 2.0 * value**2 / (1.0 + value)
+        spread = value * error + (positive - 1) * (of_positive - value**2) + (negative - 1) * (of_negative - value**2)
+        return math.sqrt(max(spread, 0.0) / (positive * negative))
+    if criterion == "average-precision":
+        return math.sqrt(max(error * (1.0 - error), 1.0 / class_counts[1]) / class_counts[1])
+    return math.sqrt(max(error * (1.0 - error), 1.0 / rarest) * sum(1.0 / count for count in counts)) / len(counts)

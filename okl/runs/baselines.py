@@ -1,0 +1,178 @@
+"""Baselines of a classifier or regressor: a linear model tuned on its penalty, and gradient boosting on request."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import one_blas_thread
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution, Rows
+from okl.data.reading import sample_rows
+from okl.features.linear import StandardisedLinear
+from okl.features.predictors import CalibratedPredictor, LinearPredictor, Predictor
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.types import FloatArray, Precision
+from okl.metrics.calibration import ScoreCalibration, log_losses
+from okl.models.inputs import class_indices
+from okl.runs.calibrate import shifts_of
+from okl.runs.loop import run_loop
+from okl.solvers.base import Solver
+from okl.solvers.ridge.solver import RidgeSolver
+from okl.solvers.settings import TrainSettings
+
+Doubles = NDArray[np.float64]
+MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
+MOST_ROWS, TUNED_ROWS = 50_000, 10_000
+BOOSTED_ROWS = 500_000
+COSTS = tuple(10.0**power for power in range(-2, 6))
+"""Weights of the losses against the penalty, in units of inputs whose rows have a mean squared norm of 1."""
+_HELD_OUT = 5  # every fifth row of the tuning sample chooses the penalty
+
+
+def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:
+    """Return the linear baseline: logistic regression, or ridge regression, with the penalty of the least error.
+
+    None if the model is the same ridge regression, or if no linear model can be fitted.
+
+    solver : of the model
+    """
+    if data.schema.task != "regression":
+        return train_logistic(settings, data)
+    if isinstance(solver, RidgeSolver) and solver.kernel == "linear":
+        return None
+    linear = RidgeSolver(kernel="linear", standardise=True, seed=settings.seed)
+    try:
+        return run_loop(linear, linear.start(data, execution), data, execution).predictor
+    except (ConfigError, DataError, DivergedError):
+        return None
+
+
+def train_logistic(settings: TrainSettings, data: Dataset) -> Predictor | None:
+    """Fit a logistic regression of standardised inputs to a sample of the training rows; None if it has one class."""
+    schema = data.schema
+    inputs, classes = _sample(settings, data, MOST_ROWS)
+    features = StandardisedLinear.of_schema(schema, "float64")
+    if len(np.unique(classes)) < len(schema.labels):
+        return None
+    columns: Doubles = np.asarray(features.transform(inputs)[:, :-1], dtype=np.float64)
+    cost = _tuned_cost(columns[:TUNED_ROWS], classes[:TUNED_ROWS])
+    weights, offsets = fit_logistic(columns, classes, cost)
+    predictor = LinearPredictor(
+        features, np.ascontiguousarray(np.column_stack([weights, np.zeros(len(weights))])), offsets
+    )
+    return CalibratedPredictor(predictor, ScoreCalibration(1.0, (0.0,) * len(offsets)), shifts_of(settings, schema))
+
+
+def _tuned_cost(columns: Doubles, classes: NDArray[np.int64]) -> float:
+    """Return the cost of the least log loss on every fifth row; the middle one if a class is missing elsewhere."""
+    held = np.arange(len(classes)) % _HELD_OUT == 0
+    if len(np.unique(classes[~held])) < len(np.unique(classes)) or not held.any():
+        return COSTS[len(COSTS) // 2]
+    losses = {}
+    for cost in COSTS:
+        weights, offsets = fit_logistic(columns[~held], classes[~held], cost)
+        logits = columns[held] @ weights.T + offsets
+        losses[cost] = float(log_losses(logits[:, 0] if len(offsets) == 1 else logits, classes[held]).mean())
+    return min(losses, key=lambda cost: (losses[cost], cost))
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def fit_logistic(
+    columns: Doubles, classes: NDArray[np.int64], cost: float, weights: Doubles | None = None
+) -> tuple[Doubles, Doubles]:
+    """Return weights (n_outputs, n_columns) and offsets (n_outputs,) of a logistic regression.
+
+    cost : of the sum of losses against half the squared weights; weights : of the rows (rows,); None for all 1
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline near its optimum is as good
+        fitted = LogisticRegression(C=cost, max_iter=200).fit(columns, classes, weights)
+    return np.asarray(fitted.coef_, dtype=np.float64), np.asarray(fitted.intercept_, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class BoostingPredictor:
+    """Histogram gradient boosting of scikit-learn, with the scores and probabilities of a predictor.
+
+    Parameters
+    ----------
+    fitted : HistGradientBoostingClassifier or HistGradientBoostingRegressor of targets as `Rows` has them
+    schema : of the data set; shifts : log-odds from which on classes are predicted
+    """
+
+    fitted: Any
+    schema: Schema
+    shifts: tuple[float, ...]
+
+    @property
+    def n_inputs(self) -> int:
+        """Return the number of columns of the inputs."""
+        return self.schema.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Return the number of scores of a row."""
+        return self.schema.n_outputs
+
+    @property
+    def precision(self) -> Precision:
+        """Return the precision of the scores."""
+        return "float64"
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Return scores (rows,) or (rows, n_classes): log-odds less the shifts, or predictions of a regression."""
+        if self.schema.task == "regression":
+            return np.asarray(self.fitted.predict(inputs), dtype=np.float64)
+        scores: Doubles = np.asarray(self.fitted.decision_function(inputs), dtype=np.float64) - self._shift
+        return scores
+
+    def logits(self, scores: FloatArray) -> FloatArray | None:
+        """Return log-odds or logits of its scores; None for a regression."""
+        if self.schema.task == "regression":
+            return None
+        logits: FloatArray = scores + self._shift
+        return logits
+
+    @property
+    def _shift(self) -> Any:
+        return np.array(self.shifts) if self.n_outputs > 1 else self.shifts[0]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return no arrays: nothing is stored."""
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description as JSON values."""
+        return {"kind": "boosting"}
+
+
+def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor | None:
+    """Fit gradient boosting with the defaults of scikit-learn to a sample of the training rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    schema = data.schema
+    inputs, targets = _sample(settings, data, BOOSTED_ROWS)
+    kind = HistGradientBoostingRegressor if schema.task == "regression" else HistGradientBoostingClassifier
+    if schema.task != "regression" and len(np.unique(targets)) < len(schema.labels):
+        return None
+    shifts = () if schema.task == "regression" else shifts_of(settings, schema)
+    return BoostingPredictor(kind(random_state=settings.seed).fit(inputs, targets), schema, shifts)
+
+
+def _sample(settings: TrainSettings, data: Dataset, most: int) -> tuple[Doubles, NDArray[Any]]:
+    """Return shuffled inputs (rows, n_inputs) and classes or targets (rows,) of a sample of the training rows."""
+    n_rows = max(2, min(most, MOST_NUMBERS // max(1, data.schema.n_features)))
+    rows: Rows = sample_rows(data, "train", n_rows, settings.seed, "float64")
+    order = np.random.default_rng((settings.seed, 0xBA5E)).permutation(len(rows.targets))
+    targets: NDArray[Any] = rows.targets[order]
+    if data.schema.task != "regression":
+        targets = class_indices(data.schema, targets)
+    return np.asarray(rows.inputs[order], dtype=np.float64), targets

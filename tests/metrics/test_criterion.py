@@ -1,0 +1,168 @@
+"""Laws of criteria, calibrated probabilities and paired tests: scikit-learn, definitions and independent minimisers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, log_loss, roc_auc_score
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import Criterion, Optimise, Task
+from okl.metrics.calibration import fit_calibration, log_losses, probabilities_of
+from okl.metrics.counts import measure, merge
+from okl.metrics.criterion import RARE, area_placements, criterion_error, criterion_of, standard_error
+from okl.metrics.paired import scores_test
+
+Doubles = NDArray[np.float64]
+RANDOM = np.random.default_rng(11)
+
+
+def ranked(n_rows: int = 700, skill: float = 1.0, share: float = 0.1) -> tuple[Doubles, NDArray[np.int64]]:
+    """Scores with ties, and classes."""
+    classes = (RANDOM.random(n_rows) < share).astype(np.int64)
+    scores: Doubles = np.round(RANDOM.normal(size=n_rows) + skill * classes, 1).astype(np.float64)
+    assert len(np.unique(scores)) < n_rows
+    assert 0 < classes.sum() < n_rows / 2
+    return scores, classes
+
+
+@pytest.mark.parametrize("criterion", ["auc", "average-precision", "balanced-accuracy", "accuracy", "log-loss"])
+def test_errors_are_those_of_scikit_learn(criterion: Criterion) -> None:
+    scores, classes = ranked()
+    predicted = (scores >= 0.0).astype(int)
+    expected = {
+        "auc": lambda: 1.0 - roc_auc_score(classes, scores),
+        "average-precision": lambda: 1.0 - average_precision_score(classes, scores),
+        "balanced-accuracy": lambda: 1.0 - balanced_accuracy_score(classes, predicted),
+        "accuracy": lambda: (predicted != classes).mean(),
+        "log-loss": lambda: log_loss(classes, probabilities_of(fit_calibration(scores, classes).apply(scores))),
+    }[criterion]()
+    assert criterion_error(criterion, scores, classes) == pytest.approx(expected)
+
+
+def test_several_classes_have_the_losses_of_softmax() -> None:
+    logits, classes = RANDOM.normal(size=(300, 4)) * 3.0, RANDOM.integers(0, 4, 300)
+    probabilities = probabilities_of(logits)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert log_losses(logits, classes).mean() == pytest.approx(log_loss(classes, probabilities, labels=range(4)))
+    far = np.array([[800.0, -800.0], [0.0, 900.0]])
+    assert np.isfinite(log_losses(far, np.array([1, 1]))).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_calibration_has_the_least_penalised_loss(n_classes: int) -> None:
+    classes = RANDOM.integers(0, n_classes, 400)
+    if n_classes == 2:
+        scores = RANDOM.normal(size=400) + classes
+        targets = np.where(classes > 0, (classes.sum() + 1) / (classes.sum() + 2), 1 / ((1 - classes).sum() + 2))
+
+        def loss(at: Doubles) -> float:
+            logits = at[0] * scores + at[1]
+            return float((np.logaddexp(0.0, logits) - targets * logits).sum())
+    else:
+        scores = RANDOM.normal(size=(400, 4)) + np.eye(4)[classes]
+
+        def loss(at: Doubles) -> float:
+            return float(log_losses(at[0] * scores + at[1:], classes).sum() + 0.5 * at[1:] @ at[1:])
+
+    found = fit_calibration(scores, classes)
+    best = minimize(loss, np.zeros(1 + len(found.offsets)), tol=1e-9)
+    assert loss(np.array([found.slope, *found.offsets])) <= best.fun * (1.0 + 1e-6)
+    assert found.slope > 0.3
+
+
+def test_scores_that_rank_the_wrong_way_keep_their_order_and_give_the_shares() -> None:
+    scores, classes = ranked()
+    found = fit_calibration(-scores, classes)
+    assert found.slope > 0.0
+    probabilities = probabilities_of(found.apply(-scores))[:, 1]
+    np.testing.assert_allclose(probabilities, classes.mean(), rtol=0.05)
+
+
+def test_metrics_of_probabilities_merge_and_thresholds_are_counts() -> None:
+    scores, classes = ranked()
+    logits = fit_calibration(scores, classes).apply(scores)
+    signs = 2.0 * classes - 1.0
+    whole = measure("binary", scores, signs, logits=logits).report()
+    cut = [
+        measure("binary", scores[part], signs[part], logits=logits[part]) for part in (slice(0, 90), slice(90, None))
+    ]
+    parts = merge(cut).report()
+    assert whole["log_loss"] == pytest.approx(log_losses(logits, classes).mean())
+    assert parts["log_loss"] == pytest.approx(whole["log_loss"])
+    assert whole["thresholds"] == parts["thresholds"]
+    assert (whole["thresholds"]["rows"], whole["thresholds"]["positive"]) == (len(classes), classes.sum())
+    for threshold, rows, hits in whole["thresholds"]["points"]:
+        above = logits.astype(np.float32) >= threshold
+        assert (rows, hits) == (above.sum(), classes[above].sum())
+    assert whole["reliability"]["of"] == "log-odds"
+    assert "log_loss" not in measure("binary", scores, signs).report()
+
+
+def test_placements_average_to_the_area_and_its_error_is_delongs() -> None:
+    scores, classes = ranked(120)
+    positive = classes > 0
+    mine, theirs = area_placements(scores, positive)
+    wins = (scores[positive][:, None] > scores[~positive]) + 0.5 * (scores[positive][:, None] == scores[~positive])
+    np.testing.assert_allclose(mine, wins.mean(axis=1))
+    np.testing.assert_allclose(theirs, wins.mean(axis=0))
+    delong = np.sqrt(mine.var(ddof=1) / len(mine) + theirs.var(ddof=1) / len(theirs))
+    found = standard_error("auc", 1.0 - mine.mean(), np.bincount(classes).tolist())
+    assert found == pytest.approx(delong, rel=0.3)
+
+
+@pytest.mark.parametrize("criterion", ["auc", "average-precision", "log-loss", "balanced-accuracy", "accuracy"])
+def test_paired_tests_find_a_better_predictor_and_none_among_equals(criterion: Criterion) -> None:
+    scores, classes = ranked(900, skill=2.0, share=0.3)
+    worse = scores - 1.0 + RANDOM.normal(size=len(scores)) * 3.0
+    found = scores_test(criterion, worse, scores - 1.0, classes)
+    assert found.better < 0.001
+    assert found.worse > 0.999
+    mirrored = scores_test(criterion, scores - 1.0, worse, classes)
+    assert mirrored.worse == pytest.approx(found.better, abs=1e-6)
+    same = scores_test(criterion, scores, scores, classes)
+    assert (same.better, same.worse) == (1.0, 1.0)
+
+
+def test_paired_tests_keep_their_level() -> None:
+    """Of 200 pairs of predictors that are alike, about one in ten is called better at a level of a tenth."""
+    found: dict[Criterion, list[float]] = {"auc": [], "log-loss": []}
+    for _ in range(200):
+        scores, classes = ranked(200, share=0.3)
+        one, other = (scores + RANDOM.normal(size=len(scores)) for _ in range(2))
+        for criterion, p_values in found.items():
+            p_values.append(scores_test(criterion, one, other, classes).better)
+    for p_values in found.values():
+        assert 0.03 < np.mean(np.array(p_values) < 0.1) < 0.18
+
+
+@pytest.mark.parametrize(
+    ("optimise", "task", "counts", "expected"),
+    [
+        ("auto", "regression", [], "squared-error"),
+        ("auto", "binary", [980, 20], "log-loss"),
+        ("auto", "binary", [60, 40], "accuracy"),
+        ("auto", "multiclass", [40, 40, 1], "accuracy"),
+        ("auto", "multiclass", [95, 3, 2], "log-loss"),
+        ("auc", "binary", [60, 40], "auc"),
+    ],
+)
+def test_the_criterion_follows_the_share_of_the_rare_classes(
+    optimise: Optimise, task: Task, counts: list[int], expected: Criterion
+) -> None:
+    assert criterion_of(optimise, task, counts) == expected
+    assert RARE == 0.2
+
+
+@pytest.mark.parametrize(
+    ("optimise", "task", "message"),
+    [
+        ("auc", "regression", "is for classification, but 'price' makes this a regression"),
+        ("auc", "multiclass", "is for two classes, but 'price' has 3. Use log-loss"),
+    ],
+)
+def test_criteria_that_do_not_fit_the_task_are_refused(optimise: Optimise, task: Task, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        criterion_of(optimise, task, [3, 2, 1], "price")
