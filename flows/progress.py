@@ -6,15 +6,11 @@ This module does not import Prefect, which is imported later than the terminal's
 from __future__ import annotations
 
 import sys
-from contextvars import ContextVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from okl.foundation.telemetry import NullObserver, Observer
-
-run_observer: ContextVar[Observer] = ContextVar("watching", default=NullObserver())  # noqa: B039  (it has no state)
-"""Observer of the runs of this process outside Prefect: the terminal of a command; none in a worker."""
 
 
 def describe_metrics(metrics: dict[str, float]) -> str:

@@ -1,16 +1,17 @@
-"""Records of runs: runs whose process was killed, and the wait until the server has stored a run."""
+"""Records of foreground runs: their flow, the wait until the server has stored them, and killed runs."""
 
 from __future__ import annotations
 
 import logging
 import os
-import platform
-import re
+import pkgutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-import psutil  # type: ignore[import-untyped]  # no stubs
+from prefect import tags
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -22,22 +23,18 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import State, StateType
 from prefect.events.worker import EventsWorker
-from prefect.logging.handlers import APILogWorker
+from prefect.exceptions import CancelledRun
+from prefect.logging.handlers import APILogWorker, PrefectConsoleHandler
 from prefect.states import Crashed
 
-from flows.stages import Started
+from flows.processes import is_dead_process, process_tag
+from flows.stages import Followed, StagedRun, Started, followed
+from okl.foundation.errors import ExecutionError
 
 # Killed runs: a permanent server marks a run as crashed when its heartbeats stop. okl's own server stops with its
 # command, so each run has a tag with its process, and the next command marks the runs of dead processes.
 
 TAG = "okl"  # automations select okl's runs by this tag
-MOST_APART_SECONDS = 60  # tolerance for start times of processes, which move when the clock is set
-PROCESS = re.compile(r"okl-process:(?P<host>.*):(?P<pid>\d+):(?P<start>\d+)")
-
-
-def process_tag() -> str:
-    """Return a tag that identifies this process among all hosts: host, process id and start time."""
-    return f"okl-process:{platform.node()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
 def mark_killed_runs() -> int:
@@ -56,33 +53,61 @@ def mark_killed_runs() -> int:
     return len(killed)
 
 
-def is_dead_process(tag: str) -> bool:
-    """Return whether a tag names a process of this host that has ended.
-
-    >>> is_dead_process(process_tag()), is_dead_process("okl"), is_dead_process("okl-process:elsewhere:1:0")
-    (False, False, False)
-    >>> is_dead_process(f"okl-process:{platform.node()}:{os.getpid()}:0")  # the process id has been reused
-    True
-    """
-    match = PROCESS.fullmatch(tag)
-    if match is None or match["host"] != platform.node():
-        return False
-    start = _start_time(int(match["pid"]))
-    return start is None or abs(start - int(match["start"])) > MOST_APART_SECONDS
-
-
-def _start_time(pid: int) -> int | None:
-    """Return the start time of a process in seconds since 1970; None if there is no such process."""
-    try:
-        seconds: float = psutil.Process(pid).create_time()
-    except psutil.Error:
-        return None
-    return round(seconds)
-
-
 # Records of a run, stored by the server in the background
 
 POLL_SECONDS = 0.1
+UNHEARD = logging.CRITICAL + 1
+
+
+def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_seconds: float) -> None:
+    """Perform a flow with a run that is already open, and wait until the server has stored its records.
+
+    Parameters
+    ----------
+    flow : "MODULE:NAME"
+    run : the run
+    parameters : of the flow, as plain values
+    timeout_seconds : time to wait for the records at the end
+
+    Raises
+    ------
+    ExecutionError : the server has not stored all records in time
+    Exception : that of the run, or of Prefect
+    """
+    mark_killed_runs()
+    follow = Followed(run, Started())
+    token = followed.set(follow)
+    try:
+        with quiet_terminal(), tags(TAG, process_tag()):
+            try:
+                pkgutil.resolve_name(flow)(**parameters)
+            except CancelledRun:
+                pass
+            finally:
+                missing = wait_for_records(follow.started, timeout_seconds)
+    finally:
+        followed.reset(token)
+    if missing:
+        raise ExecutionError(f"its server did not store {', '.join(missing)} within {timeout_seconds:.0f} s.")
+
+
+@contextmanager
+def quiet_terminal() -> Iterator[None]:
+    """Hide the log of Prefect from the terminal in a block; the server still receives that of runs.
+
+    With PREFECT_LOGGING_LEVEL set, the log is shown.
+    """
+    handlers = [handler for name in ("prefect", "") for handler in logging.getLogger(name).handlers]
+    shown = "PREFECT_LOGGING_LEVEL" in os.environ
+    consoles = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler) and not shown]
+    before = [handler.level for handler in consoles]
+    for handler in consoles:
+        handler.setLevel(UNHEARD)
+    try:
+        yield
+    finally:
+        for handler, level in zip(consoles, before, strict=True):
+            handler.setLevel(level)
 
 
 def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:

@@ -1,114 +1,48 @@
-"""Flow runs of commands: the Prefect server, the flow, its stored records, Ctrl-C, and killed runs.
+"""Runs of commands in this process, and the thread that records them in Prefect.
 
-The import of this module does not import Prefect: that takes seconds, in which a server of okl's own already starts.
+A run needs no server: recording is the work of a thread, whose failure costs the record and never the run. The import
+of this module does not import Prefect, which takes seconds.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
-from flows.progress import run_observer
-from flows.server import PRIVACY, TemporaryServer, no_answer_message, prefect_home, temporary_server
+from flows.progress import TeeObserver
+from flows.server import PRIVACY, READY_SECONDS, TemporaryServer, no_answer_message, prefect_home
 from flows.service import ATTENDED_SERVICE
-from flows.stack.state import StackServer, stack_server
+from flows.stack.state import StackServer, live_stack, stack_server, workers_offered
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
-from okl.foundation.telemetry import Observer
+from okl.foundation.telemetry import NullObserver, Observer
 
-EXIT_CODE = 130
-FIRST = "Interrupted: stopping and removing incomplete files."
-SECOND = "Still stopping. Press Ctrl-C once more to quit immediately."
+if TYPE_CHECKING:
+    from okl.runs.run import Run
 
-
-class Interrupted(KeyboardInterrupt):
-    """Interrupt by Ctrl-C.
-
-    A subclass, because CPython remembers a plain KeyboardInterrupt that passed through generated code (such as that of
-    dataclasses and named tuples) and kills the process by SIGINT at its end, even if the exception was handled.
-    """
-
-
-class Interrupts:
-    """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal SIGINT."""
-        self.seen += 1
-        if self.seen == 1:
-            _print_message(FIRST)
-            raise Interrupted
-        if self.seen > 2:
-            _end()
-        _print_message(SECOND)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Handle Ctrl-C in a block; after one, any failure ends the process at once with exit code 130.
-
-    After the block, Ctrl-C ends the process silently. A process that was started with SIGINT ignored keeps ignoring it.
-    """
-    interrupts = Interrupts()
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, interrupts)
-    try:
-        yield
-    except BaseException as error:
-        # not only Interrupted: half-imported modules and interrupted workers raise other errors
-        if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
-            _end()
-        raise
-    finally:
-        if signal.getsignal(signal.SIGINT) is interrupts:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _end() -> NoReturn:
-    # not sys.exit: cleanup is done, and a thread that waits for an ended thread would block the exit forever
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(EXIT_CODE)
-
-
-def _print_message(message: str) -> None:
-    # not print: the signal may interrupt another print; first a new line, because a progress bar may use this one
-    stream = sys.__stderr__
-    if stream is not None:
-        os.write(stream.fileno(), ("\n" * stream.isatty() + message + "\n").encode())
-
-
-# Runs of flows in this process; nothing imports Prefect before okl's own server has been started
-
-RECORD_SECONDS = 60.0
+RECORD_SECONDS = 30.0  # a busy server answers after some seconds, a hanging one never
 HEARTBEAT_SECONDS = 30  # to a permanent server, as for runs of deployments
-PRECOMPILED = {"okl_train": "okl.runs.precompile", "okl_compare": "okl.runs.compare_run"}  # while the server starts
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text to search for
 
 
-def run_flow(name: str, settings: BaseModel, observer: Observer, **parameters: Any) -> dict[str, Any]:
-    """Run a flow of `flows.runs`, recorded by the configured Prefect server, that of `okl up`, or a temporary one.
+def perform_run(
+    run: Run[Any], flow: str, observer: Observer, record: bool = False, parameters: dict[str, Any] | None = None
+) -> Any:
+    """Perform a run in this process, and record it if a Prefect server is configured or up, or if asked.
 
     Parameters
     ----------
-    name : such as "okl_train"
-    settings : checked settings, so that no server starts for invalid ones
-    observer : observer of the run's progress
+    run : an open run; it is closed in any case
+    flow : flow that would perform it for a deployment, such as "flows.runs:okl_train"
+    observer : observer of the progress
+    record : start a temporary server if there is no other one
     parameters : further parameters of the flow
 
     Returns
@@ -117,67 +51,188 @@ def run_flow(name: str, settings: BaseModel, observer: Observer, **parameters: A
 
     Raises
     ------
-    ExecutionError : no server answers
-    KeyboardInterrupt : the run was cancelled
+    KeyboardInterrupt : the run was interrupted
     OklError : the run failed
     """
+    recorder = open_recorder(run, flow, record, parameters or {})
+    copy = FollowedRun(()) if recorder is None else recorder.copy
+    run.observer = TeeObserver(observer, copy)
+    try:
+        with workers_offered(okl_home()):
+            run.check_settings()
+            copy.report(None)
+            for stage in run.stages:
+                copy.report(run.perform_stage(stage))
+            if recorder is not None:
+                copy.report(run.metrics_table())
+                copy.report(run.report_markdown())
+            result = run.result()
+            copy.report(result)
+            return result
+    except BaseException as error:
+        copy.report(error)
+        raise
+    finally:
+        run.close()
+        observer.finish()
+        if recorder is not None:
+            recorder.close()
 
-    def load() -> Callable[[Any], Any]:
-        loaded: Callable[[Any], Any] = getattr(import_module("flows.runs"), name)
-        if (module := PRECOMPILED.get(name)) is not None:
-            import_module(module).compile_ahead(settings)
-        return partial(loaded, **parameters)
 
-    return run_recorded(load, settings, observer)
+# Recording
 
 
-def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, observer: Observer) -> dict[str, Any]:
-    """Run any flow as `run_flow` does.
+class FollowedRun:
+    """Copy of a run that another thread performs: each step takes as long as there, and has the same outcome.
 
     Parameters
     ----------
-    load : imports and returns the flow, and precompiles if needed; called while the server starts
-    settings, observer : see `run_flow`
+    stages : those of the run
     """
-    os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
-    home = okl_home()
-    stack = None if (configured := server_is_configured()) else stack_server(home)
-    started = nullcontext() if configured or stack is not None else temporary_server(home)
-    with started as server, client_settings(server or stack, home):
-        flow = load()  # Prefect and all of okl are imported while the server starts
-        if server is None:
-            require_server()
-        else:
-            server.wait_ready()
-        return _run_and_wait(flow, settings, observer, isinstance(server, TemporaryServer))
 
+    def __init__(self, stages: tuple[str, ...]) -> None:
+        self.stages = stages
+        self.observer: Observer = NullObserver()
+        self.failure: BaseException | None = None
+        self._outcomes = SimpleQueue[Any]()
+        self._stage = ""
+        self._progress = dict[str, tuple[int, int, dict[str, float]]]()
 
-def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer, own: bool) -> dict[str, Any]:
-    from prefect import tags
-    from prefect.exceptions import CancelledRun
+    # Called by the thread that performs the run
 
-    from flows.records import TAG, mark_killed_runs, process_tag, wait_for_records
-    from flows.stages import Started, started
+    def report(self, outcome: Any) -> None:
+        """Report the outcome of the next step, or the exception that ended the run."""
+        if isinstance(outcome, BaseException):
+            self.failure = outcome
+        self._outcomes.put(outcome)
 
-    if own:
-        mark_killed_runs()
-    records = Started()
-    tokens = started.set(records), run_observer.set(observer)
-    try:
-        with quiet_terminal(), tags(TAG, *([process_tag()] if own else [])):
-            # Plain values, as a worker gets them: Prefect searches parameters for futures and takes a model with a
-            # field named `keys` for a mapping. The flow validates them into a model again.
-            result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED_SERVICE)
+    def stage(self, name: str) -> None:
+        """Pass the stage to the observer of the record."""
+        self._stage = name
+        self.observer.stage(name)
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        """Pass the progress to the observer of the record, and keep it for one that is late."""
+        self._progress[self._stage] = done, total, metrics
+        self.observer.advance(done, total, metrics)
+
+    def finish(self) -> None:
+        """Leave the end to the thread that records."""
+
+    # Called by the flow, as for any run
+
+    def _next(self) -> Any:
+        outcome = self._outcomes.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def check_settings(self) -> None:
+        """Wait until the settings are checked."""
+        self._next()
+
+    def perform_stage(self, stage: str) -> dict[str, Any]:
+        """Wait for the end of the stage and return its summary."""
+        self.observer.stage(stage)
+        summary: dict[str, Any] = self._next()
+        if stage in self._progress:
+            self.observer.advance(*self._progress[stage])
+        return summary
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """Wait for the metrics and return them."""
+        rows: list[dict[str, Any]] = self._next()
+        return rows
+
+    def report_markdown(self) -> str:
+        """Wait for the report and return it."""
+        text: str = self._next()
+        return text
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the result and return it."""
+        result: dict[str, Any] = self._next()
         return result
-    except CancelledRun:
-        raise KeyboardInterrupt from None
-    finally:
-        started.reset(tokens[0])
-        run_observer.reset(tokens[1])
-        if missing := wait_for_records(records, RECORD_SECONDS):
-            logging.getLogger("okl").warning(
-                "Prefect did not store %s. The run itself is complete.", ", ".join(missing)
-            )
+
+    def close(self) -> None:
+        """Do nothing: the thread that performs the run closes it."""
+
+
+class Recorder:
+    """Thread that performs the flow of a run with a copy of the run, so that Prefect records it.
+
+    Parameters
+    ----------
+    copy : copy of the run
+    flow : "MODULE:NAME" of its flow
+    parameters : of the flow, as plain values
+    home : okl's home folder
+    server : of okl, or None for the configured one
+    """
+
+    def __init__(
+        self, copy: FollowedRun, flow: str, parameters: dict[str, Any], home: Path,
+        server: TemporaryServer | StackServer | None,
+    ) -> None:  # fmt: skip
+        self.copy, self.flow, self.parameters, self.home, self.server = copy, flow, parameters, home, server
+        self.problem = ""
+        self.recording = False
+        # in a copy of the context, which holds Prefect's settings if a program has set them
+        self._thread = Thread(target=copy_context().run, args=(self._record,), name="okl-record", daemon=True)
+        if isinstance(server, TemporaryServer):
+            server.start()
+        self._thread.start()
+
+    def _record(self) -> None:
+        try:
+            with client_settings(self.server, self.home):
+                from flows.records import record  # Prefect is imported while the run goes on
+
+                if isinstance(self.server, TemporaryServer):
+                    self.server.wait_ready()
+                else:
+                    require_server()
+                self.recording = True
+                record(self.flow, self.copy, self.parameters, RECORD_SECONDS)
+        except BaseException as error:
+            if error is not self.copy.failure:
+                self.problem = str(error) or type(error).__name__
+
+    def close(self) -> None:
+        """Wait until the record is complete, or warn that it is not; stop a temporary server."""
+        own, failed = isinstance(self.server, TemporaryServer), self.copy.failure is not None
+        if not (failed and own and not self.recording):  # else: the run ended before there was a server to tell
+            self._thread.join(RECORD_SECONDS + (READY_SECONDS if own else 0.0))
+            if self._thread.is_alive():
+                unfinished.append(self)
+                self.problem = f"its server did not answer within {RECORD_SECONDS:.0f} s."
+            if self.problem:
+                ended = "" if failed else " The run itself is complete."
+                print(f"Warning: Prefect has not recorded this run: {self.problem}{ended}", file=sys.stderr)
+        if isinstance(self.server, TemporaryServer):
+            self.server.stop()
+
+
+unfinished: list[Recorder] = []
+"""Recorders that still wait for a server; they would block the exit of this process."""
+
+
+def open_recorder(run: Run[Any], flow: str, record: bool, parameters: dict[str, Any]) -> Recorder | None:
+    """Start to record a run if a Prefect server is configured or up, or with a temporary one if `record`."""
+    home, server = okl_home(), None
+    if not server_is_configured():
+        stack = live_stack(home)
+        if stack is None and not record:
+            return None
+        server = TemporaryServer(home) if stack is None else StackServer(stack.url)
+    os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
+    # Plain values, as a worker gets them: Prefect searches parameters for futures and takes a model with a field named
+    # `keys` for a mapping. The flow validates them into a model again.
+    values = {"settings": run.settings.model_dump(mode="json"), "service": ATTENDED_SERVICE} | parameters
+    return Recorder(FollowedRun(run.stages), flow, values, home, server)
+
+
+# The server
 
 
 def server_is_configured() -> bool:
@@ -234,24 +289,6 @@ def stack_server_settings() -> Iterator[None]:
     home = okl_home()
     with client_settings(None if server_is_configured() else stack_server(home), home):
         yield
-
-
-@contextmanager
-def quiet_terminal() -> Iterator[None]:
-    """Hide the log of flow and task runs from the terminal in a block; the server still receives it.
-
-    With PREFECT_LOGGING_LEVEL set, the log is shown.
-    """
-    loggers = [logging.getLogger(name) for name in ("prefect.flow_runs", "prefect.task_runs")]
-    shown = "PREFECT_LOGGING_LEVEL" in os.environ
-    before = [logger.propagate for logger in loggers]
-    for logger in loggers:
-        logger.propagate = shown
-    try:
-        yield
-    finally:
-        for logger, propagate in zip(loggers, before, strict=True):
-            logger.propagate = propagate
 
 
 def require_server() -> None:

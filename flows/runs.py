@@ -6,9 +6,8 @@ the deployment in Prefect's pages: "Args:" and not numpydoc, as Prefect reads it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -16,16 +15,16 @@ from typing import Any
 
 from prefect import Flow, flow, runtime
 from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
 
 from flows.artifacts import announce
 from flows.service import UNATTENDED, UNATTENDED_RETRAINING, RetrainService, ServiceSettings
 from flows.stages import follow_stages
-from okl.foundation.errors import ConfigError
+from okl.foundation.locations import name_after
 from okl.lifecycle.settings import RetrainSettings
-from okl.models.reference import is_reference, pinned
 from okl.papers.settings import ReproduceSettings
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.predict import ScoreSettings, ScoringRun
+from okl.runs.predict import ScoreSettings, ScoringRun, fill_out_fields
 from okl.runs.run import Run
 from okl.solvers.settings import TrainSettings
 
@@ -51,16 +50,38 @@ def staged_flow(after: Announce | None = None) -> Callable[[Callable[..., Run[An
             given = form.bind(*args, **more)
             given.apply_defaults()
             settings, service = given.arguments["settings"], given.arguments["service"]
-            result = follow_stages(name, lambda: open_run(*given.args, **given.kwargs), service)
+            prefix = f"{name} {subject_of(settings)}"
+            result = follow_stages(prefix, lambda: open_run(*given.args, **given.kwargs), service)
             if after is not None and isinstance(result, dict):
                 after(settings, result, service)
             return result
 
         perform.__signature__ = form  # type: ignore[attr-defined]  # types, not their names in another module
         perform.__annotations__ = {parameter.name: parameter.annotation for parameter in form.parameters.values()}
-        return flow(name=name, persist_result=False, retries=0)(perform)
+        return flow(name=name, flow_run_name=run_name, persist_result=False, retries=0)(perform)
 
     return decorator
+
+
+def subject_of(settings: Any) -> str:
+    """Return the model or the data of a run for names in Prefect; `settings` may still be plain values.
+
+    >>> subject_of({"data": "rows/churn.csv"}), subject_of({"name": "churn", "source": "inbox"})
+    ('churn', 'churn')
+    """
+    values = settings if isinstance(settings, dict) else settings.model_dump()
+    location = values.get("data") or values.get("source")
+    named = values.get("table") or values.get("name") or (name_after(str(location)) if location else "")
+    return str(named)
+
+
+def run_name() -> str:
+    """Return the name of the current flow run, such as "train churn"."""
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow is not None
+    subject = subject_of((context.parameters or {}).get("settings") or {})
+    return f"{context.flow.name.removeprefix('okl-')} {subject}".strip()
 
 
 @staged_flow()
@@ -93,7 +114,8 @@ def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) ->
         settings: model, source and destination; paths are absolute, as a worker runs in a temporary folder
         service: timeouts and retries; they never change the result
     """
-    return ScoringRun(fill_out_fields(settings))
+    due: datetime = runtime.flow_run.scheduled_start_time
+    return ScoringRun(fill_out_fields(settings, due, str(runtime.flow_run.id)))
 
 
 def _announce(settings: RetrainSettings, result: dict[str, Any], service: RetrainService) -> None:
@@ -139,30 +161,3 @@ def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTE
     from okl.papers.run import ReproductionRun
 
     return ReproductionRun(settings)
-
-
-# Fields of the folder of scores
-
-FIELD = re.compile(r"\{(date|time|run|version)\}")
-
-
-def fill_out_fields(settings: ScoreSettings) -> ScoreSettings:
-    """Return settings with the fields of `out` filled in; a retry of the current run gets the same values.
-
-    With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
-    """
-    fields = set(FIELD.findall(settings.out))
-    if not fields:
-        return settings
-    due: datetime = runtime.flow_run.scheduled_start_time.astimezone(UTC)
-    values = {"date": f"{due:%Y-%m-%d}", "time": f"{due:%Y-%m-%dT%H%M%S}", "run": str(runtime.flow_run.id)[:8]}
-    model = settings.model
-    if "version" in fields:
-        if not is_reference(model):
-            raise ConfigError(
-                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@WHICH."
-            )
-        model = pinned(model, settings.registry)
-        values["version"] = model.rpartition("@")[2]
-    out = FIELD.sub(lambda match: values[match[1]], settings.out)
-    return settings.model_copy(update={"model": model, "out": out})

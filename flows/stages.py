@@ -6,11 +6,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from prefect import runtime, task
@@ -30,12 +30,11 @@ from prefect.states import Cancelled, Failed
 from prefect.task_engine import TaskRunTimeoutError
 
 from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
-from flows.progress import TeeObserver, run_observer
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_pass, okl_home
-from okl.runs.run import Run
+from okl.foundation.telemetry import Observer
 
 # Log of the flow run
 
@@ -187,16 +186,47 @@ class Started:
     task_runs: list[str] = field(default_factory=list)
 
 
-started: ContextVar[Started | None] = ContextVar("started", default=None)
-"""Ids of runs started in this process, if it waits for their records; None in a worker, whose server is permanent."""
+class StagedRun(Protocol):
+    """What the flow of a run needs of it: see `okl.runs.run.Run`."""
+
+    observer: Observer
+
+    @property
+    def stages(self) -> tuple[str, ...]: ...
+
+    def check_settings(self) -> None: ...
+
+    def perform_stage(self, stage: str) -> dict[str, Any]: ...
+
+    def metrics_table(self) -> list[dict[str, Any]]: ...
+
+    def report_markdown(self) -> str: ...
+
+    def result(self) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
 
 
-def follow_stages(name: str, open_run: Callable[[], Run[Any]], service: ServiceSettings) -> dict[str, Any] | State[Any]:
+@dataclass(frozen=True)
+class Followed:
+    """Run that another thread performs, and the ids of the Prefect runs that record it."""
+
+    run: StagedRun
+    started: Started
+
+
+followed: ContextVar[Followed | None] = ContextVar("followed", default=None)
+"""Run of a command that the current flow records; None in a worker, which opens and performs the run itself."""
+
+
+def follow_stages(
+    name: str, open_run: Callable[[], StagedRun], service: ServiceSettings
+) -> dict[str, Any] | State[Any]:
     """Open a run, perform its stages as tasks of the current flow run, and store its metrics and report as artifacts.
 
     Parameters
     ----------
-    name : prefix of the artifacts' keys: NAME-progress, NAME-metrics, NAME-report
+    name : prefix of the artifacts' keys, such as "okl-train churn": okl-train-churn-progress, -metrics, -report
     open_run : returns the run; its observer is set here
     service : timeout of each stage, and retries of the run
 
@@ -209,20 +239,21 @@ def follow_stages(name: str, open_run: Callable[[], Run[Any]], service: ServiceS
     ExecutionError : a stage exceeded its time limit
     OklError : a stage failed
     """
-    if (records := started.get()) is not None:
-        records.flow_runs.append(str(runtime.flow_run.id))
+    if (follow := followed.get()) is not None:
+        follow.started.flow_runs.append(str(runtime.flow_run.id))
     if (reason := skip_reason(service)) is not None:
         return Cancelled(message=reason)
-    observer = TeeObserver(run_observer.get(), ArtifactObserver(f"{name}-progress"))
+    observer = ArtifactObserver(f"{name} progress")
+    offered = nullcontext() if follow is not None else workers_offered(okl_home())
     try:
-        with in_flow_log(), workers_offered(okl_home()), closing(open_run()) as run:
+        with in_flow_log(), offered, closing(open_run() if follow is None else follow.run) as run:
             run.observer = observer
             run.check_settings()
             for stage in run.stages:
                 with end_hanging_stage(stage, service):
                     _perform(run, stage, service.stage_seconds)
-            record_table(f"{name}-metrics", run.metrics_table(), "All metrics of the run, one per row")
-            record_markdown(f"{name}-report", run.report_markdown(), "Report of the run, as in its folder")
+            record_table(f"{name} metrics", run.metrics_table(), "All metrics of the run, one per row")
+            record_markdown(f"{name} report", run.report_markdown(), "Report of the run, as in its folder")
             return run.result()
     except KeyboardInterrupt:
         return Cancelled(message="Interrupted from the keyboard.")
@@ -233,7 +264,7 @@ def follow_stages(name: str, open_run: Callable[[], Run[Any]], service: ServiceS
         observer.finish()
 
 
-def _perform(run: Run[Any], stage: str, seconds: float | None) -> None:
+def _perform(run: StagedRun, stage: str, seconds: float | None) -> None:
     """Perform one stage as a Prefect task of its name; exceptions are passed on unchanged."""
 
     # The run is not passed as an argument, because Prefect would hash it with all its data. The outcome is logged, not
@@ -242,8 +273,8 @@ def _perform(run: Run[Any], stage: str, seconds: float | None) -> None:
         name=stage, task_run_name=stage, persist_result=False, cache_policy=NO_CACHE, retries=0, timeout_seconds=seconds
     )
     def perform() -> None:
-        if (records := started.get()) is not None:
-            records.task_runs.append(str(runtime.task_run.id))
+        if (follow := followed.get()) is not None:
+            follow.started.task_runs.append(str(runtime.task_run.id))
         get_run_logger().info("%s: %s", stage, clean(run.perform_stage(stage)))
 
     try:

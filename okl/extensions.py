@@ -14,18 +14,18 @@ from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from okl.compiled.sgd import Scalar
+from okl.compiled.own import Scalar
 from okl.features.extension import Arrays, DeclaredMap
 from okl.foundation.errors import ConfigError
 from okl.foundation.plugins import Kind, declare, use_extension
-from okl.foundation.settings import LossName, MapName
+from okl.foundation.registry import LOSSES, SOLVERS
+from okl.foundation.settings import MapName
 from okl.foundation.types import Task
 from okl.kernels import Kernel
 from okl.losses import DeclaredLoss
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, LinearTerm, Quadratic, SumOfLosses
-from okl.solvers.settings import SOLVERS
 
 __all__ = [
     "Arrays",
@@ -49,7 +49,7 @@ __all__ = [
 
 Model = TypeVar("Model", bound=type[Classifier])
 _TAKEN: dict[Kind, tuple[str, ...]] = {
-    "loss": get_args(LossName),
+    "loss": ("auto", *LOSSES),
     "solver": tuple(SOLVERS),
     "map": get_args(MapName),
 }

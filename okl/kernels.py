@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, ndtri
 
-from okl.compiled.kernels import GAUSSIAN, LAPLACIAN, LINEAR, MATERN32, MATERN52, POLYNOMIAL, KernelRule
+from okl.compiled.kernels import (
+    GAUSSIAN,
+    LAPLACIAN,
+    LINEAR,
+    MATERN32,
+    MATERN52,
+    OWN_ABSOLUTE,
+    OWN_EUCLIDEAN,
+    POLYNOMIAL,
+    KernelRule,
+)
+from okl.compiled.own import compiled_profile
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
@@ -64,19 +76,53 @@ class RadialKernel(ShiftInvariantKernel, Protocol):
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray: ...
 
 
+# What kernels of okl have in common.
+
+
+@dataclass(frozen=True)
+class KnownKernel:
+    """Base of the kernels that have a name in `okl.foundation.registry`: options, reports and model files know them.
+
+    A kernel is a subclass with parameters as fields, from bandwidth, scale, degree and offset. `Profiled` is the base
+    of kernels of a distance that are one function; without a `rule`, solvers with support vectors refuse a kernel.
+
+    name : in options and model files; title : in reports, by default the name
+    power : of the norm that distances are measured by, 2 or 1
+    factors : bandwidths that the automatic choice tries, as multiples of the median distance; none: not tried
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str] = ""
+    power: ClassVar[Literal[1, 2]] = 2
+    factors: ClassVar[tuple[float, ...]] = ()
+
+    @property
+    def rule(self) -> KernelRule | None:
+        """Return None: compiled code does not know the kernel."""
+        return None
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        raise NotImplementedError
+
+
 # Kernels of (x - x') / bandwidth.
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(KnownKernel):
     """A kernel of (x - x') / bandwidth."""
 
     bandwidth: float
 
     def __post_init__(self) -> None:
         check_bandwidth(self.bandwidth)
+
+    def second_moment(self, n_inputs: int) -> float:
+        """Return E ||u||^2 of its frequencies u; infinite unless overridden."""
+        return math.inf
 
 
 def check_bandwidth(bandwidth: float) -> None:
@@ -100,10 +146,34 @@ def as_frequencies(points: FloatArray) -> FloatArray:
     return np.ascontiguousarray(points.T)
 
 
+@dataclass(frozen=True)
+class Profiled(Scaled):
+    """A kernel profile(||x - x'|| / bandwidth), of a norm that `power` names: 2 for Euclidean, 1 for absolute sums.
+
+    A subclass has a name and `profile`, a static method of one number from 0 up, with profile(0) = 1: arithmetic and
+    NumPy's functions, which are compiled and take arrays alike. With `draw_frequencies`, `n_uniforms` and
+    `frequencies_at` (see `ShiftInvariantKernel`) it has Fourier maps; otherwise these refuse it.
+    """
+
+    profile: ClassVar[Callable[[Any], Any]]
+
+    @property
+    def rule(self) -> KernelRule:
+        """Return the profile at its address in this process."""
+        code = OWN_EUCLIDEAN if self.power == 2 else OWN_ABSOLUTE
+        return KernelRule(code, 1.0 / self.bandwidth, 0.0, compiled_profile(type(self).profile).address)
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        metric = "euclidean" if self.power == 2 else "cityblock"
+        values: FloatArray = type(self).profile(distances(left, right, metric) / self.bandwidth)
+        return values
+
+
 # Gaussian and Laplacian kernels.
 
 
-@stored("gaussian-kernel")
+@stored("gaussian-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Gaussian(Scaled):
     """The Gaussian kernel k(x, x') = exp(-||x - x'||^2 / (2 bandwidth^2)).
@@ -119,7 +189,9 @@ class Gaussian(Scaled):
     Source: Lu et al., JMLR 17(47), 2016, section 3.2; its density is N(0, I / bandwidth^2).
     """
 
-    name: str = "gaussian"
+    name: ClassVar[str] = "gaussian"
+    title: ClassVar[str] = "Gaussian"
+    factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0)
 
     @property
     def rule(self) -> KernelRule:
@@ -142,6 +214,10 @@ class Gaussian(Scaled):
         """Return lengths of frequencies: chi with n_inputs degrees of freedom, over the bandwidth."""
         return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
 
+    def second_moment(self, n_inputs: int) -> float:
+        """Return E ||u||^2 of its frequencies u."""
+        return n_inputs / float(self.bandwidth) ** 2
+
     def n_uniforms(self, n_inputs: int) -> int:
         """Return the number of inputs."""
         return n_inputs
@@ -151,7 +227,7 @@ class Gaussian(Scaled):
         return as_frequencies(ndtri(points) / self.bandwidth)
 
 
-@stored("laplacian-kernel")
+@stored("laplacian-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Laplacian(Scaled):
     """The Laplacian kernel k(x, x') = exp(-||x - x'||_1 / bandwidth); ||.||_1 is the sum of absolute values.
@@ -167,7 +243,10 @@ class Laplacian(Scaled):
     Source: Rahimi & Recht, NIPS 2007, Figure 1: its density is a product of Cauchy densities of scale 1 / bandwidth.
     """
 
-    name: str = "laplacian"
+    name: ClassVar[str] = "laplacian"
+    title: ClassVar[str] = "Laplacian"
+    power: ClassVar[Literal[1, 2]] = 1
+    factors: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
     @property
     def rule(self) -> KernelRule:
@@ -230,6 +309,10 @@ class _Matern(Scaled):
         normal = np.sqrt(rng.chisquare(n_inputs, shape))
         return normal * self._stretch(rng.chisquare(self.degrees, shape))
 
+    def second_moment(self, n_inputs: int) -> float:
+        """Return E ||u||^2 of its frequencies u, of a t with `degrees` degrees of freedom."""
+        return self.degrees / (self.degrees - 2.0) * n_inputs / float(self.bandwidth) ** 2
+
     def n_uniforms(self, n_inputs: int) -> int:
         """Return the number of inputs, plus one for the chi-square that divides them."""
         return n_inputs + 1
@@ -247,7 +330,7 @@ class _Matern(Scaled):
         return stretch
 
 
-@stored("matern32-kernel")
+@stored("matern32-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Matern32(_Matern):
     """The Matern kernel of smoothness 3/2: k = (1 + s) exp(-s) with s = sqrt(3) ||x - x'|| / bandwidth.
@@ -263,13 +346,15 @@ class Matern32(_Matern):
     Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
     """
 
-    name: str = "matern32"
+    name: ClassVar[str] = "matern32"
+    title: ClassVar[str] = "Matern 3/2"
+    factors: ClassVar[tuple[float, ...]] = (0.25, 1.0, 4.0)
     code: ClassVar[int] = MATERN32
     degrees: ClassVar[int] = 3
     divisor: ClassVar[float] = math.inf
 
 
-@stored("matern52-kernel")
+@stored("matern52-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Matern52(_Matern):
     """The Matern kernel of smoothness 5/2: k = (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) ||x - x'|| / bandwidth.
@@ -285,7 +370,8 @@ class Matern52(_Matern):
     Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
     """
 
-    name: str = "matern52"
+    name: ClassVar[str] = "matern52"
+    title: ClassVar[str] = "Matern 5/2"
     code: ClassVar[int] = MATERN52
     degrees: ClassVar[int] = 5
     divisor: ClassVar[float] = 3.0
@@ -296,9 +382,9 @@ class Matern52(_Matern):
 MOST_DEGREE = 1000  # beyond, powers of anything but 1 leave the range of floats
 
 
-@stored("polynomial-kernel")
+@stored("polynomial-kernel", renamed={"name": None})
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(KnownKernel):
     """The polynomial kernel k(x, x') = (scale <x, x'> + offset)^degree.
 
     Parameters
@@ -315,7 +401,7 @@ class Polynomial:
     degree: int = 3
     scale: float = 1.0
     offset: float = 1.0
-    name: str = "polynomial"
+    name: ClassVar[str] = "polynomial"
 
     def __post_init__(self) -> None:
         if check_at_least("degree", self.degree, 1) > MOST_DEGREE:
@@ -336,12 +422,12 @@ class Polynomial:
         return values
 
 
-@stored("linear-kernel")
+@stored("linear-kernel", renamed={"name": None})
 @dataclass(frozen=True)
-class Linear:
+class Linear(KnownKernel):
     """The linear kernel k(x, x') = <x, x'>."""
 
-    name: str = "linear"
+    name: ClassVar[str] = "linear"
 
     @property
     def rule(self) -> KernelRule:
@@ -409,17 +495,21 @@ class CustomKernel:
 
 # Kernels by name: from options, and to and from what a model file holds.
 
-KnownKernel = Gaussian | Laplacian | Matern32 | Matern52 | Polynomial | Linear
 
-KERNELS: dict[str, type[KnownKernel]] = {
-    kernel.name: kernel for kernel in (Gaussian, Laplacian, Matern32, Matern52, Polynomial, Linear)
-}
+def kernel_class(name: str) -> type[KnownKernel]:
+    """Return the class of a kernel of KERNELS, or ConfigError for an unknown one."""
+    kind: type[KnownKernel] = load(KERNELS[check_choice("kernel", name, KERNELS)])
+    return kind
 
 
 def kernel_parameters(name: str) -> tuple[str, ...]:
     """Return what a kernel of KERNELS takes, such as ("bandwidth",), or ConfigError for an unknown one."""
-    kind = KERNELS[check_choice("kernel", name, KERNELS)]
-    return tuple(field.name for field in fields(kind) if field.name != "name")
+    return tuple(field.name for field in fields(kernel_class(name)))
+
+
+def shift_invariant_kernels() -> tuple[str, ...]:
+    """Return the names of the kernels of KERNELS that have a spectral density."""
+    return tuple(name for name in KERNELS if hasattr(kernel_class(name), "draw_frequencies"))
 
 
 def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
@@ -430,7 +520,7 @@ def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
     ConfigError : the name is unknown, or a parameter is unknown, missing or out of range
 
     >>> make_kernel("matern32", {"bandwidth": 2.0})
-    Matern32(bandwidth=2.0, name='matern32')
+    Matern32(bandwidth=2.0)
     """
     accepted = kernel_parameters(name)
     unknown = sorted(set(parameters) - set(accepted))
@@ -438,7 +528,7 @@ def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
         takes = ", ".join(accepted) or "none"
         raise ConfigError(f"The kernel {name!r} does not have {', '.join(unknown)}; its parameters: {takes}.")
     try:
-        return KERNELS[name](**parameters)
+        return kernel_class(name)(**parameters)
     except TypeError:
         given = f"got {dict(parameters)}" if parameters else "got none"
         raise ConfigError(f"The kernel {name!r} requires valid values of {', '.join(accepted)}, but {given}.") from None
@@ -478,7 +568,7 @@ def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
     what : the map that needs it, for the message
     """
     if not isinstance(kernel, ShiftInvariantKernel):
-        able = ", ".join(name for name, kind in KERNELS.items() if issubclass(kind, Scaled))
+        able = ", ".join(shift_invariant_kernels())
         raise ConfigError(
             f"The kernel {kernel.name!r} is not shift-invariant, so it has no frequencies for {what}. Use a Nystrom "
             f"map (the solver nogd), which takes any kernel, or one of {able}."

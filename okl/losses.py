@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from inspect import signature
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import xlogy
@@ -21,17 +22,20 @@ from okl.compiled.bundle import (
     tube_line,
     tube_slopes,
 )
-from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION, SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
+from okl.compiled.own import SLOPE, VALUE, OwnCode, Scalar, compiled_functions, evaluate_own
+from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import LOSSES, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 
 # The interface of losses.
 
 
+@runtime_checkable
 class Loss(Protocol):
-    """Interface of a loss."""
+    """Interface of the losses of online solvers."""
 
     @property
     def name(self) -> str: ...
@@ -346,7 +350,49 @@ class MulticlassHinge(PiecewiseLinear):
         return true, np.argmax(others, axis=1)
 
 
-# Losses of extensions.
+# Losses of one number that are two functions: those of extensions, and of okl itself where compiled code has no table.
+
+
+class ScalarLoss:
+    """Base of losses whose value and derivative are functions of one score and one target, which are compiled.
+
+    A subclass has a name and a task, "binary" with targets -1 and +1 or "regression", and the static methods
+    `of_score` and `slope`: arithmetic, `math` and NumPy's functions of floats. Every process compiles them for itself.
+    It trains by steps along the derivative, in `fogd` and `nogd`; without `conjugate` no gap is proved with it.
+    """
+
+    name: str
+    task: Task
+    of_score: ClassVar[Scalar]
+    slope: ClassVar[Scalar]
+
+    @property
+    def code(self) -> int:
+        """Return the code of all such losses of the task."""
+        return OWN_REGRESSION if self.task == "regression" else OWN_BINARY
+
+    @property
+    def address(self) -> int:
+        """Return the address of its machine code in this process."""
+        return compiled_functions(type(self).of_score, type(self).slope).address
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the loss of each row, (rows,)."""
+        return self._evaluated(VALUE, scores, target)
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the derivative by the score, (rows,)."""
+        return self._evaluated(SLOPE, scores, target)
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Raise ConfigError, unless overridden: the conjugate is unknown."""
+        raise ConfigError(f"The loss {self.name!r} has no conjugate, so it has no certificate.")
+
+    def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
+        out = np.empty(len(scores))
+        doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
+        evaluate_own(out, self.address, which, *doubles)
+        return out
 
 
 @dataclass(frozen=True)
@@ -360,55 +406,34 @@ class DeclaredLoss:
 
 @stored("extension-loss")
 @dataclass(frozen=True)
-class ExtensionLoss:
-    """A loss of an extension, known by its name and where it is from: every process compiles it for itself.
-
-    It is learned with by steps along its derivative; there is no conjugate, so that no gap is proved with it.
-    """
+class ExtensionLoss(ScalarLoss):
+    """A loss of an extension, known by its name and where it is from."""
 
     name: str
     task: Task
     origin: str
 
     @property
-    def code(self) -> int:
-        """Return the code of all extensions' losses of the task."""
-        return OWN_REGRESSION if self.task == "regression" else OWN_BINARY
-
-    @property
     def address(self) -> int:
         """Return the address of its machine code in this process."""
         return compiled_loss(self.name, self.origin).address
 
-    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the loss of each row, (rows,)."""
-        return self._evaluated(VALUE, scores, target)
-
-    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the derivative by the score, (rows,)."""
-        return self._evaluated(SLOPE, scores, target)
-
-    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
-        """Raise ConfigError: the conjugate of a Python function is unknown."""
-        raise ConfigError(f"The loss {self.name!r} of {self.origin} has no conjugate, so it has no certificate.")
-
-    def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
-        out = np.empty(len(scores))
-        doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
-        evaluate_own(out, self.address, which, *doubles)
-        return out
-
 
 @cache
-def compiled_loss(name: str, origin: str) -> CompiledLoss:
+def compiled_loss(name: str, origin: str) -> OwnCode:
     """Return a loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
     own: DeclaredLoss = plugins.exactly("loss", name, origin)
     try:
-        return compile_loss(own.value, own.derivative)
+        return compiled_functions(own.value, own.derivative)
     except TypeError as error:
         raise ConfigError(
             f"The loss {name!r} of {origin} cannot be compiled: {error} Use floats, math and NumPy's functions only."
         ) from None
+
+
+def own_address(loss: Loss) -> int:
+    """Return the address of a loss that is two functions; 0 for one of the table of compiled code."""
+    return loss.address if isinstance(loss, ScalarLoss) else 0
 
 
 # Losses by their names.
@@ -420,17 +445,33 @@ DEFAULT_LOSS: dict[Task, str] = {
 }
 
 
-def make_loss(name: str, epsilon: float = 0.1) -> Loss:
-    """Make a loss of the table, or of an extension, by its name, or raise ConfigError that lists the names."""
-    if name == "thresholded-half-squared":
-        return ThresholdedHalfSquared(epsilon)
-    losses: dict[str, Loss] = {"hinge": Hinge(), "logistic": Logistic(), "multiclass-hinge": MulticlassHinge()}
-    if name in losses:
-        return losses[name]
-    declared = plugins.find("loss", name)
-    if declared is None:
-        known = [*losses, "thresholded-half-squared", *plugins.names("loss")]
-        raise ConfigError(f"loss = {name!r}; expected one of {', '.join(known)}.")
-    loss = ExtensionLoss(name, declared.thing.task, declared.origin)
-    compiled_loss(name, declared.origin)  # what cannot be compiled is refused before anything is read
+def absolute() -> EpsilonInsensitive:
+    """Return the absolute loss."""
+    return EpsilonInsensitive(0.0)
+
+
+def known_loss(name: str, epsilon: float = 0.1) -> Loss | PiecewiseLinear:
+    """Return a loss of LOSSES by its name; epsilon : of those that have one."""
+    make = load(LOSSES[name])
+    loss: Loss | PiecewiseLinear = make(epsilon=epsilon) if "epsilon" in signature(make).parameters else make()
     return loss
+
+
+def online_losses(task: Task | None = None) -> tuple[str, ...]:
+    """Return the names of the losses of LOSSES that online solvers take, of one task or of all."""
+    losses = {name: known_loss(name) for name in LOSSES}
+    return tuple(name for name, loss in losses.items() if isinstance(loss, Loss) and task in (None, loss.task))
+
+
+def make_loss(name: str, epsilon: float = 0.1) -> Loss:
+    """Make a loss of LOSSES that online solvers take, or of an extension, or raise ConfigError that lists the names."""
+    if name in online_losses():
+        loss = known_loss(name, epsilon)
+        assert isinstance(loss, Loss)
+        return loss
+    declared = None if name in LOSSES else plugins.find("loss", name)
+    if declared is None:
+        known = [*online_losses(), *plugins.names("loss")]
+        raise ConfigError(f"loss = {name!r}; expected one of {', '.join(known)}.")
+    compiled_loss(name, declared.origin)  # what cannot be compiled is refused before anything is read
+    return ExtensionLoss(name, declared.thing.task, declared.origin)

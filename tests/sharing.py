@@ -19,7 +19,7 @@ TOGETHER = (
     ("tests/distributed/test_local", "backends"),
     ("tests/runs/compare/test_search", "two workers"),
     ("tests/foundation/test_telemetry", "two workers"),
-    ("tests/solvers/test_solvers", "two workers"),
+    ("tests/data/ingest/test_writer", "two workers"),
     ("tests/docs/test_extensions", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from flows.run import interruptible
+from flows.interrupts import end_process, interruptible
 
 
 def main() -> None:
@@ -31,6 +31,9 @@ def main() -> None:
 
         try:
             app(prog_name="okl")
+        except SystemExit as end:
+            _exit_past_recorders(end.code)
+            raise
         except OklError as error:
             _leave(str(error), error.exit_code)
         except MemoryError as error:
@@ -44,4 +47,12 @@ def main() -> None:
 
 def _leave(message: str, code: int) -> NoReturn:
     print(f"Error: {message}", file=sys.stderr)
+    _exit_past_recorders(code)
     sys.exit(code)
+
+
+def _exit_past_recorders(code: Any) -> None:
+    """End the process at once if a thread still waits for a Prefect server, as it would block the exit."""
+    run = sys.modules.get("flows.run")
+    if run is not None and run.unfinished:
+        end_process(int(code or 0))

@@ -76,6 +76,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},
 )
 
+Record = Annotated[
+    bool,
+    typer.Option(
+        "--record",
+        help="Record the run in Prefect by a temporary server; a configured server and that of okl up always record.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
     str | None,
@@ -222,9 +230,10 @@ def train(
             rich_help_panel=CHECKPOINTS,
         ),
     ] = None,
+    record: Record = False,
     json: Json = False,
 ) -> None:
-    """Train a model, evaluate it, and save it with a report; recorded by Prefect.
+    """Train a model, evaluate it, and save it with a report.
 
     \b
     okl train rows.csv --target y --holdout 0.2                 choose the solver automatically
@@ -234,8 +243,9 @@ def train(
     A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
     run, including its mode; only the options of workers and threads may change.
     """
-    from flows.run import run_flow
+    from flows.run import perform_run
     from okl.foundation.errors import NOT_CONVERGED, ConfigError
+    from okl.runs.train import TrainingRun
 
     if resume is not None:
         from okl.distributed.opening import check_workers
@@ -245,7 +255,7 @@ def train(
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         check_same_settings(newest_head(folder).about, settings, resume)
         check_workers(settings)
-        result = run_flow("okl_train", settings, _observer(), resume=str(folder))
+        run = TrainingRun(settings, resume=folder)
     elif dataset is None:
         raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")
     else:
@@ -253,7 +263,9 @@ def train(
 
         settings = train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
-        result = run_flow("okl_train", settings, _observer())
+        run, folder = TrainingRun(settings), None
+    parameters = {} if folder is None else {"resume": str(folder)}
+    result = perform_run(run, "flows.runs:okl_train", _observer(), record, parameters)
     from okl.report.training import not_converged, text_summary
 
     print_result(result, json, text_summary(result))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.commands import Json, app, print_result
+from flows.cli.commands import Json, Record, app, print_result
 from flows.cli.options import (
     EXECUTION,
     INGEST,
@@ -23,7 +23,6 @@ from flows.cli.options import (
     help_for,
 )
 from flows.progress import terminal_observer
-from flows.run import run_flow
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.papers.settings import ReproduceSettings
@@ -58,6 +57,7 @@ def compare(
             rich_help_panel=VALIDATION,
         ),
     ] = "all",
+    record: Record = False,
     json: Json = False,
 ) -> None:
     """Compare models on the same folds, each over its range of parameters, and save the best one with a report.
@@ -68,7 +68,7 @@ def compare(
 
     For classification only. To compare finished runs of okl train, use okl runs.
 
-    Recorded by Prefect. The table shows the spread over folds, the certified gap, and a paired test against the best
+    The table shows the spread over folds, the certified gap, and a paired test against the best
     model.
     """
     values: OptionValues = {"data": data_location(dataset), "models": models} | given
@@ -77,11 +77,12 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
+    from flows.run import perform_run
     from okl.report.comparison import text_summary
-    from okl.runs.compare_run import check
+    from okl.runs.compare_run import ComparisonRun, check
 
     check(settings)
-    result = run_flow("okl_compare", settings, terminal_observer())
+    result = perform_run(ComparisonRun(settings), "flows.runs:okl_compare", terminal_observer(), record)
     print_result(result, json, "" if json else text_summary(result))
 
 
@@ -104,9 +105,10 @@ def reproduce(
     algorithms: Annotated[
         str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "algorithms", False))
     ] = "",
+    record: Record = False,
     json: Json = False,
 ) -> None:
-    """Reproduce a table of a paper and compare it with the printed numbers; recorded by Prefect.
+    """Reproduce a table of a paper and compare it with the printed numbers.
 
     With the --out of an interrupted run, finished parts are not computed again.
     """
@@ -115,9 +117,10 @@ def reproduce(
     if "out" in given:
         values["out"] = local_location("--out", given["out"])
     settings = settings_from(ReproduceSettings, values, "okl reproduce")
+    from flows.run import perform_run
     from okl.papers.report import text_summary
-    from okl.papers.run import check
+    from okl.papers.run import ReproductionRun, check
 
     check(settings)
-    result = run_flow("okl_reproduce", settings, terminal_observer())
+    result = perform_run(ReproductionRun(settings), "flows.runs:okl_reproduce", terminal_observer(), record)
     print_result(result, json, "" if json else text_summary(result))

@@ -195,8 +195,8 @@ def _retraining(
 
 def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
     """Return source and destination of the scores; a destination without a field gets the fields of OWN_FOLDER."""
-    from flows.runs import FIELD
     from okl.foundation.locations import okl_home
+    from okl.runs.predict import FIELD
 
     location = absolute_location(out or str(okl_home() / "scores" / name))
     own = location if FIELD.search(location) else f"{location.rstrip('/')}/{OWN_FOLDER}"

@@ -21,8 +21,9 @@ from typer.core import TyperCommand
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
+from okl.foundation.registry import SOLVERS
 from okl.foundation.settings import ExecutionSettings, IngestSettings, read_toml, settings_from
-from okl.solvers.settings import SOLVERS, TrainSettings, solver_settings
+from okl.solvers.settings import TrainSettings, solver_settings
 
 # Options generated from settings
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from shlex import quote
 from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 
-from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
+from flows.cli.commands import MODEL_HELP, Json, Record, Registered, app, print_result
 from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, data_location
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
@@ -77,9 +79,10 @@ def predict(
         ),
     ] = None,
     registry: Registered = None,
+    record: Record = False,
     json: Json = False,
 ) -> None:
-    """Score rows with a model, in the order of the rows; recorded by Prefect.
+    """Score rows with a model, in the order of the rows.
 
     With - as SOURCE, rows are read from standard input as CSV or Parquet, scores are written to standard output as CSV,
     and nothing is recorded: okl predict MODEL - < rows.csv > scores.csv
@@ -95,14 +98,15 @@ def predict(
         )
         as_csv = f"okl predict {quote(model)} - < {quote(source)} > {quote(out or 'scores.csv')}"
         raise ConfigError(f"{problem}. For one CSV file: {as_csv}.")
-    from okl.runs.predict import ScoreSettings, check_score
+    from okl.runs.predict import ScoreSettings, ScoringRun, check_score, fill_out_fields
 
     paths = {"source": data_location(source), "out": absolute_location(out)}
     settings = settings_from(ScoreSettings, _resolve_model(model, registry) | paths | given | where, "okl predict")
     check_score(settings, look=False)  # the run itself reads the source
-    from flows.run import run_flow
+    from flows.run import perform_run
 
-    result = run_flow("okl_score", settings, terminal_observer())
+    settings = fill_out_fields(settings, datetime.now(UTC), uuid4().hex)
+    result = perform_run(ScoringRun(settings), "flows.runs:okl_score", terminal_observer(), record)
     print_result(result, json, scored_text(result))
 
 

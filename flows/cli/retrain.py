@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.commands import Config, Json, Pairs, app, print_result
+from flows.cli.commands import Config, Json, Pairs, Record, app, print_result
 from flows.cli.options import (
     INGEST,
     PUBLICATION,
@@ -88,9 +88,10 @@ def retrain(
     ] = None,
     config: Config = None,
     pairs: Pairs = None,
+    record: Record = False,
     json: Json = False,
 ) -> None:
-    """Train on new shards since the champion, and publish the model if it is better; recorded by Prefect.
+    """Train on new shards since the champion, and publish the model if it is better.
 
     New files are validated against a contract; files that violate it are quarantined with a reason. Online solvers
     continue from the champion, other solvers train on the latest shards. No shard is trained on twice. In a TOML file
@@ -106,9 +107,10 @@ def retrain(
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     warn_of_new_name(settings)
-    from flows.run import run_flow
+    from flows.run import perform_run
+    from okl.lifecycle.retrain import RetrainingRun
 
-    result = run_flow("okl_retrain", settings, terminal_observer())
+    result = perform_run(RetrainingRun(settings), "flows.runs:okl_retrain", terminal_observer(), record)
     print_result(result, json, summary_text(result))
 
 

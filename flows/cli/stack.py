@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from flows.cli.commands import Json, app, print_result
-from okl.foundation.errors import ExecutionError
+from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.locations import okl_home
 
 WIDTH = 100
+MOST_NAMES = 10
+RUNS_SECONDS = 2.0
 ASK_SECONDS = 0.3  # part of the five seconds within which the stack must stop
 
 
@@ -86,6 +88,16 @@ def _replace_line(text: str, terminal: bool) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
+def _confirm_interruption(names: list[str]) -> None:
+    """Ask whether to interrupt runs; raise ConfigError without a terminal, ExecutionError if the answer is no."""
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    problem = f"{len(names)} runs are in progress: {shown}." if len(names) > 1 else f"A run is in progress: {shown}."
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{problem} Wait until they end (okl status), or interrupt them: okl down --force.")
+    if not typer.confirm(f"{problem} Interrupt?", err=True):
+        raise ExecutionError("okl keeps running, as there are runs in progress.")
+
+
 @app.command(short_help="Show the processes of the local stack, their health, and active runs.")
 def status(json: Json = False) -> None:
     """Show the processes of the local stack, their health, and active runs.
@@ -107,16 +119,23 @@ def status(json: Json = False) -> None:
 
 
 @app.command(short_help="Stop the local stack and its runs, within five seconds.")
-def down(json: Json = False) -> None:
+def down(
+    force: Annotated[bool, typer.Option("--force", help="Interrupt runs in progress without a question.")] = False,
+    json: Json = False,
+) -> None:
     """Stop the local stack and its runs, within five seconds.
 
-    Interrupted runs can be resumed: okl train --resume.
+    If runs are in progress, their names are shown, and the command asks whether to interrupt them. Interrupted runs can
+    be resumed: okl train --resume.
     """
     from flows.stack.control import down as bring_down
     from flows.stack.state import live_state, stack_folder
-    from flows.stack.status import leaving, schedules_at
+    from flows.stack.status import active_runs, leaving, schedules_at
 
-    start, state, notes = time.monotonic(), live_state(stack_folder(okl_home())), []
+    state, notes = live_state(stack_folder(okl_home())), []
+    if state is not None and not force and (runs := active_runs(state, RUNS_SECONDS)):
+        _confirm_interruption([str(run["name"]) for run in runs])
+    start = time.monotonic()
     if state is not None:
         notes = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
     ended = bring_down(okl_home())

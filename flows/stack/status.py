@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from flows.processes import is_dead_process
 from flows.server import ASK_SECONDS, LOOPBACK, get_json, server_answers
 from flows.stack.state import StackState, code_on_disk, live_stack
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
@@ -48,12 +49,16 @@ def _polls(state: StackState) -> bool:
     return any(datetime.fromisoformat(moment).timestamp() >= since for moment in heartbeats)
 
 
-def active_runs(state: StackState) -> list[dict[str, Any]]:
-    """Return the flow runs that are under way or about to start, oldest first; none if the server does not answer."""
+def active_runs(state: StackState, seconds: float = ASK_SECONDS) -> list[dict[str, Any]]:
+    """Return the flow runs that are under way or about to start, oldest first; none without an answer in `seconds`.
+
+    Runs of commands that were killed are left out, although the server does not know of their end yet.
+    """
     wanted = {"flow_runs": {"state": {"type": {"any_": list(ACTIVE)}}}, "limit": 100}
     runs = [
         {"id": run["id"], "name": run["name"], "state": run["state_name"], "since": run["start_time"]}
-        for run in get_json(f"{state.url}/flow_runs/filter", wanted) or []
+        for run in get_json(f"{state.url}/flow_runs/filter", wanted, seconds) or []
+        if not any(map(is_dead_process, run["tags"]))
     ]
     return sorted(runs, key=lambda run: run["since"] or "~")
 

@@ -17,7 +17,8 @@ from sphinx.application import Sphinx
 import flows.cli
 import okl
 from flows.cli.options import help_for, metavar
-from okl.solvers.settings import SOLVERS, solver_settings
+from okl.foundation.registry import SOLVERS
+from okl.solvers.settings import solver_settings
 
 _CODE = re.compile(r"(`[^`]+`)")
 _ENTRY = re.compile(r"([A-Za-z_][\w, .*]*) : (.*)")

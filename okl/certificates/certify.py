@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,16 +17,13 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.solvers.base import SolverProgress
+from okl.solvers.base import CertifiedSolver, SolverProgress
 from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover
-
-if TYPE_CHECKING:
-    from okl.solvers.factory import Certified
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Certification:
         return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
 
 
-def gap_proof(solver: Certified, state: Any) -> Certification:
+def gap_proof(solver: CertifiedSolver[Any], state: Any) -> Certification:
     """Return the proved gap of a finished state.
 
     Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.

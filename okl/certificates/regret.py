@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from okl.certificates.hindsight import TOLERANCE, Hindsight, HindsightProgress, MemoryRows, solve_in_ball
 from okl.data.dataset import Schema
 from okl.features.fourier import FourierFeatures
+from okl.kernels import Scaled
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
@@ -278,12 +279,8 @@ def _diameter(schema: Schema) -> float:
 
 def _second_moment(feature_map: FourierFeatures) -> float:
     """Return E ||u||^2 of the kernel's frequencies u; infinite for the Laplacian kernel (Cauchy frequencies)."""
-    degrees = {"gaussian": math.inf, "matern52": 5.0, "matern32": 3.0}.get(feature_map.kernel.name, 0.0)
-    if degrees <= 2.0:
-        return math.inf
-    # normal frequencies, or Student's of these degrees of freedom, whose variance is degrees / (degrees - 2)
-    spread = 1.0 if math.isinf(degrees) else degrees / (degrees - 2.0)
-    return spread * feature_map.n_inputs / float(feature_map.kernel.bandwidth) ** 2  # type: ignore[attr-defined]
+    kernel = feature_map.kernel
+    return kernel.second_moment(feature_map.n_inputs) if isinstance(kernel, Scaled) else math.inf
 
 
 # Tracking regret: comparators that change k times.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import exp_negative
+from okl.compiled.own import VALUE, call_own
 from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
@@ -19,6 +20,7 @@ from okl.foundation.types import FloatArray
 # Kernel rules: a code and its parameters.
 
 GAUSSIAN, LAPLACIAN, MATERN32, MATERN52, POLYNOMIAL, LINEAR = 0, 1, 2, 3, 4, 5
+OWN_EUCLIDEAN, OWN_ABSOLUTE = 6, 7  # a profile at an address
 
 
 @stored("kernel-rule")
@@ -26,9 +28,10 @@ class KernelRule(NamedTuple):
     """A kernel of okl.kernels, with r = ||x - x'|| the Euclidean distance.
 
     GAUSSIAN exp(-scale r^2); LAPLACIAN exp(-scale ||x - x'||_1); MATERN32 (1 + scale r) exp(-scale r); MATERN52
-    (1 + scale r + (scale r)^2 / 3) exp(-scale r); POLYNOMIAL (scale <x, x'> + offset)^degree; LINEAR <x, x'>.
+    (1 + scale r + (scale r)^2 / 3) exp(-scale r); POLYNOMIAL (scale <x, x'> + offset)^degree; LINEAR <x, x'>;
+    OWN_EUCLIDEAN p(scale r); OWN_ABSOLUTE p(scale ||x - x'||_1), of a profile p with p(0) = 1.
 
-    code : one of these; scale > 0; offset, degree : of POLYNOMIAL, otherwise 0
+    code : one of these; scale > 0; offset, degree : of POLYNOMIAL, otherwise 0; degree : of a profile, its address
     """
 
     code: int
@@ -44,7 +47,8 @@ class KernelRule(NamedTuple):
 def to_kernel_values(values: FloatArray, kernel: KernelRule) -> None:
     """Overwrite values (n,) by kernel values of okl.compiled.kernels.
 
-    values : ||x - x'||^2 for GAUSSIAN and the two MATERN, ||x - x'||_1 for LAPLACIAN, <x, x'> for the others
+    values : ||x - x'||^2 for GAUSSIAN, the two MATERN and OWN_EUCLIDEAN, ||x - x'||_1 for LAPLACIAN and OWN_ABSOLUTE,
+        <x, x'> for the others
     """
     if kernel.code == POLYNOMIAL:
         _powers(values, kernel)
@@ -52,6 +56,8 @@ def to_kernel_values(values: FloatArray, kernel: KernelRule) -> None:
         scale = values.dtype.type(kernel.scale)
         for i in range(values.shape[0]):
             values[i] = _exp(-scale * values[i])
+    elif kernel.code == OWN_EUCLIDEAN or kernel.code == OWN_ABSOLUTE:
+        _profiles(values, kernel)
     elif kernel.code != LINEAR:
         _materns(values, kernel)
 
@@ -72,6 +78,13 @@ def _materns(values: FloatArray, kernel: KernelRule) -> None:
         tail = _exp(-s)
         # a square that overflowed must not become infinity times zero
         values[i] = zero if tail == zero else (one + s + third * s * s) * tail
+
+
+@compiled
+def _profiles(values: FloatArray, kernel: KernelRule) -> None:
+    for i in range(values.shape[0]):
+        distance = math.sqrt(np.float64(values[i])) if kernel.code == OWN_EUCLIDEAN else np.float64(values[i])
+        values[i] = call_own(kernel.degree, VALUE, kernel.scale * distance, 0.0)
 
 
 @compiled
@@ -166,7 +179,7 @@ def kernel_row(row: FloatArray, supports: FloatArray, x: FloatArray, kernel: Ker
 
     row : width <= capacity, best a multiple of LANES; supports : (n_inputs, capacity); x : (n_inputs,); one precision
     """
-    if kernel.code == LAPLACIAN:
+    if kernel.code == LAPLACIAN or kernel.code == OWN_ABSOLUTE:
         absolute_distances(row, supports, x)
     elif kernel.code == LINEAR or kernel.code == POLYNOMIAL:
         inner_products(row, supports, x)
@@ -265,7 +278,7 @@ def kernel_block(values: FloatArray, inputs: FloatArray, landmarks: FloatArray, 
 
     landmarks : `panels_of` their transpose; all three C-contiguous, of one precision
     """
-    if kernel.code == LAPLACIAN:
+    if kernel.code == LAPLACIAN or kernel.code == OWN_ABSOLUTE:
         block_absolute_distances(values, inputs, landmarks)
     elif kernel.code == LINEAR or kernel.code == POLYNOMIAL:
         project(values, inputs, landmarks)

@@ -3,88 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.own import SLOPE, VALUE, call_own
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
-
-# Losses of extensions: two scalar functions compiled to machine code.
-#
-# An address stands where the codes of okl's own losses are told apart: it is a number like any other, so that loops
-# need not be compiled, or cached, for each loss, and those of okl's own losses stay as they are. A call takes some 2
-# ns.
-
-VALUE, SLOPE = 0, 1
-Scalar = Callable[[float, float], float]
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
-    """Return the value or derivative at a score of the loss at an address of this process."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, real = ir.IntType(64), ir.DoubleType()
-        function = builder.inttoptr(arguments[0], ir.FunctionType(real, [whole, real, real]).as_pointer())
-        return builder.call(function, arguments[1:])
-
-    return types.float64(types.int64, types.int64, types.float64, types.float64), generate
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledLoss:
-    """Machine code of a loss, for this process. address : of it; code : what keeps it there"""
-
-    address: int
-    code: Any
-
-
-def compile_loss(value: Scalar, derivative: Scalar) -> CompiledLoss:
-    """Compile two functions of (score, target), floats, that return a float.
-
-    Raises
-    ------
-    TypeError : numba does not know what a function does, or it returns no number
-    """
-    try:
-        numbers = types.float64(types.float64, types.float64)
-        of_value, of_slope = (numba.njit(numbers, error_model="numpy")(one) for one in (value, derivative))
-
-        def either(which: int, f: float, y: float) -> Any:
-            return of_value(f, y) if which == VALUE else of_slope(f, y)
-
-        signature = types.float64(types.int64, types.float64, types.float64)
-        code = numba.cfunc(signature, error_model="numpy")(either)
-    except Exception as error:  # numba has many for what it cannot do
-        raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
-    return CompiledLoss(int(code.address), code)
-
-
-@compiled
-def evaluate_own(
-    out: NDArray[np.float64], address: int, which: int, scores: NDArray[np.float64], targets: NDArray[np.float64]
-) -> None:
-    """Overwrite out (rows,) by values or derivatives at scores and targets (rows,)."""
-    for row in range(out.shape[0]):
-        out[row] = call_own(address, which, scores[row], targets[row])
-
 
 # Losses by number: value and derivative at the scores of one row.
 #
 # Legend: f score, y target.
 
 HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED = 0, 1, 2, 3
-OWN_BINARY, OWN_REGRESSION = 4, 5  # of an extension: what it is stands at an address
+OWN_BINARY, OWN_REGRESSION = 4, 5  # not of this table: what the loss is stands at an address
 
 
 @compiled
@@ -117,13 +52,13 @@ def is_regression(code: int) -> bool:
 
 @compiled
 def slope_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
-    """Return the derivative by the score of a loss with one output, an extension's among them."""
+    """Return the derivative by the score of a loss with one output, of the table or at an address."""
     return slope(code, epsilon, f, y) if own == 0 else call_own(own, SLOPE, f, y)
 
 
 @compiled
 def value_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
-    """Return the value of a loss with one output, an extension's among them."""
+    """Return the value of a loss with one output, of the table or at an address."""
     return loss_value(code, epsilon, f, y) if own == 0 else call_own(own, VALUE, f, y)
 
 
@@ -190,7 +125,7 @@ class UpdateRule(NamedTuple):
     class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
     sample_every : rows between two samples of the weights for their average; 0 for none
     radius : of the ball that weights stay in, 0 for none; decaying : whether step t is step_size / sqrt(t), in a ball
-    own : address of an extension's loss, see okl.compiled.sgd; 0 for okl's own
+    own : address of the loss, see okl.compiled.own; 0 for a loss of the table
     """
 
     code: int

@@ -25,6 +25,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_choice
+from okl.losses import online_losses
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import owners_of, solver_settings
@@ -383,7 +384,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
 
     def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
         # a wrong name is an error whatever the classes are
-        loss = check_choice("loss", getattr(self, "loss", "hinge"), ("hinge", "logistic"))
+        loss = check_choice("loss", getattr(self, "loss", "hinge"), online_losses("binary"))
         several = len(self.classes_) > 2
         task: Task = "multiclass" if several else "binary"
         weights = weights_of_classes(self._class_weight, self.classes_, labels)

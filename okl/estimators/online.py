@@ -20,6 +20,7 @@ from okl.estimators.base import (
     OnlineRegressor,
 )
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.registry import STRATEGIES
 from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
@@ -36,7 +37,7 @@ from okl.solvers.online.constraints import (
     values_of,
 )
 from okl.solvers.online.settings import random_map
-from okl.solvers.settings import STRATEGIES, number_of
+from okl.solvers.settings import number_of
 
 # Fourier online gradient descent: a kernel method at the cost of a linear one.
 
@@ -98,7 +99,7 @@ class FOGDClassifier(_Fogd, OnlineClassifier):
     True
     """
 
-    loss: Literal["hinge", "logistic"] = "hinge"
+    loss: str = "hinge"
     class_weight: ClassWeight = None
 
     LOG_ODDS: ClassVar[bool] = True
@@ -199,7 +200,7 @@ class NOGDClassifier(_Nogd, OnlineClassifier):
     True
     """
 
-    loss: Literal["hinge", "logistic"] = "hinge"
+    loss: str = "hinge"
     class_weight: ClassWeight = None
 
     LOG_ODDS: ClassVar[bool] = True
@@ -348,7 +349,7 @@ class ExpertKernelClassifier(OnlineClassifier):
 
     n_frequencies: int = 400
     kernel: str = "gaussian"
-    loss: Literal["hinge", "logistic"] = "hinge"
+    loss: str = "hinge"
     class_weight: ClassWeight = None
 
     SOLVER: ClassVar[str] = "fogd"
@@ -469,7 +470,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     kernel: str = "gaussian"
     map: str = "independent"
     bandwidth: float | Auto = "auto"
-    loss: Literal["hinge", "logistic"] = "hinge"
+    loss: str = "hinge"
     step_size: float | Auto = "auto"
     class_weight: ClassWeight = None
     average: bool = True

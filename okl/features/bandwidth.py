@@ -8,7 +8,7 @@ import numpy as np
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
-from okl.kernels import KnownKernel, check_bandwidth, kernel_parameters, make_kernel
+from okl.kernels import KnownKernel, check_bandwidth, kernel_class, kernel_parameters, make_kernel
 
 _PAIRS = 20_000
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
@@ -72,7 +72,7 @@ def suit_kernel(
         return kernel_of_bandwidth(name, 1.0), {}
     why = "as given"
     if bandwidth is None:
-        bandwidth = median_distance(sample, 1 if name == "laplacian" else 2)
+        bandwidth = median_distance(sample, kernel_class(name).power)
         why = f"median distance of {len(sample):,} sampled rows"
     return kernel_of_bandwidth(name, bandwidth, degree, offset), {"bandwidth": bandwidth, "bandwidth_reason": why}
 

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import KERNELS, LOSSES, SOLVERS
 from okl.foundation.types import Task
 
 # TOML files
@@ -59,11 +60,13 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
-KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
-LossName = Literal[
-    "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
-]
+if TYPE_CHECKING:
+    KernelName = str
+    LossName = str
+    SolverName = str
+else:
+    KernelName, LossName, SolverName = Literal[*KERNELS], Literal["auto", *LOSSES], Literal[*SOLVERS]
 MOST_LISTED = 12  # an error lists all names of a choice up to this number, otherwise similar ones
 
 

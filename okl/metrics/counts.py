@@ -18,15 +18,9 @@ from numpy.typing import NDArray
 
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import FloatArray, IntArray, Task
+from okl.metrics.base import CLASSES, metric, metrics
 from okl.metrics.calibration import lead_counts, reliability
-from okl.metrics.ranking import (
-    MOST_KEYS,
-    KeyedCounts,
-    average_precision,
-    count_values,
-    merge_counts,
-    roc_auc,
-)
+from okl.metrics.ranking import MOST_KEYS, KeyedCounts, count_values, merge_counts
 from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
 
 MOST_PARTS = 1
@@ -62,23 +56,24 @@ class Tally:
     def report(self) -> dict[str, Any]:
         """Return metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
-        binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2), reliability
-        multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K), reliability
-        regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if requested)
-
-        balanced_accuracy averages over the classes among the targets, macro_f1 over those among targets or predictions.
+        The metrics of the task, and for classes confusion (K x K) and reliability; for a regression residual_histogram,
+        and predicted_vs_true if requested.
         """
+        report: dict[str, Any] = {
+            name: known.value(self) for name, known in metrics().items() if self.task in known.tasks
+        }
         if self.residuals is not None:
-            return self.residuals.report()
+            return report | self.residuals.pictures()
         assert self.confusion is not None
-        report: dict[str, Any] = _classification(self.confusion)
-        if self.ranking is not None:
-            report |= {"roc_auc": roc_auc(self.ranking), "average_precision": average_precision(self.ranking)}
-        else:
-            report |= {"macro_f1": _macro_f1(self.confusion)}
         report |= {"confusion": self.confusion.tolist()}
         counts, of = (self.leads, "lead") if self.ranking is None else (self.ranking, "score")
         return report if counts is None else report | {"reliability": reliability(counts, of)}
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """Return the confusion matrix of a classification."""
+        assert self.confusion is not None, "a metric of classes is for classifications"
+        return self.confusion
 
 
 def measure(
@@ -198,24 +193,34 @@ def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArr
     return cells.reshape(n_classes, n_classes).astype(np.int64)
 
 
-def _classification(confusion: NDArray[np.int64]) -> dict[str, float | None]:
-    rows = int(confusion.sum())
-    if rows == 0:
-        return dict.fromkeys(("accuracy", "mistake_rate", "balanced_accuracy"))
-    hits, of_class = confusion.diagonal(), confusion.sum(axis=1)
+# Metrics of classes.
+
+
+@metric("Accuracy", *CLASSES)
+def accuracy(tally: Tally) -> float | None:
+    """Return the share of rows whose class is predicted."""
+    return int(tally.table.diagonal().sum()) / tally.rows if tally.rows else None
+
+
+@metric("Mistake rate", *CLASSES)
+def mistake_rate(tally: Tally) -> float | None:
+    """Return the share of rows whose class is not predicted."""
+    return (tally.rows - int(tally.table.diagonal().sum())) / tally.rows if tally.rows else None
+
+
+@metric("Balanced accuracy", *CLASSES, main=True)
+def balanced_accuracy(tally: Tally) -> float | None:
+    """Return the mean recall of the classes among the targets."""
+    hits, of_class = tally.table.diagonal(), tally.table.sum(axis=1)
     present = of_class > 0
-    right = int(hits.sum())
-    return {
-        "accuracy": right / rows,
-        "mistake_rate": (rows - right) / rows,
-        "balanced_accuracy": math.fsum(hits[present] / of_class[present]) / int(present.sum()),
-    }
+    return math.fsum(hits[present] / of_class[present]) / int(present.sum()) if tally.rows else None
 
 
-def _macro_f1(confusion: NDArray[np.int64]) -> float | None:
-    """Return mean over classes of 2 hits / (rows of the class + rows predicted as it)."""
-    named = confusion.sum(axis=1) + confusion.sum(axis=0)
+@metric("Macro F1", "multiclass", main=True)
+def macro_f1(tally: Tally) -> float | None:
+    """Return the mean of 2 hits / (rows of the class + rows predicted as it) over classes among either."""
+    named = tally.table.sum(axis=1) + tally.table.sum(axis=0)
     present = named > 0
     if not present.any():
         return None
-    return math.fsum(2.0 * confusion.diagonal()[present] / named[present]) / int(present.sum())
+    return math.fsum(2.0 * tally.table.diagonal()[present] / named[present]) / int(present.sum())

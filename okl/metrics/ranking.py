@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.types import FloatArray, IntArray
+from okl.metrics.base import metric
+
+if TYPE_CHECKING:
+    from okl.metrics.counts import Tally
 
 # Counts of float32 values by a sortable key: ROC AUC, average precision and histograms without holding the values.
 #
@@ -98,6 +103,18 @@ def average_precision(ranking: KeyedCounts) -> float | None:
     hits = np.cumsum(positive)
     precision = hits / (hits + np.cumsum(negative))
     return float(np.sum(positive * precision) / hits[-1])
+
+
+@metric("ROC AUC", "binary", main=True)
+def area_under_roc(tally: Tally) -> float | None:
+    """Return the area under the ROC curve."""
+    return None if tally.ranking is None else roc_auc(tally.ranking)
+
+
+@metric("Average precision", "binary")
+def mean_precision(tally: Tally) -> float | None:
+    """Return the average precision."""
+    return None if tally.ranking is None else average_precision(tally.ranking)
 
 
 def _drop(keys: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:

@@ -6,13 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.types import FloatArray
+from okl.metrics.base import metric
 from okl.metrics.ranking import KeyedCounts, count_values, merge_counts, values_of
+
+if TYPE_CHECKING:
+    from okl.metrics.counts import Tally
 
 DROPPED_BITS = 17
 """Leaves sign, exponent and 6 bits: a bin is 1/64 to 1/128 of the residual in it, at most 2^15 bins over all floats."""
@@ -41,21 +45,12 @@ class Residuals:
     target_range: tuple[float, float] | None = None
     grid: NDArray[np.int64] | None = None
 
-    def report(self) -> dict[str, Any]:
-        """Return metrics by name, ready for JSON; None for what these rows do not define."""
-        mean_square = self._per_row(self.squared_sum)
-        # by the definition, a constant target has no R2 (scikit-learn gives 0 or 1)
-        r2 = _finite(1.0 - self.squared_sum / self.target_squares) if self.target_squares > 0 else None
-        report: dict[str, Any] = {
-            "squared_loss": mean_square,
-            "mse": mean_square,
-            "mae": self._per_row(self.absolute_sum),
-            "r2": r2,
-            "residual_histogram": self.histogram(),
-        }
+    def pictures(self) -> dict[str, Any]:
+        """Return what figures of the residuals take, ready for JSON."""
+        drawn: dict[str, Any] = {"residual_histogram": self.histogram()}
         if self.grid is not None and self.target_range is not None:
-            report["predicted_vs_true"] = {"range": list(self.target_range), "counts": self.grid.tolist()}
-        return report
+            drawn["predicted_vs_true"] = {"range": list(self.target_range), "counts": self.grid.tolist()}
+        return drawn
 
     def histogram(self) -> dict[str, list[Any]]:
         """Return evenly spaced edges (HISTOGRAM_BINS + 1) about 0, and counts between them, below and above them.
@@ -78,7 +73,8 @@ class Residuals:
         inner = np.diff(below, prepend=0, append=self.rows)
         return {"edges": edges.tolist(), "counts": inner.tolist()}
 
-    def _per_row(self, total: float) -> float | None:
+    def per_row(self, total: float) -> float | None:
+        """Return a sum divided by the rows; None without rows, or if it is not finite."""
         return _finite(total / self.rows) if self.rows else None
 
 
@@ -124,6 +120,31 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
         target_mean=a.target_mean + apart * share,
         target_squares=a.target_squares + b.target_squares + apart**2 * a.rows * share,
     )
+
+
+def _mean_square(tally: Tally) -> float | None:
+    assert tally.residuals is not None
+    return tally.residuals.per_row(tally.residuals.squared_sum)
+
+
+# the same number of a tally; a run reports the first in units of the scaled target
+squared_loss = metric("Squared loss", "regression")(_mean_square)
+mean_square = metric("Mean squared error", "regression")(_mean_square)
+
+
+@metric("Mean absolute error", "regression", main=True)
+def absolute_loss(tally: Tally) -> float | None:
+    """Return the mean absolute residual."""
+    assert tally.residuals is not None
+    return tally.residuals.per_row(tally.residuals.absolute_sum)
+
+
+@metric("R2", "regression", main=True)
+def explained_variance(tally: Tally) -> float | None:
+    """Return the share of the variance that is explained; a constant target has none (scikit-learn gives 0 or 1)."""
+    sums = tally.residuals
+    assert sums is not None
+    return _finite(1.0 - sums.squared_sum / sums.target_squares) if sums.target_squares > 0 else None
 
 
 def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, float]) -> NDArray[np.int64]:

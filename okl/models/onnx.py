@@ -21,7 +21,7 @@ from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
-from okl.kernels import KERNELS, Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, Polynomial
+from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
 from okl.models.file import Model
 
 # Graph construction.
@@ -155,13 +155,13 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
 
     Raises
     ------
-    ConfigError : the kernel is a function of the user's own
+    ConfigError : the kernel has no nodes here
     """
-    nodes = _NODES.get(type(kernel))
+    nodes = _NODES.get(type(kernel)) if isinstance(kernel, KnownKernel) else None
     if nodes is None:
         raise ConfigError(
-            f"The kernel {kernel.name!r} is a Python function, which ONNX cannot represent. Train with one of "
-            f"{', '.join(KERNELS)}."
+            f"The kernel {kernel.name!r} cannot be exported to ONNX. Train with one of "
+            f"{', '.join(kind.name for kind in _NODES)}."
         )
     return nodes(graph, kernel, inputs, vectors)
 
@@ -226,7 +226,7 @@ def _linear(graph: Graph, kernel: Linear, inputs: str, vectors: FloatArray) -> s
     return _products(graph, inputs, vectors)
 
 
-_NODES: dict[type, Callable[[Graph, Any, str, FloatArray], str]] = {
+_NODES: dict[type[KnownKernel], Callable[[Graph, Any, str, FloatArray], str]] = {
     Gaussian: _gaussian,
     Laplacian: _laplacian,
     Matern32: _matern32,

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from okl.foundation.registry import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table
-from okl.report.format import METRIC_NAMES, SPLIT_NAMES, counted, number
+from okl.report.format import SPLIT_NAMES, counted, metric_name, number
 from okl.report.render import text
 from okl.report.results import given_settings
 from okl.solvers.settings import TrainSettings
@@ -125,7 +126,7 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
     judged = explanation.get("judged")
     if not judged:
         rows = [
-            [title, METRIC_NAMES[metric], number(value)]
+            [title, metric_name(metric), number(value)]
             for split, title in SPLIT_NAMES.items()
             for metric, value in _shown(explanation.get(split)).items()
         ]
@@ -133,7 +134,7 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
     other = judged["against"] or ("the mean" if explanation["task"] == "regression" else "majority class")
     before = judged.get("champion") or {}
     rows = [
-        [METRIC_NAMES[metric], number(value), number(before.get(metric))]
+        [metric_name(metric), number(value), number(before.get(metric))]
         for metric, value in _shown(judged.get("challenger")).items()
     ]
     heading = f"on {number(judged['rows'])} held-out rows of {counted(len(judged['shards']), 'shard')}"
@@ -143,7 +144,7 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
 def _shown(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         name: value for name, value in (metrics or {}).items()
-        if name in METRIC_NAMES and isinstance(value, int | float)
+        if name in METRICS and isinstance(value, int | float)
     }  # fmt: skip
 
 

@@ -6,22 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from okl.foundation.registry import KERNELS
 from okl.foundation.settings import MapName
+from okl.kernels import kernel_class
+from okl.metrics.base import metrics
 
 # Names and numbers
 
-METRIC_NAMES = {
-    "accuracy": "Accuracy",
-    "mistake_rate": "Mistake rate",
-    "balanced_accuracy": "Balanced accuracy",
-    "roc_auc": "ROC AUC",
-    "average_precision": "Average precision",
-    "macro_f1": "Macro F1",
-    "squared_loss": "Squared loss",
-    "mse": "Mean squared error",
-    "mae": "Mean absolute error",
-    "r2": "R2",
-}
 BASELINE_NAMES = {"majority": "Majority class", "mean": "Mean", "linear": "Linear model"}
 SPLIT_NAMES = {
     "test": "Test rows",
@@ -68,7 +59,8 @@ def duration(value: object) -> str:
 
 def metric_name(name: str) -> str:
     """Return the display name of a metric; underscores of unknown names become spaces."""
-    return METRIC_NAMES.get(name, name.replace("_", " "))
+    known = metrics().get(name)
+    return name.replace("_", " ") if known is None else known.title
 
 
 def counted(count: int, noun: str) -> str:
@@ -189,7 +181,6 @@ NAMES = {
     "sample_rows": "Rows in the sample",
     "mixing_share": "Share of rows mixed at once",
 }
-KERNELS = {"gaussian": "Gaussian", "laplacian": "Laplacian", "matern32": "Matern 3/2", "matern52": "Matern 5/2"}
 TERMINAL = (
     "map",
     "bandwidth",
@@ -236,7 +227,8 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         return ""
     unit = " on standardised inputs" if chosen.get("inputs") == "standardised" else ""
     bandwidth = f" of bandwidth {number(chosen['bandwidth'])}{unit}" if "bandwidth" in chosen else ""
-    kernel = f"the {KERNELS.get(settings.get('kernel', ''), settings.get('kernel'))} kernel{bandwidth}"
+    name = settings.get("kernel")
+    kernel = f"the {(name in KERNELS and kernel_class(name).title) or name} kernel{bandwidth}"
     step = f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
     linear = f"The {solver} model is linear in"
     expansion = f"The {solver} model is a kernel expansion"

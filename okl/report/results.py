@@ -11,6 +11,7 @@ from typing import Any, Never
 
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
+from okl.metrics.base import metrics
 from okl.models.file import Model, load_model
 from okl.report.format import (
     BASELINE_NAMES,
@@ -254,7 +255,7 @@ def headline(result: RunResult) -> list[tuple[str, str]]:
     """Return names and values of the main metrics, the error first; "-" for unknown values."""
     errors = assess(result)
     measured = result.get(errors.split) or {}
-    others = [name for name in ("balanced_accuracy", "roc_auc", "macro_f1", "mae", "r2") if name in measured]
+    others = [name for name, metric in metrics().items() if metric.main and name in measured]
     return [
         (f"{errors.name} {MEASURED_ON[errors.split]}", errors.text(errors.error)),
         *((metric_name(name), number(measured[name])) for name in others),

@@ -195,7 +195,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
         f"Retraining of {result['model']}: {result['outcome']}",
         lead,
         Section("good", "Is the new one better?", compared),
-        changes_section(before),
+        changes_section({"previous": before}),
         Section("trust", "Can I trust it?", trust),
         Section("mistakes", "Mistakes of the challenger", mistakes),
         Section("new", "New shards", _shown(*_shard_tables(result))),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.foundation.locations import typed_model
+from okl.foundation.registry import SECTIONS, load
 from okl.report.blocks import (
     Bar,
     BarChart,
@@ -42,11 +43,10 @@ from okl.report.format import (
     percent,
     scalar_metrics,
 )
-from okl.report.quality import mistakes_section, quality_section
 from okl.report.render import html, markdown
 from okl.report.results import RunResult, assess, baseline_names, given_settings, metric_rows
 from okl.report.timeline import phases, timeline_owner, timeline_sentence
-from okl.report.trust import ROUNDING, proof_facts, trust_section
+from okl.report.trust import ROUNDING, proof_facts
 
 # The page
 
@@ -60,15 +60,7 @@ def training_page(result: Mapping[str, Any]) -> Page:
     return page(
         f"{result.name}: p{about}" if result.name else f"P{about}",
         lead,
-        quality_section(result),
-        changes_section(result.get("previous")),
-        trust_section(result),
-        mistakes_section(result),
-        training_section(result),
-        choice_section(result),
-        cost_section(result),
-        usage_section(result),
-        facts_section(result),
+        *(load(path)(result) for path in SECTIONS),
     )
 
 
@@ -290,14 +282,15 @@ def memory_sentence(result: RunResult) -> str:
 MOST_ROWS = 40
 
 
-def changes_section(before: Mapping[str, Any] | None) -> Section:
+def changes_section(result: Mapping[str, Any]) -> Section:
     """Return tables of the differences in metrics, data and settings; empty without a previous version.
 
     Parameters
     ----------
-    before : name and description (`what`) of the previous version; same_rows: whether both were measured on the same
-        rows; metrics, data and settings: both values by name, the previous one first
+    result : "previous" has name and description (`what`) of the previous version; same_rows: whether both were measured
+        on the same rows; metrics, data and settings: both values by name, the previous one first
     """
+    before = result.get("previous")
     if not before:
         return Section("changed", "", [])
     rows_text = "on different rows, so metrics may differ because of the rows"

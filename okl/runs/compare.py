@@ -26,6 +26,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Precision
+from okl.kernels import shift_invariant_kernels
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.dual import MinimaxProblem
@@ -52,15 +53,17 @@ from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
-from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.settings import SOLVER_NAMES, TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, FourierOptions, TrainSettings, solver_settings
 
 # Candidates: models and solvers by name.
 
-IN_MAPS = ("fogd", "nogd")
-ONLINE_NAMES = tuple(name for name in SOLVER_NAMES if name in (*IN_MAPS, *STRATEGIES))
-OF_FREQUENCIES = "fogd and certified models use it"
-OF_A_MAP = "fogd uses it, and certified models with frequencies"
+_ONLINE = {
+    name: kind for name in SOLVER_NAMES if issubclass(kind := solver_settings(name), OnlineSettings) and kind.COMPARED
+}
+ONLINE_NAMES = tuple(_ONLINE)
+IN_FOURIER_MAPS = tuple(name for name, kind in _ONLINE.items() if issubclass(kind, FourierOptions))
+OF_FREQUENCIES = f"{', '.join(IN_FOURIER_MAPS)} and certified models use it"
+OF_A_MAP = f"{', '.join(IN_FOURIER_MAPS)} and certified models with frequencies use it"
 GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
 
 
@@ -85,7 +88,7 @@ def model_names(settings: CompareSettings) -> tuple[str, ...]:
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
-    if name == "fogd":
+    if name in IN_FOURIER_MAPS:
         values["map"] = settings.map
         if settings.frequencies is not None:
             values["frequencies"] = settings.frequencies
@@ -130,10 +133,10 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
     """
     if settings.frequencies is None or not any(map(is_model, names)):
         return None
-    if settings.kernel in ("polynomial", "linear"):
+    if settings.kernel not in (able := shift_invariant_kernels()):
         raise ConfigError(
-            f"kernel = {settings.kernel!r} has no Fourier map. Use gaussian, laplacian, matern32 "
-            "or matern52, or remove frequencies."
+            f"kernel = {settings.kernel!r} has no Fourier map. Use {', '.join(able[:-1])} or {able[-1]}, or remove "
+            "frequencies."
         )
     bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
     return FourierChoice(settings.kernel, bandwidth, settings.frequencies, settings.map)
@@ -143,7 +146,7 @@ def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema
     online = [name for name in names if not is_model(name)]
     for name in online:
         factory_of(train_settings(settings, name), schema)
-    if map_choice(settings, names) is not None or "fogd" in names:
+    if map_choice(settings, names) is not None or set(names) & set(IN_FOURIER_MAPS):
         return
     changed = {
         name: f"{name} = {value!r} is set"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from okl.data.manifest import is_dataset, open_dataset, peak_memory_bytes, provenance
+from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
 from okl.distributed.opening import check_workers
 from okl.features.base import FeatureMap
-from okl.foundation.errors import DivergedError, OklError
+from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
@@ -33,56 +30,14 @@ from okl.runs.compare import (
     signs_of_classes,
     table_of,
     test_name,
-    train_settings,
     winner_of,
-    with_biases,
 )
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
-from okl.runs.precompile import compile_ahead as compile_solver
-from okl.runs.precompile import synthetic_rows
 from okl.runs.results import describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
-from okl.solvers.accelerated.choice import MethodChoice
-from okl.solvers.accelerated.fitting import path
 from okl.solvers.accelerated.models import is_model
-from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.online.solver import SAMPLE_ROWS
-
-# Compilation ahead of a comparison, while its server starts.
-
-ROWS, COLUMNS = 64, 4
-BRIEF_BOUND = 1e-3
-BRIEF_METHOD = MethodChoice(max_iterations=25)  # a check or two
-
-
-def compile_ahead(settings: CompareSettings) -> None:
-    """Compile all candidates by fits of a few synthetic rows; do nothing if workers compile for themselves.
-
-    Machine code is cached on disk, so only the first comparison would wait for it.
-    """
-    if settings.workers or settings.scheduler:
-        return
-    with suppress(OklError):  # of synthetic rows; the run reports errors of its own rows
-        schema = open_dataset(settings.data).schema
-        for name in model_names(settings):
-            if not is_model(name):
-                compile_solver(train_settings(settings, name))
-        rows = synthetic_rows(schema, train_settings(settings, "fogd"))
-        features = np.ascontiguousarray(rows.inputs[:ROWS, :COLUMNS])
-        _fit_briefly([name for name in model_names(settings) if is_model(name)], features)
-
-
-def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> None:
-    signs = np.where(np.arange(len(features)) % 3 == 0, 1.0, -1.0)
-    rows = DenseRows(features, signs)
-    for name in names:
-        with suppress(OklError):
-            grid = make_grid(name, features, [signs], 1)
-            value = 0.01 if grid.parameter == "kappa" else grid.value(grid.points[0], 0, len(signs), grid.high(rows))
-            (point,) = path(name, rows, [value], BRIEF_METHOD)
-            with_biases([point.solution.weights], [point.solution.bias], True, features, [signs])
-
 
 # Stages of a comparison.
 

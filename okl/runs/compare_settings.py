@@ -32,8 +32,8 @@ class CompareSettings(ExecutionSettings):
     models: Names = Field(
         ("all",),
         description=(
-            "comma-separated names; all: the nine certified models; online: fogd to tvm; ridge, scs, "
-            "wolfe and pegasos cannot be compared"
+            "comma-separated names; all: the certified models; online: the online solvers; ridge, scs, wolfe and "
+            "pegasos cannot be compared"
         ),
     )
     folds: int = Field(5, ge=2, le=100, description="folds of the stratified cross validation")

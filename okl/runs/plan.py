@@ -268,8 +268,7 @@ def _check_built(settings: TrainSettings, schema: Schema, rows: int | None) -> N
         solver.check(schema)
     elif isinstance(solver, OnlineSolver):
         check_factory(solver.factory, schema, rows)
-    else:
-        assert isinstance(solver, SubgradientSolver | RidgeSolver)
+    elif isinstance(solver, SubgradientSolver | RidgeSolver):
         solver.check(schema, rows)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,7 +25,7 @@ from okl.foundation.locations import place_of
 from okl.foundation.settings import ExecutionSettings
 from okl.models.file import Model
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
-from okl.models.reference import REGISTRY, load, pinned
+from okl.models.reference import REGISTRY, is_reference, load, pinned
 from okl.runs.run import Run
 
 # Scoring of files to a folder
@@ -113,6 +115,37 @@ class ScoringRun(Run[ScoreSettings]):
         if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
             counts["(no score)"] = bare
         return [{"prediction": name, "value": value} for name, value in counts.items()]
+
+
+# Fields of the folder of scores
+
+FIELD = re.compile(r"\{(date|time|run|version)\}")
+
+
+def fill_out_fields(settings: ScoreSettings, due: datetime, run: str) -> ScoreSettings:
+    """Return settings with the fields {date}, {time}, {run} and {version} of `out` filled in.
+
+    With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
+
+    Parameters
+    ----------
+    due : scheduled time of the run, so that a retry gets the same folder
+    run : identifier of the run, whose first eight digits are used
+    """
+    fields = set(FIELD.findall(settings.out))
+    if not fields:
+        return settings
+    due, model = due.astimezone(UTC), settings.model
+    values = {"date": f"{due:%Y-%m-%d}", "time": f"{due:%Y-%m-%dT%H%M%S}", "run": run[:8]}
+    if "version" in fields:
+        if not is_reference(model):
+            raise ConfigError(
+                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@WHICH."
+            )
+        model = pinned(model, settings.registry)
+        values["version"] = model.rpartition("@")[2]
+    out = FIELD.sub(lambda match: values[match[1]], settings.out)
+    return settings.model_copy(update={"model": model, "out": out})
 
 
 def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:

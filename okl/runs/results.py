@@ -22,8 +22,7 @@ from okl.report.format import scalar_metrics
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
-from okl.solvers.base import LearningCurve, SolverProgress
-from okl.solvers.factory import Certified
+from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
@@ -135,8 +134,10 @@ def predictor_metrics(
 def convergence_entries(trained: TrainedSolver, regret: Certification | None) -> dict[str, Any]:
     """Return learning curve and windows of an online run or convergence of another, and the certificate if any."""
     points = trained.curve.points()
-    if isinstance(trained.solver, Certified):
-        return {"convergence": points, "certificate": gap_proof(trained.solver, trained.state).as_json()}
+    if isinstance(trained.curve, ConvergenceCurve):
+        solver = trained.solver
+        proof = gap_proof(solver, trained.state).as_json() if isinstance(solver, CertifiedSolver) else None
+        return {"convergence": points} | ({} if proof is None else {"certificate": proof})
     watched = trained.watch.as_json() if trained.watch else {}
     return {"curve": points} | watched | ({"certificate": regret.as_json()} if regret else {})
 

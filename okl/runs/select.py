@@ -17,8 +17,10 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.bandwidth import suit_kernel
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import KERNELS
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray, IntArray, Task
+from okl.kernels import kernel_class
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import apart, best_of, fit_rows, folds_of, leave_folds_out
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
@@ -26,11 +28,7 @@ from okl.solvers.settings import AutoSettings, TrainSettings
 
 # Candidates: scalings, kernels and bandwidths of kernel least squares
 
-FACTORS: dict[str, tuple[float, ...]] = {
-    "gaussian": (0.25, 0.5, 1.0, 2.0),
-    "laplacian": (0.5, 1.0, 2.0, 4.0),
-    "matern32": (0.25, 1.0, 4.0),
-}
+FACTORS = {name: factors for name in KERNELS if (factors := kernel_class(name).factors)}
 """Bandwidths to try, as multiples of the median distance, by kernel."""
 
 _NEXT = 2.0**0.5

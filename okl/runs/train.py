@@ -37,7 +37,7 @@ from okl.runs.run import Run, open_run_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import Certified, linear_alternative, make_solver, training_columns
+from okl.solvers.factory import linear_alternative, make_solver, training_columns
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
@@ -276,7 +276,7 @@ def train_linear_baseline(
     checkpoints_of : returns the checkpoints of a loop by its name
     """
     if not isinstance(solver, OnlineSolver):
-        other = linear_alternative(solver) if isinstance(solver, Certified) else None
+        other = linear_alternative(solver)
         if other is None:
             return None
         loop = checkpoints_of("linear")

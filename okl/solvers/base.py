@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
@@ -97,6 +97,15 @@ class Solver(Protocol[State]):
         """Return the values that `start` chose from the data (bandwidth, step size, ...), each with its reason, as
         text.
         """
+        ...
+
+
+@runtime_checkable
+class CertifiedSolver(Solver[State], Protocol[State]):
+    """A solver whose finished states have a proof of their gap."""
+
+    def certificate(self, state: State) -> dict[str, Any]:
+        """Return the proof as JSON: its kind, "duality gap" or "gap over all rows", and figures by name."""
         ...
 
 
@@ -351,8 +360,8 @@ def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:
         return verdict
-    deviation = float(stats.norm.isf(verdict.p_value)) / math.sqrt(excess)
-    return replace(verdict, p_value=float(stats.norm.sf(deviation)))
+    deviation = float(-ndtri(verdict.p_value)) / math.sqrt(excess)
+    return replace(verdict, p_value=float(ndtr(-deviation)))
 
 
 def excess_spread(totals: Doubles, rows: Doubles) -> float:
@@ -364,6 +373,8 @@ def excess_spread(totals: Doubles, rows: Doubles) -> float:
 
 def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest:
     """Return fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
+    from scipy import stats  # takes a second, and few runs track
+
     p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
     return DriftTest(float(p_value), wrong / rows, past_wrong / past_rows)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from okl.data.dataset import Dataset
 from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
 from okl.solvers.online.maps import InputsChoice, LinearChoice
 from okl.solvers.online.settings import FogdSettings, OnlineSettings
@@ -15,11 +16,10 @@ from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
-Certified = AcceleratedSolver | SubgradientSolver | RidgeSolver
 BASELINE_TOLERANCE = 1e-3
 
 
-def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | Certified:
+def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     """Make the solver of the settings for a data set.
 
     Raises
@@ -27,9 +27,7 @@ def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | Certif
     ConfigError : settings that do not fit each other or the data
     """
     settings.options.check(settings)
-    solver = settings.options.build(settings, data.schema, data.rows("train"))
-    assert isinstance(solver, OnlineSolver | Certified)
-    return solver
+    return settings.options.build(settings, data.schema, data.rows("train"))
 
 
 def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
@@ -60,12 +58,12 @@ def training_columns(settings: TrainSettings, data: Dataset, named: str | None =
     return data if options.learn_sensitive else without_features(data, columns_of(constraints))
 
 
-def linear_alternative(solver: Certified) -> Certified | None:
+def linear_alternative(solver: Solver[Any]) -> Solver[Any] | None:
     """Return the same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
     if isinstance(solver, RidgeSolver):
         linear = replace(solver, kernel="linear", bandwidth=None, n_landmarks=None, penalty=None, standardise=True)
         return None if solver.kernel == "linear" else linear
-    if isinstance(solver.maps, InputsChoice):
+    if not isinstance(solver, AcceleratedSolver | SubgradientSolver) or isinstance(solver.maps, InputsChoice):
         return None
     if isinstance(solver, SubgradientSolver):
         return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))

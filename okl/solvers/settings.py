@@ -1,4 +1,4 @@
-"""Settings of training: those of every run, the options of each solver, and the registry of solvers.
+"""Settings of training: those of every run, and the options of each solver.
 
 A solver owns its options: a frozen model of its own, nested in `TrainSettings.options`. Command line, TOML files,
 Python and stored models spell them flat, next to the other settings.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -29,6 +28,7 @@ from pydantic_core import CoreSchema
 
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import MODELS, SOLVERS, STRATEGIES, load
 from okl.foundation.settings import (
     Count,
     ExecutionSettings,
@@ -38,6 +38,7 @@ from okl.foundation.settings import (
     MapName,
     OrExtension,
     Positive,
+    SolverName,
 )
 from okl.foundation.types import Mode, Precision
 
@@ -45,67 +46,9 @@ if TYPE_CHECKING:
     from okl.data.dataset import Schema
     from okl.solvers.base import Solver
 
-# The registry of solvers: a new solver is one file, and one line here. Paths are "module:class", imported when used.
-
-STRATEGIES = {
-    "perceptron": "okl.solvers.online.strategies:Perceptron",
-    "ogd": "okl.solvers.online.strategies:OnlineGradientDescent",
-    "norma": "okl.solvers.online.strategies:Norma",
-    "rbp": "okl.solvers.online.strategies:RandomizedBudgetPerceptron",
-    "forgetron": "okl.solvers.online.strategies:Forgetron",
-    "projectron": "okl.solvers.online.strategies:Projectron",
-    "projectron++": "okl.solvers.online.strategies:ProjectronPlus",
-    "bpa-s": "okl.solvers.online.strategies:BPASimple",
-    "bpa-nn": "okl.solvers.online.strategies:BPANearest",
-    "bpa-p": "okl.solvers.online.strategies:BPAProjection",
-    "bogd": "okl.solvers.online.strategies:BoundedGradientDescent",
-    "bogd++": "okl.solvers.online.strategies:SampledGradientDescent",
-    "bsgd-removal": "okl.solvers.online.strategies:BSGDRemoval",
-    "bsgd-merging": "okl.solvers.online.strategies:BSGDMerging",
-    "budget-perceptron": "okl.solvers.online.strategies:BudgetPerceptron",
-    "tvm": "okl.solvers.online.strategies:TwinVectors",
-}
-"""Online learners with support vectors: classes whose fields are their options."""
-
-MODELS = {
-    "c-svm": "okl.solvers.accelerated.models.csvm:CSVM",
-    "l2-svm": "okl.solvers.accelerated.models.l2svm:L2SVM",
-    "logistic": "okl.solvers.accelerated.models.logistic:LogisticRegression",
-    "nu-svm": "okl.solvers.accelerated.models.nusvm:NuSVM",
-    "dwd": "okl.solvers.accelerated.models.dwd:DWD",
-    "mm-fda": "okl.solvers.accelerated.models.minimax:MMFDA",
-    "mm-mpm": "okl.solvers.accelerated.models.minimax:MMMPM",
-    "l1-logistic": "okl.solvers.accelerated.models.l1logistic:L1LogisticRegression",
-    "l1-l2-svm": "okl.solvers.accelerated.models.l1squaredhinge:L1SquaredHinge",
-}
-"""Models that the accelerated method solves to a certified gap: subclasses of Classifier."""
-
-SOLVERS = (
-    {"fogd": "okl.solvers.online.settings:FogdSettings", "nogd": "okl.solvers.online.settings:NogdSettings"}
-    | STRATEGIES
-    | MODELS
-    | {
-        "scs": "okl.solvers.subgradient.settings:ScsSettings",
-        "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
-        "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
-        "ridge": "okl.solvers.ridge.settings:RidgeSettings",
-        "auto": "okl.solvers.settings:AutoSettings",
-    }
-)
-"""All names of `--solver`; all but strategies and models are subclasses of SolverSettings."""
+# Solvers by name: `okl.foundation.registry` lists them.
 
 SOLVER_NAMES = tuple(name for name in SOLVERS if name != "auto")
-
-if TYPE_CHECKING:
-    SolverChoice = str
-else:
-    SolverChoice = Literal[tuple(SOLVERS)]
-
-
-def load(path: str) -> Any:
-    """Return the class of a path in the registry."""
-    module, name = path.split(":")
-    return getattr(import_module(module), name)
 
 
 @cache
@@ -120,7 +63,7 @@ def solver_settings(name: str) -> type[SolverSettings]:
         from okl.solvers.online.settings import strategy_settings
 
         return strategy_settings(load(STRATEGIES[name]))
-    if name in MODELS or plugins.find("solver", name) is not None:
+    if name in MODELS or (name not in SOLVERS and plugins.find("solver", name) is not None):
         from okl.solvers.accelerated.settings import model_settings
 
         return model_settings(name)
@@ -227,7 +170,7 @@ def number_of(value: float | str) -> float | None:
 class KernelOptions(SolverSettings):
     """The kernel."""
 
-    kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
+    kernel: KernelName = Field("gaussian", description="k(x, x'); polynomial and linear have no Fourier map")
     bandwidth: Positive | Literal["auto"] = Field(
         "auto",
         description="kernel bandwidth in units of the scaled inputs; auto: the median distance",
@@ -393,7 +336,7 @@ class TrainSettings(ExecutionSettings):
 
     data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
     ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
-    solver: Annotated[SolverChoice, OrExtension("solver")] = Field(
+    solver: Annotated[SolverName, OrExtension("solver")] = Field(
         "auto",
         description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
         "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "

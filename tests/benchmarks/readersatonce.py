@@ -19,7 +19,7 @@ from okl.foundation.errors import OklError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import FloatArray
 from okl.models.registry import Registry
-from okl.runs.predict import ScoreSettings
+from okl.runs.predict import ScoreSettings, ScoringRun
 from tests.lifecycle.shards import content, land
 
 ROWS, KEPT, READERS, LOOK_BACK = 2_000, 3, 2, 8
@@ -96,14 +96,14 @@ def _read(registry: str, source: str, wanted: list[str], ready: Barrier, over: E
 
 def _score(place: Path, registry: str, source: Path, wanted: dict[str, int], seconds: float) -> Counter[str]:
     """Score by the flow, for a while."""
-    from flows.run import run_flow
+    from flows.run import perform_run
 
     deadline, tally = time.monotonic() + seconds, Counter[str]()
     while time.monotonic() < deadline:
         out = place / f"scores-{sum(tally.values())}"
         settings = ScoreSettings(model="m@champion", registry=registry, source=str(source), out=str(out))
         try:
-            result = run_flow("okl_score", settings, NullObserver())
+            result = perform_run(ScoringRun(settings), "flows.runs:okl_score", NullObserver())
         except OklError as error:
             tally[str(error)] += 1
             continue

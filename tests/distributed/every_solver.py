@@ -16,8 +16,9 @@ from okl.foundation.types import Task
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.budget import BudgetStrategy
+from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.strategies import STRATEGIES
-from okl.solvers.settings import TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 
 ROWS, SHARD_ROWS, CLASSES = 700, 150, 3
 IN_ROUNDS = {"rounds": 2, "seed": 3}
@@ -66,6 +67,11 @@ CASES |= {
 }
 CASES |= {
     f"ridge-{task}": ("ridge", task, {"n_landmarks": 40, "seed": 3}) for task in ("binary", "multiclass", "regression")
+}
+CASES |= {  # an online solver without a case of its own
+    name: (name, "binary", IN_ROUNDS | {"mode": "mix"})
+    for name in SOLVER_NAMES
+    if name not in {solver for solver, _, _ in CASES.values()} and issubclass(solver_settings(name), OnlineSettings)
 }
 CASES["ridge-linear"] = ("ridge", "binary", {"kernel": "linear", "bandwidth": "auto", "seed": 3})
 

@@ -274,7 +274,7 @@ def test_a_model_names_the_extension_that_is_not_here() -> None:
 def test_a_loss_of_an_extension_is_refused_where_it_means_nothing(learnable: dict[Task, Dataset]) -> None:
     refused: dict[str, dict[str, Any]] = {
         "the loss is huber": {"radius": 3.0},
-        "supports okl's own losses only": {"track": True},
+        "with track, which supports hinge, logistic": {"track": True},
         "bogd uses the hinge loss": {"solver": "bogd"},
         "loss = 'huber'": {"solver": "scs"},
     }

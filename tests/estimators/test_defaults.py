@@ -16,6 +16,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.estimators import UnifiedClassifier
 from okl.estimators.base import OPTIONS, options_of
+from okl.foundation.registry import STRATEGIES
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.fitting import ModelTask
@@ -23,7 +24,7 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice
-from okl.solvers.settings import SOLVER_NAMES, STRATEGIES, SolverSettings, owners_of, solver_settings
+from okl.solvers.settings import SOLVER_NAMES, SolverSettings, owners_of, solver_settings
 
 # The table: every estimator with every solver that it may hold.
 

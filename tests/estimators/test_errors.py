@@ -34,7 +34,7 @@ def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any]
 def test_bad_use_of_the_classifier_is_named() -> None:
     inputs, labels = moons()
     with pytest.raises(ConfigError, match="loss = 'multiclass-hinge'; expected one of hinge, logistic"):
-        FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
+        FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)
     with pytest.raises(DataError, match="requires at least two classes, but y holds one class: 1"):
         FOGDClassifier().fit(inputs, np.ones(len(labels)))
     with pytest.raises(ConfigError, match=r"first call of partial_fit requires classes"):

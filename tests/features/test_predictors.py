@@ -7,8 +7,9 @@ from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.predictors import KernelExpansion, predictor_from_stored, score_rows
 from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.foundation.registry import KERNELS
 from okl.foundation.types import FloatArray, Precision
-from okl.kernels import KERNELS, CustomKernel, Gaussian, Linear, make_kernel
+from okl.kernels import CustomKernel, Gaussian, Linear, make_kernel
 
 ROWS = 1300
 SIZES = [1, 2, 3, 7, 64, 255, 256, 600]

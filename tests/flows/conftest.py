@@ -81,6 +81,15 @@ def configured(
         yield server
 
 
+@pytest.fixture
+def unrecorded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """okl's home outside of `tmp_path`, without a server: what commands do is not recorded."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("OKL_HOME", str(home))
+    return home
+
+
 def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
     """Ask the database in okl's home folder `home` itself, past every interface."""
     connection = sqlite3.connect(f"file:{prefect_home(home) / 'prefect.db'}?mode=ro", uri=True)

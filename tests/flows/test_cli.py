@@ -48,7 +48,7 @@ def test_version_and_usage(terminal: Terminal) -> None:
     assert terminal.okl("trian").code == 2
 
 
-def test_train_prints_what_it_promises(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_train_prints_what_it_promises(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(2000))
     words = ["--frequencies", "60", "--out", str(tmp_path / "run"), "--name", "curved", "--passes", "3"]
     result = terminal.okl_json("train", tmp_path / "rows.parquet", *words)
@@ -78,10 +78,10 @@ def test_train_prints_what_it_promises(configured: TemporaryServer, tmp_path: Pa
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
     assert result["dataset"]["folder"] == str(tmp_path / "run" / "data")
     assert ".unfinished" not in (tmp_path / "run" / "report.html").read_text()
-    assert processes_of(configured.home) == []
+    assert processes_of(unrecorded) == []
 
 
-def test_regression_without_test_rows(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_regression_without_test_rows(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(800, "regression"))
     (tmp_path / "okl.toml").write_text('frequencies = 30\nout = "run"\n[ingest]\nscale = "minmax"\ndrop = ["split"]\n')
     terminal.patch.chdir(tmp_path)
@@ -182,9 +182,7 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
     assert not any(secret in refused.err for secret in SECRETS.values())
 
 
-def test_describe_and_evaluate_print_text_and_json(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
-) -> None:
+def test_describe_and_evaluate_print_text_and_json(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, curved(600))
     trained = terminal.okl("train", tmp_path / "rows.parquet", "--frequencies", "20", "--out", tmp_path / "run")
     assert trained.err == ""

@@ -132,7 +132,7 @@ def test_rows_without_a_label_cannot_be_measured_but_predicted(
 
 
 def test_a_bad_value_among_the_rows_to_score_is_named(
-    trained: Path, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    trained: Path, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     values = rows_of(trained).column("b").to_numpy().copy()
     values[300:] = np.nan

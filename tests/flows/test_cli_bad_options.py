@@ -9,7 +9,6 @@ import pytest
 
 from flows.cli.options import train_settings
 from flows.cli.plan import assumed_data
-from flows.server import TemporaryServer
 from tests.data.sources import parquet
 from tests.flows.commandline import Terminal, tree
 from tests.rows import curved
@@ -217,7 +216,7 @@ def test_what_fits_no_task_of_a_source_is_refused_before_a_server_is_started(
 
 
 def test_a_task_that_only_reading_tells_is_refused_in_the_run(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source = parquet(tmp_path, curved(400, "regression"), "numbers.parquet")
     before = tree(tmp_path)

@@ -28,9 +28,9 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     assert result["certificate"]["kind"] == "duality gap"
 
     artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-%'"))
-    assert set(artifacts) == {"okl-compare-progress", "okl-compare-metrics", "okl-compare-report"}
-    assert "data:image/png" in artifacts["okl-compare-report"]
-    names = [row["model"] for row in json.loads(json.loads(artifacts["okl-compare-metrics"]))]
+    assert set(artifacts) == {*(f"okl-compare-cancer-{part}" for part in ("progress", "metrics", "report"))}
+    assert "data:image/png" in artifacts["okl-compare-cancer-report"]
+    names = [row["model"] for row in json.loads(json.loads(artifacts["okl-compare-cancer-metrics"]))]
     assert sorted(names) == ["mm-fda", "mm-mpm"]
 
     scored = terminal.okl("predict", tmp_path / "run" / "model", data.folder, "--out", tmp_path / "scores")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.run import FIRST, SECOND
+from flows.interrupts import FIRST, SECOND
 from flows.server import TemporaryServer, prefect_home
 from infra.tls.make import main as make_certificates
 from okl.foundation.locations import okl_home
@@ -60,7 +60,7 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(
     certificates = tmp_path_factory.mktemp("certificates")
     assert make_certificates([str(certificates)]) == 0
     guarded = ["--workers", "1", "--tls", str(certificates / "client")]
-    process = start(home, "train", source, *ENDLESS, *guarded, "--json")
+    process = start(home, "train", source, *ENDLESS, *guarded, "--record", "--json")
     assert soon(lambda: (home / "runs").exists() and is_learning(home), 90.0)
     # the whole stack: the command with Dask's scheduler, Prefect's server, the worker and its nanny
     addresses = listening({process.pid, *descendants(process.pid)})
@@ -76,7 +76,7 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(
 
 
 def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
-    process = start(home, "train", source, *ENDLESS)
+    process = start(home, "train", source, *ENDLESS, "--record")
     assert soon(lambda: (prefect_home(home) / "start.lock").exists(), 90.0)
     interrupt(process)
     assert wait(process) == (130, "", f"{FIRST}\n")
@@ -114,7 +114,7 @@ def test_a_step_that_diverges_ends_with_exit_code_one(
 
 SIGNALS = """
 import os, signal, sys, time
-from flows.run import interruptible
+from flows.interrupts import interruptible
 with interruptible():
     {body}
 """

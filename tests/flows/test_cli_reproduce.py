@@ -29,9 +29,12 @@ def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
     assert (result["workers"], result["items_done_before"]) == (1, 0)
 
     artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-reproduce-%'"))
-    assert set(artifacts) == {"okl-reproduce-progress", "okl-reproduce-metrics", "okl-reproduce-report"}
-    assert "data:image/png" in artifacts["okl-reproduce-report"]
-    assert [row["dataset"] for row in json.loads(json.loads(artifacts["okl-reproduce-metrics"]))] == ["german", "w7a"]
+    assert set(artifacts) == {*(f"okl-reproduce-lu2016-table5-{part}" for part in ("progress", "metrics", "report"))}
+    assert "data:image/png" in artifacts["okl-reproduce-lu2016-table5-report"]
+    assert [row["dataset"] for row in json.loads(json.loads(artifacts["okl-reproduce-lu2016-table5-metrics"]))] == [
+        "german",
+        "w7a",
+    ]
 
     again = terminal.okl(*words)
     assert (again.code, again.err) == (0, "")

@@ -59,7 +59,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     right = model.predict(np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)])) == table["y"].to_numpy()
     assert right.mean() > 0.8 > max((table["y"].to_numpy() == label).mean() for label in (-1, 1))
     kept = query(configured.home, "select key from artifact where key like 'okl-retrain-%'")
-    assert {key for (key,) in kept} == {"okl-retrain-progress", "okl-retrain-metrics", "okl-retrain-report"}
+    assert {key for (key,) in kept} == {f"okl-retrain-hours-{part}" for part in ("progress", "metrics", "report")}
     promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.hours'"
     assert soon(lambda: query(configured.home, promoted) == [(2,)]), "events are stored by and by"
 

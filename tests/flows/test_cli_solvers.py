@@ -1,4 +1,4 @@
-"""Every kind of solver at the command: trained, recorded, stored, measured and predicted with, and told in words."""
+"""Every kind of solver at the command: trained, stored, measured and predicted with, and told in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import okl
-from flows.server import TemporaryServer
 from okl.foundation.types import Task
 from okl.report.training import text_summary
 from tests.flows.commandline import Terminal
@@ -91,7 +90,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
-    name: str, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    name: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     case = CASES[name]
     rows = curved(800, case.task)
@@ -121,21 +120,8 @@ def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
     assert line.split(case.line)[1].strip() not in ("", "-")
 
 
-def test_workers_and_this_process_learn_the_same_budget(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
-) -> None:
-    write(tmp_path, curved(600, "binary"))
-    made: list[str | Path] = ["ingest", tmp_path / "rows.parquet", tmp_path / "set", "--rows-per-shard", "150"]
-    assert terminal.okl_json(*made)["changed"]
-    words: list[str | Path] = ["train", tmp_path / "set", "--solver", "rbp", "--budget", "20", "--rounds", "3"]
-    here = terminal.okl_json(*words, "--mode", "mix", "--out", tmp_path / "here")
-    there = terminal.okl_json(*words, "--workers", "2", "--out", tmp_path / "there")
-    assert (here["mode"], there["mode"], there["workers"]) == ("mix", "mix", 2)
-    assert here["weights_sha256"] == there["weights_sha256"]
-
-
 def test_a_solver_above_its_tolerance_is_said_not_to_converge(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source = write(tmp_path, curved(400, "binary"))
     words = ["--solver", "c-svm", "--frequencies", "20", "--set", "max_iterations=3", "--tol", "1e-9"]
@@ -148,7 +134,7 @@ def test_a_solver_above_its_tolerance_is_said_not_to_converge(
     assert "did not converge: 3 iterations, relative gap" in quiet.err
 
 
-def test_a_class_without_rows_is_no_class(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_a_class_without_rows_is_no_class(unrecorded: Path, tmp_path: Path, terminal: Terminal) -> None:
     rows = curved(400, "multiclass")
     words = np.array(["low", "middle", "high", "never"])[rows.column("y").to_numpy() - 5]
     declared = rows.set_column(3, "y", with_unused_category(words))

@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import okl
-from flows.server import TemporaryServer
 from okl.report.training import text_summary
 from tests.flows.commandline import Terminal
 from tests.rows import CHANGE, CHANGING, changing, inputs_of, write
 
 
 def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost(
-    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     source, run = write(tmp_path, changing()), tmp_path / "run"
     words = ["--track", "--radius", "4", "--certify", "--frequencies", "40"]
@@ -72,7 +71,7 @@ def assert_drawn(report: Path) -> None:
     ],
 )
 def test_what_tracking_does_not_take_is_refused_in_a_sentence(
-    words: str, sentence: str, configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+    words: str, sentence: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     refused = terminal.okl("train", write(tmp_path, changing()), "--track", *words.split(), "--out", tmp_path / "run")
     assert (refused.code, sentence in refused.sentence) == (2, True)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.progress import run_observer
+from flows import stages
+from flows.artifacts import ArtifactObserver
 from flows.records import wait_for_records
 from flows.runs import okl_train
 from flows.server import TemporaryServer
 from flows.stages import Started
-from okl.foundation.telemetry import NullObserver
 from okl.runs.train import train
 from tests.flows.commandline import Terminal, end_started, start
 from tests.flows.conftest import query
@@ -29,7 +29,7 @@ def _nothing_goes_on() -> Iterator[None]:
 
 
 def test_a_killed_command_is_gone_on_with_by_another(
-    configured: TemporaryServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
     words = ["--passes", "25", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
@@ -54,25 +54,26 @@ def test_a_killed_command_is_gone_on_with_by_another(
     assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
 
 
-class BreaksOnce(NullObserver):
+class BreaksOnce(ArtifactObserver):
     """Makes the first attempt fail after some steps."""
 
     left = 5
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        self.left -= 1
+        BreaksOnce.left -= 1
         if self.left == 0:
             raise OSError("the network is gone")
 
 
-def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(configured: TemporaryServer, tmp_path: Path) -> None:
+def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(
+    configured: TemporaryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = write(tmp_path, curved(1000))
     settings = train_settings(data, tmp_path / "run", passes=3, checkpoint_rounds=1)
-    token = run_observer.set(BreaksOnce())
+    monkeypatch.setattr(stages, "ArtifactObserver", BreaksOnce)
     try:
         result = okl_train.with_options(retries=1, retry_delay_seconds=0)(settings)
     finally:
-        run_observer.reset(token)
         wait_for_records(Started(), 20.0)  # forgets the server, as the next test has another one
     assert isinstance(result, dict)
     assert result["resumed"] == 1

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import socket
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +21,14 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.states import Running
 
 from flows import run
-from flows.records import mark_killed_runs, process_tag
-from flows.server import TemporaryServer, no_answer_message
-from okl.foundation.errors import DataError, ExecutionError
+from flows.processes import process_tag
+from flows.records import mark_killed_runs
+from flows.run import perform_run
+from flows.server import TemporaryServer, temporary_server
+from okl.foundation.errors import DataError
 from okl.foundation.telemetry import NullObserver
-from tests.flows.conftest import query
-from tests.flows.counted import STAGES, CountSettings
+from tests.flows.conftest import give_database, query
+from tests.flows.counted import STAGES, CountingRun, CountSettings
 from tests.flows.counting import counting
 
 
@@ -42,7 +50,9 @@ class Watcher:
 
 
 def count(observer: Any = None, **settings: Any) -> dict[str, Any]:
-    return run.run_recorded(lambda: counting, CountSettings(**settings), observer or NullObserver())
+    counting_run = CountingRun(CountSettings(**settings))
+    result: dict[str, Any] = perform_run(counting_run, "tests.flows.counting:counting", observer or NullObserver())
+    return result
 
 
 def newest(server: TemporaryServer) -> dict[str, Any]:
@@ -156,22 +166,78 @@ def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) 
     assert "mistake rate" in description
 
 
-def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+class NotPrefect(BaseHTTPRequestHandler):
+    """Another program on the port of a server that has ended."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("server_state", ["closed", "another program", "hung"])
+def test_a_server_that_does_not_work_costs_the_record_only(
+    server_state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     from prefect.settings import temporary_settings
 
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    with (
-        temporary_settings({"api.url": "http://127.0.0.1:9/api", "client.max_retries": 0}),
-        pytest.raises(
-            ExecutionError,
-            match=r"http://127\.0\.0\.1:9/api does not answer \(.*\)\. Start it \(okl's own server: `okl up`\)",
-        ),
-    ):
-        count()
-    assert "does not answer (busy). Start it, or unset PREFECT_API_URL" in no_answer_message(
-        "https://elsewhere/api", "busy"
-    )
+    monkeypatch.setattr(run, "RECORD_SECONDS", 1.0 if server_state == "hung" else 60.0)
+    with ExitStack() as stack:
+        if server_state == "another program":
+            other = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), NotPrefect))
+            Thread(target=other.serve_forever, daemon=True).start()
+            stack.callback(other.shutdown)
+            port = other.server_address[1]
+        else:
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+            if server_state == "hung":
+                listener.listen()
+        url = f"http://127.0.0.1:{port}/api"
+        monkeypatch.setenv("PREFECT_API_URL", url)
+        stack.enter_context(temporary_settings({"api.url": url, "client.max_retries": 0}))
+        began = time.monotonic()
+        assert count(upto=3) == {"counted": 3}
+        assert time.monotonic() - began < 60
+        out, err = capfd.readouterr()
+        run.unfinished.clear()
+    (line,) = err.splitlines()
+    expected = "did not answer within 1 s" if server_state == "hung" else f"{url} does not answer ("
+    assert (out, line.startswith("Warning: Prefect has not recorded this run: "), expected in line) == ("", True, True)
+    assert line.endswith("The run itself is complete.")
+
+
+def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
+    database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from prefect.settings import temporary_settings
+
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    with temporary_server(give_database(tmp_path / "other", database)) as server:
+        server.wait_ready()
+
+        class Killer(Watcher):
+            def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+                recorded = query(server.home, "select name from task_run where name = 'count'")
+                if recorded and server.process is not None and server.process.poll() is None:
+                    server.process.kill()
+                    server.process.wait()
+
+        monkeypatch.setenv("PREFECT_API_URL", server.url)
+        with temporary_settings({"api.url": server.url, "client.max_retries": 0, "flows.heartbeat_frequency": None}):
+            assert count(Killer(), upto=40, seconds=8.0) == {"counted": 40}
+        assert server.process is not None
+        assert server.process.returncode == -9, "the flow was being recorded when its server was killed"
+    run.unfinished.clear()
+    out, err = capfd.readouterr()
+    assert (out, "Traceback" in err) == ("", False)
+    assert "Warning: Prefect has not recorded this run: " in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +264,7 @@ def test_a_server_configured_anywhere_is_found(
         assert in_new_process(ask) == "True"
 
 
-def test_nothing_imports_prefect_before_the_server_is_on_its_way(in_new_process: Callable[[str], str]) -> None:
+def test_a_run_imports_prefect_only_to_record(in_new_process: Callable[[str], str]) -> None:
     show = "import flows.run, flows.server, flows.progress, sys; print([m for m in sys.modules if 'prefect' in m])"
     assert in_new_process(show) == "[]"
 

@@ -120,12 +120,10 @@ def test_the_server_dies_with_a_killed_parent(used_home: Path) -> None:
 
 def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path) -> None:
     source = (
-        "from flows.run import run_recorded; from okl.foundation.telemetry import NullObserver\n"
-        "from tests.flows.counted import CountSettings\n"
-        "def load():\n"
-        "    from tests.flows.counting import counting\n"
-        "    return counting\n"
-        "print(run_recorded(load, CountSettings(upto=50, seconds=1.5), NullObserver()))"
+        "from flows.run import perform_run; from okl.foundation.telemetry import NullObserver\n"
+        "from tests.flows.counted import CountingRun, CountSettings\n"
+        "run = CountingRun(CountSettings(upto=50, seconds=1.5))\n"
+        "print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=True))"
     )
     environment = child_environment(OKL_HOME=str(tmp_path), HOME=str(tmp_path / "home"))
     environment.pop("PREFECT_HOME")

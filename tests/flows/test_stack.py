@@ -178,12 +178,15 @@ def test_down_leaves_no_process_within_five_seconds_even_in_the_middle_of_a_run(
     assert state is not None
     running = start(home, "train", str(home.parent / "rows.parquet"), "--target", "y", "--passes", "100000")
     assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'learn'"), 60.0)
-    stopped = okl(home, "down", "--json")
+    refused = okl(home, "down")
+    assert (refused.code, "A run is in progress: train rows. Wait until" in refused.sentence) == (2, True)
+    stopped = okl(home, "down", "--force", "--json")
     assert stopped.code == 0
     assert json.loads(stopped.out)["seconds"] < 5.0 + 1.0  # as the command measures it, without its own import
     assert marked(state.instance) == []
     assert read_state(stack_folder(home)) is None
     assert okl(home, "status").code == 1
+    assert running.poll() is None, "a run of a command needs no server"
     running.kill()
     running.communicate()
 

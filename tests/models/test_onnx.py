@@ -79,7 +79,7 @@ def test_kernel_of_the_users_own_is_refused() -> None:
     landmarks = np.random.default_rng(1).standard_normal((N_INPUTS + 5, N_INPUTS))
     mapped = fit_nystrom_map(kernel, landmarks, 4, "float64")
     model = Model(schema_of("binary"), LinearPredictor(mapped, np.ones((1, 4))))
-    with pytest.raises(ConfigError, match=r"'mine' is a Python function"):
+    with pytest.raises(ConfigError, match=r"'mine' cannot be exported to ONNX. Train with one of gaussian, "):
         to_onnx(model)
 
 

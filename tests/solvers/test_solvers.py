@@ -1,4 +1,4 @@
-"""One contract suite for every solver, in this process and on Dask workers."""
+"""One contract suite for every solver; test_every_solver has that of workers."""
 
 from __future__ import annotations
 
@@ -84,13 +84,6 @@ def test_one_and_two_threads_give_the_same_bits(make: Make, data: Dataset, here:
     solver = make()
     with LocalExecution(1) as alone:
         assert bits(solver, last_state(solver, data, alone)) == bits(solver, last_state(solver, data, here))
-
-
-def test_dask_workers_give_the_same_bits_as_this_process(
-    make: Make, data: Dataset, here: Execution, two_workers: Execution
-) -> None:
-    solver = make()
-    assert bits(solver, last_state(solver, data, two_workers)) == bits(solver, last_state(solver, data, here))
 
 
 def progress_of(solver: Solver[Any], state: Any) -> SolverProgress:

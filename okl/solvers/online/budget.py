@@ -68,6 +68,7 @@ class BudgetStrategy:
     buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
     least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
     count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
+    size_free : whether its decisions on classes are the same for every step size, so that none is chosen on a sample
     """
 
     name: ClassVar[str]
@@ -81,6 +82,7 @@ class BudgetStrategy:
     least_budget: ClassVar[int] = 1
     spare_slots: ClassVar[int] = 0
     count_rows: ClassVar[int] = 0
+    size_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in self.positive:

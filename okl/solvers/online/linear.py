@@ -45,7 +45,7 @@ from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_positive
-from okl.losses import ExtensionLoss, Loss
+from okl.losses import Loss, ScalarLoss, own_address
 from okl.solvers.online.base import (
     PLAIN_STEPS,
     AdaGrad,
@@ -223,7 +223,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
             raise ConfigError("Decaying steps need weights in a ball. Set a radius, or use constant steps.")
         return
     check_positive("radius", radius)
-    if loss.task != "binary" or isinstance(loss, ExtensionLoss):
+    if loss.task != "binary" or isinstance(loss, ScalarLoss):
         raise ConfigError(
             f"radius = {radius:g} needs two classes and the hinge or logistic loss, but the loss "
             f"is {loss.name}. Remove it."
@@ -360,7 +360,7 @@ class LinearLearner:
             SAMPLE_EVERY if self.average else 0,
             float(self.radius or 0.0),
             self.decaying,
-            self.loss.address if isinstance(self.loss, ExtensionLoss) else 0,
+            own_address(self.loss),
         )
 
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:

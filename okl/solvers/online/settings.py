@@ -15,7 +15,7 @@ from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Count, Positive
 from okl.foundation.types import Mode
-from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
+from okl.losses import DEFAULT_LOSS, Loss, ScalarLoss, make_loss, online_losses
 from okl.solvers.base import SolverMap
 from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, check_loss
 from okl.solvers.online.budget import BudgetStrategy
@@ -65,8 +65,9 @@ def random_map(options: FourierOptions) -> SolverMap:
 
 
 class OnlineSettings(KernelOptions, LossOptions):
-    """Options of every online solver."""
+    """Options of every online solver. COMPARED : whether `okl compare` takes it; ROUNDS : see `_default_rounds`"""
 
+    COMPARED: ClassVar[bool] = True
     ROUNDS: ClassVar[tuple[int, int]] = (MOST_JOINS, LEAST_JOIN_ROWS)  # most a pass, and the least rows of each
 
     passes: int = Field(1, ge=1, description="passes over the training rows")
@@ -331,16 +332,15 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
         if self.track:
-            if isinstance(loss := learning["loss"], ExtensionLoss):
-                raise ConfigError(
-                    f"loss = {loss.name!r} with track, which supports okl's own losses only. Remove one of them."
-                )
+            if isinstance(loss := learning["loss"], ScalarLoss):
+                able = ", ".join(name for name in online_losses() if not isinstance(make_loss(name), ScalarLoss))
+                raise ConfigError(f"loss = {loss.name!r} with track, which supports {able} only. Remove one of them.")
             check_ball(self.radius, False, loss)
             return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
         # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
         free = experts and self.bandwidth == self.step_size == "auto" and self.average and radius is None
-        # and they weigh the losses of the table
-        if free and self.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
+        # and they weigh the losses of the table of compiled code
+        if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         decaying = self.step_rule == "sqrt"
         check_ball(radius, decaying, learning["loss"])
@@ -462,9 +462,6 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
 
 # Strategies: learners with support vectors
 
-SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
-STRATEGY_LOSSES = ("auto", "hinge", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive")
-
 
 class RegularisationOptions(SolverSettings):
     """Weight of the squared norm."""
@@ -488,9 +485,9 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
     STRATEGY: ClassVar[type[Strategy]]
 
     def check(self, run: TrainSettings) -> None:
-        """Refuse another loss than the hinge."""
+        """Refuse another loss than that of the task by default."""
         super().check(run)
-        if self.loss not in STRATEGY_LOSSES:
+        if self.loss not in ("auto", *DEFAULT_LOSS.values()):
             raise ConfigError(
                 f"loss = {self.loss!r}, but {self.SOLVER} uses the hinge loss. Remove it, or use fogd or nogd."
             )
@@ -499,7 +496,7 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
         """Return the learner with the strategy's options."""
         own = _options_of(self.STRATEGY)
         given = {name: value for name in own if (value := number_of(getattr(self, name))) is not None}
-        size_free = self.SOLVER in SIZE_FREE and schema.task != "regression"
+        size_free = self.STRATEGY.size_free and schema.task != "regression"
         return BudgetFactory(
             self.STRATEGY(**given),
             self.loss_of(schema),

@@ -49,13 +49,13 @@ from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
+from okl.foundation import registry
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers import settings
 from okl.solvers.online.base import (
     PLAIN_STEPS,
     BuildContext,
@@ -70,11 +70,16 @@ from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, Gro
 
 
 @dataclass(frozen=True)
-class _Unbudgeted:
-    """Base of the two; step_size : > 0."""
+class GrowingStrategy:
+    """Base of strategies without a budget; step_size : > 0.
+
+    kind : of the compiled step; size_free : as in BudgetStrategy
+    """
 
     step_size: float = 1.0
+    name: ClassVar[str]
     kind: ClassVar[int]
+    size_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
@@ -91,7 +96,7 @@ class _Unbudgeted:
 
 @stored("perceptron")
 @dataclass(frozen=True)
-class Perceptron(_Unbudgeted):
+class Perceptron(GrowingStrategy):
     """Every mistake becomes a support: f <- f + step_size y k(x, .); memory grows with the mistakes.
 
     With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
@@ -106,12 +111,13 @@ class Perceptron(_Unbudgeted):
     """
 
     name: ClassVar[str] = "perceptron"
+    size_free: ClassVar[bool] = True
     kind: ClassVar[int] = PERCEPTRON
 
 
 @stored("kernel-ogd")
 @dataclass(frozen=True)
-class OnlineGradientDescent(_Unbudgeted):
+class OnlineGradientDescent(GrowingStrategy):
     """Gradient descent on the hinge loss in the kernel's space: f <- f + step_size y k(x, .) where y f < 1.
 
     With several classes, where the true class leads by less than 1: +step_size for it, -step_size for the best wrong
@@ -152,6 +158,7 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
 
     step_size: float = 1.0
     name: ClassVar[str] = "rbp"
+    size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
     reduced: ClassVar[Change] = staticmethod(drop_replaced)
 
@@ -185,6 +192,7 @@ class BudgetPerceptron(BudgetStrategy):
     step_size: float = 1.0
     margin: float = 0.0
     name: ClassVar[str] = "budget-perceptron"
+    size_free: ClassVar[bool] = True
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
     compiled: ClassVar[type[tuple[Any, ...]]] = Redundancy
@@ -263,6 +271,7 @@ class Projectron(BudgetStrategy):
 
     step_size: float = 1.0
     name: ClassVar[str] = "projectron"
+    size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
     buffers: ClassVar[int] = 1
     keeps_matrix: ClassVar[bool] = True
@@ -675,8 +684,8 @@ class TwinVectors(BudgetStrategy):
 
 # Strategies by name.
 
-Strategy = BudgetStrategy | OnlineGradientDescent | Perceptron
-STRATEGIES: dict[str, type[Strategy]] = {name: settings.load(path) for name, path in settings.STRATEGIES.items()}
+Strategy = BudgetStrategy | GrowingStrategy
+STRATEGIES: dict[str, type[Strategy]] = {name: registry.load(path) for name, path in registry.STRATEGIES.items()}
 
 
 # The factory: bandwidth and step size from a sample.

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import LOSSES
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
-from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
+from okl.losses import PiecewiseLinear, known_loss
 
 # Class weights.
 
@@ -158,8 +159,8 @@ def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     ------
     ConfigError : another loss, or an epsilon below 0
     """
-    losses: dict[str, PiecewiseLinear] = {"hinge": Hinge(), "multiclass-hinge": MulticlassHinge()}
-    losses |= {"absolute": EpsilonInsensitive(0.0), "epsilon-insensitive": EpsilonInsensitive(epsilon)}
-    if name not in losses:
-        raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(losses)}.")
-    return losses[name]
+    loss = known_loss(name, epsilon) if name in LOSSES else None
+    if not isinstance(loss, PiecewiseLinear):
+        able = [other for other in LOSSES if isinstance(known_loss(other), PiecewiseLinear)]
+        raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(able)}.")
+    return loss

@@ -9,6 +9,7 @@ from pydantic import Field
 from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Positive
+from okl.kernels import shift_invariant_kernels
 from okl.losses import PiecewiseLinear
 from okl.solvers.online.settings import OnlineSettings, map_of
 from okl.solvers.settings import (
@@ -105,8 +106,8 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
     def check_map(self) -> None:
         """Refuse a kernel without a map, and options of maps with the kernel itself."""
         if self.map != "exact":
-            if self.kernel == "polynomial":
-                raise ConfigError("kernel = 'polynomial' has no Fourier map. Set map = 'exact', or use nogd.")
+            if self.kernel not in ("linear", *shift_invariant_kernels()):
+                raise ConfigError(f"kernel = {self.kernel!r} has no Fourier map. Set map = 'exact', or use nogd.")
             return
         if self.bias == "regularised":
             raise ConfigError(
@@ -148,6 +149,7 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
     """Pegasos: stochastic subgradient steps of decaying size."""
 
     SOLVER: ClassVar[str] = "pegasos"
+    COMPARED: ClassVar[bool] = False
     SUMMARY: ClassVar[str] = "kernel SVM by stochastic subgradient steps, in one or more passes"
 
     batch: int = Field(1, ge=1, description="rows per step, a divisor of 256")

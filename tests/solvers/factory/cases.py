@@ -9,8 +9,8 @@ from okl.data.dataset import Dataset, Schema
 from okl.distributed import open_execution
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
-from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.base import Solver
+from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 from tests.solver_cases import bits, last_state
@@ -23,7 +23,7 @@ SCHEMAS = {
 SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
 SHARED = {"kernel", "bandwidth", "loss", "epsilon", "passes", "rounds", "order"}
 OPTIONS = {name: frozenset(solver_settings(name).model_fields) - SHARED for name in SOLVER_NAMES}
-ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, "scs", "wolfe", "ridge")]
+ONLINE = [solver for solver in OPTIONS if issubclass(solver_settings(solver), OnlineSettings)]
 
 
 def settings_of(solver: str, **values: Any) -> TrainSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import MODELS, load
 from okl.solvers.accelerated.base import Classifier, ParameterName
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -15,7 +16,6 @@ from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression
-from okl.solvers.settings import MODELS, load
 
 __all__ = [
     "CSVM",

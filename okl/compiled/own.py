@@ -1,0 +1,88 @@
+"""Functions of numbers that are compiled to machine code at their first use, and called by its address.
+
+They are losses and kernels that one class or one extension file declares. An address is a number like any other, so
+that loops need not be compiled, or cached, for each function. A call takes some 2 ns. An address is valid in the
+process that compiled the function only: it is no part of what is stored or sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from okl.compiled.jit import compiled
+from okl.foundation.types import FloatArray
+
+VALUE, SLOPE = 0, 1
+Scalar = Callable[[float, float], float]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
+    """Return the value or derivative of the function at an address of this process."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, real = ir.IntType(64), ir.DoubleType()
+        function = builder.inttoptr(arguments[0], ir.FunctionType(real, [whole, real, real]).as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.float64(types.int64, types.int64, types.float64, types.float64), generate
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCode:
+    """Machine code of a function, for this process. address : of it; code : what keeps it there"""
+
+    address: int
+    code: Any
+
+
+@cache
+def compiled_functions(value: Scalar, derivative: Scalar) -> OwnCode:
+    """Return two functions of (score, target), floats, that return a float, as machine code of this process.
+
+    Raises
+    ------
+    TypeError : numba does not know what a function does, or it returns no number
+    """
+    try:
+        numbers = types.float64(types.float64, types.float64)
+        of_value, of_slope = (numba.njit(numbers, error_model="numpy")(one) for one in (value, derivative))
+
+        def either(which: int, f: float, y: float) -> Any:
+            return of_value(f, y) if which == VALUE else of_slope(f, y)
+
+        return _own_code(either)
+    except Exception as error:  # numba has many for what it cannot do
+        raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+
+
+@cache
+def compiled_profile(profile: Callable[[float], float]) -> OwnCode:
+    """Return a function of one float that returns a float as machine code of this process."""
+    of_distance = numba.njit(types.float64(types.float64), error_model="numpy")(profile)
+
+    def value(which: int, s: float, unused: float) -> Any:
+        return of_distance(s)
+
+    return _own_code(value)
+
+
+def _own_code(function: Callable[[int, float, float], Any]) -> OwnCode:
+    signature = types.float64(types.int64, types.float64, types.float64)
+    code = numba.cfunc(signature, error_model="numpy")(function)
+    return OwnCode(int(code.address), code)
+
+
+@compiled
+def evaluate_own(out: FloatArray, address: int, which: int, scores: FloatArray, targets: FloatArray) -> None:
+    """Overwrite out (rows,) by values or derivatives at scores and targets (rows,)."""
+    for row in range(out.shape[0]):
+        out[row] = call_own(address, which, scores[row], targets[row])

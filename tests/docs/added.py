@@ -1,0 +1,144 @@
+"""okl with the examples of the page "Add to okl": each file at its place, and its line in the registry.
+
+python -m tests.docs.added FOLDER uses all of them in every way that okl has, and prints what came out as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "infra" / "docs" / "examples" / "added").glob("*.py"))
+
+
+class Added(NamedTuple):
+    """An example: its module, its table of the registry, and its line there."""
+
+    module: str
+    table: str
+    line: str
+
+    @classmethod
+    def of(cls, path: Path) -> Added:
+        file, line = path.read_text().splitlines()[:2]
+        place = re.fullmatch(r"# File: (okl/[\w/]+)\.py", file)
+        told = re.fullmatch(r"# ([A-Z]+): (\".*\",)", line)
+        assert place, file
+        assert told, line
+        return cls(place[1].replace("/", "."), told[1], told[2])
+
+
+class _Places:
+    """Finder of the examples by the names of their modules."""
+
+    def __init__(self, files: dict[str, Path]) -> None:
+        self.files = files
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(name, self.files[name]) if name in self.files else None
+
+
+def add_all() -> None:
+    """Add every example: to be called before anything but okl itself is imported."""
+    assert not [name for name in sys.modules if name.startswith("okl.foundation.settings")]
+    path = ROOT / "okl" / "foundation" / "registry.py"
+    text = path.read_text()
+    for one in map(Added.of, FILES):
+        text, n_tables = re.subn(rf"(?sm)^({one.table} = [{{(]\n.*?)^([)}}])", rf"\1    {one.line}\n\2", text)
+        assert n_tables == 1, one
+    registry = ModuleType("okl.foundation.registry")
+    registry.__file__ = str(path)
+    sys.modules[registry.__name__] = registry
+    exec(compile(text, str(path), "exec"), vars(registry))
+    sys.meta_path.insert(0, _Places({Added.of(path).module: path for path in FILES}))
+
+
+def main(folder: Path) -> dict[str, Any]:
+    """Use what was added."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import okl
+    from flows.cli.options import help_for
+    from okl.estimators import BudgetKernelClassifier, FOGDClassifier
+    from okl.foundation.errors import OklError
+    from okl.foundation.settings import settings_from
+    from okl.runs.compare import ONLINE_NAMES
+    from okl.runs.compare_run import compare
+    from okl.runs.compare_settings import CompareSettings
+    from okl.runs.select import FACTORS
+    from okl.solvers.settings import solver_settings
+
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(900, 4)).astype(np.float32)
+    labels = (np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] > 0.2).astype(int)
+    source = folder / "rows.parquet"
+    pq.write_table(pa.table({f"x{j}": inputs[:, j] for j in range(4)} | {"y": labels}), source)
+    ingest = okl.IngestSettings(holdout=0.3, scale="standard")
+
+    def trained(name: str, **values: Any) -> Any:
+        given = {"data": str(source), "ingest": ingest, "out": str(folder / name)} | values
+        return okl.train(settings_from(okl.TrainSettings, given, name))
+
+    def refusal(**values: Any) -> str:
+        try:
+            trained("refused", **values)
+        except OklError as error:
+            return str(error)
+        return ""
+
+    runs = {
+        "solver": trained("solver", solver="averaged-perceptron", kernel="rational", passes=3),
+        "strategy": trained("strategy", solver="stoptron", kernel="rational", budget=300, passes=2),
+        "loss": trained("loss", solver="fogd", loss="squared-hinge", mode="sum", step_size=0.5),
+    }
+    names = "stoptron,averaged-perceptron"
+    data, out = str(folder / "loss" / "data"), str(folder / "compared")
+    compared = compare(CompareSettings(data=data, models=names, kernel="rational", frequencies=200, folds=2, out=out))
+    exported = okl.export(runs["solver"]["model"], folder / "solver.onnx")
+    try:
+        okl.export(runs["strategy"]["model"], folder / "strategy.onnx")
+    except OklError as error:
+        unexported = str(error)
+    estimators = [
+        FOGDClassifier(kernel="rational", loss="squared-hinge", random_state=0),
+        BudgetKernelClassifier(strategy="stoptron", kernel="rational", random_state=0),
+    ]
+    schema = okl.TrainSettings.model_json_schema()["properties"]
+    return {
+        "test": {name: run.test for name, run in runs.items()},
+        "baselines": {name: run.baselines["majority"]["test"] for name, run in runs.items()},
+        "report": {name: run.report.read_text() for name, run in runs.items()},
+        "compared": {row["model"]: row["mean"] for row in compared["models"]},
+        "exported": [exported["largest_difference"], unexported],
+        "estimators": [
+            float(one.fit(inputs[:600], labels[:600]).score(inputs[600:], labels[600:])) for one in estimators
+        ],
+        "help": {name: help_for(solver_settings("fogd"), name) for name in ("kernel", "loss")},
+        "summary": {name: solver_settings(name).SUMMARY for name in ("stoptron", "averaged-perceptron")},
+        "forms": {name: schema[name]["enum"] for name in ("solver", "kernel", "loss")},
+        "tried": list(FACTORS["rational"]),
+        "online": list(ONLINE_NAMES),
+        "refusals": {
+            "loss": refusal(solver="stoptron", loss="squared-hinge"),
+            "merging": refusal(solver="bsgd-merging", kernel="rational"),
+            "radius": refusal(solver="fogd", loss="squared-hinge", radius=2.0),
+            "map": refusal(solver="fogd", kernel="rational", map="orthogonal"),
+            "task": refusal(solver="averaged-perceptron", loss="hinge"),
+            "option": refusal(solver="stoptron", frequencies=50),
+            "name": refusal(solver="fogd", kernel="rationale"),
+        },
+    }
+
+
+if __name__ == "__main__":
+    add_all()
+    print(json.dumps(main(Path(sys.argv[1]))))

@@ -1,0 +1,200 @@
+"""The worked examples of the page "Add to okl": one file and one line each, then used in every way that okl has."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import matthews_corrcoef
+
+from okl.compiled.kernels import kernel_block
+from okl.compiled.products import panels_of
+from okl.data.executor import Rows
+from okl.foundation.registry import SOLVERS
+from okl.kernels import Gaussian
+from okl.metrics.counts import measure, merge
+from okl.report.results import RunResult
+from okl.solvers.online.budget import BudgetLearner
+from tests.docs.added import FILES, ROOT, Added
+from tests.docs.test_site import told_commands
+
+PAGE = ROOT / "infra" / "docs" / "how-to" / "add.md"
+RANDOM = np.random.default_rng(0)
+
+
+def example(name: str) -> Any:
+    """The module of an example, outside of okl."""
+    path = next(path for path in FILES if path.stem == name)
+    spec = importlib.util.spec_from_file_location(Added.of(path).module, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Each example by itself.
+
+
+def test_the_page_shows_every_example_of_less_than_90_lines() -> None:
+    shown = re.findall(r"{literalinclude} \S+/added/(\w+)\.py", PAGE.read_text())
+    assert sorted(shown) == [path.stem for path in FILES]
+    assert len({Added.of(path).table for path in FILES}) == len(FILES) == 6
+    assert all(len(path.read_text().splitlines()) < 90 for path in FILES)
+
+
+def test_frequencies_of_the_rational_quadratic_kernel_have_its_mean_cosine() -> None:
+    kernel, n = example("rational").RationalQuadratic(1.5), 100_000
+    rows = RANDOM.normal(size=(6, 3))
+    drawn = kernel.draw_frequencies(3, n, np.random.default_rng(1))
+    placed = kernel.frequencies_at(np.random.default_rng(2).random((n, kernel.n_uniforms(3))))
+    for row in rows:
+        expected = kernel.matrix(row[None, :], np.zeros((1, 3)))[0, 0]
+        assert 0.05 < expected < 0.95
+        for frequencies in (drawn, placed):
+            assert abs(np.cos(row @ frequencies).mean() - expected) < 5 * (2 * n) ** -0.5
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_compiled_profile_has_the_values_of_numpy(power: int, precision: str) -> None:
+    kind = type("Tried", (example("rational").RationalQuadratic,), {"power": power})
+    kernel = kind(2.0)
+    left, right = (RANDOM.normal(size=(rows, 5)).astype(precision) for rows in (40, 30))
+    values = np.empty((40, 30), dtype=precision)
+    kernel_block(values, left, panels_of(right.T), kernel.rule)
+    np.testing.assert_allclose(values, kernel.matrix(left, right), rtol=1e-5 if precision == "float32" else 1e-12)
+    assert kernel.rule.degree != 3  # an address
+
+
+def test_the_squared_hinge_has_the_slope_of_its_value_and_a_tight_conjugate() -> None:
+    loss, step = example("squared_hinge").SquaredHinge(), 1e-6
+    scores, targets = 2.0 * RANDOM.normal(size=300), RANDOM.choice([-1.0, 1.0], size=300)
+    value, slope = loss.value(scores, targets), loss.derivative(scores, targets)
+    np.testing.assert_allclose(value, 0.5 * np.maximum(0.0, 1.0 - targets * scores) ** 2, rtol=1e-12)
+    differences = (loss.value(scores + step, targets) - loss.value(scores - step, targets)) / (2 * step)
+    np.testing.assert_allclose(slope, differences, atol=1e-5)
+    np.testing.assert_allclose(value + loss.conjugate(slope, targets), scores * slope, atol=1e-12)
+    assert (value + loss.conjugate(-targets * 0.3, targets) >= -0.3 * targets * scores - 1e-12).all()
+
+
+def test_the_metric_is_that_of_scikit_learn_over_any_parts() -> None:
+    metric = example("matthews").matthews
+    targets, scores = RANDOM.integers(3, size=200), RANDOM.normal(size=(200, 3))
+    scores[np.arange(200), targets] += 1.0
+    parts = [
+        measure("multiclass", scores[part], targets[part].astype(np.float64), 3)
+        for part in (slice(0, 70), slice(70, 200))
+    ]
+    assert metric.value(merge(parts)) == pytest.approx(matthews_corrcoef(targets, scores.argmax(axis=1)))
+    signs = np.sign(RANDOM.normal(size=90))
+    assert metric.value(measure("binary", np.ones(90), signs)) is None
+
+
+def test_the_stoptron_is_a_perceptron_until_its_budget_is_full() -> None:
+    inputs = RANDOM.normal(size=(400, 2))
+    targets = np.where(np.sin(2 * inputs[:, 0]) + inputs[:, 1] > 0.1, 1.0, -1.0)
+    kernel, budget = Gaussian(1.0), 40
+    supports: list[int] = []
+    mistakes = 0
+    for row in range(len(inputs)):
+        values = kernel.matrix(inputs[row : row + 1], inputs[supports])[0] if supports else np.zeros(0)
+        score = float(values @ targets[supports])
+        mistakes += (score >= 0.0) != (targets[row] > 0.0)
+        if targets[row] * score <= 0.0 and len(supports) < budget:
+            supports.append(row)
+    learner = BudgetLearner(kernel, example("stoptron").Stoptron(), "binary", 2, budget, precision="float64")
+    state = learner.learn(learner.start(), Rows(inputs, targets))
+    np.testing.assert_array_equal(state.rows, inputs[supports])
+    np.testing.assert_array_equal(state.scaled_coefficients[0], targets[supports])
+    assert (state.progress.mistakes, state.progress.updates) == (mistakes, budget)
+    parts = [
+        learner.learn(learner.fork(learner.start()), Rows(inputs[part], targets[part]))
+        for part in (slice(200), slice(200, 400))
+    ]
+    assert learner.join(learner.start(), parts).n_supports == budget
+
+
+def test_the_section_is_left_out_without_scores() -> None:
+    section = example("certain").certain_section
+    assert not section(RunResult({})).blocks
+    bins = [{"rows": 10, "hits": 1, "lowest": -2.0, "highest": -1.0, "mean": -1.5}] * 2
+    assert len(section(RunResult({"test": {"reliability": {"of": "score", "bins": bins}}})).blocks) == 2
+
+
+# All of them in okl.
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("added")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.added", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OKL_HOME": str(folder / "home")},
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def test_what_is_added_trains_and_reports(used: dict[str, Any]) -> None:
+    for name, test in used["test"].items():
+        assert test["accuracy"] > used["baselines"][name]["accuracy"] + 0.1, name
+        assert 0.3 < test["matthews"] <= 1.0
+        assert "Matthews correlation" in used["report"][name]
+        assert "Which rows is it certain of?" in used["report"][name]
+    assert "rational quadratic kernel" in used["report"]["solver"]
+
+
+def test_what_is_added_is_compared_exported_and_an_estimator(used: dict[str, Any]) -> None:
+    assert used["compared"].keys() == {"stoptron", "averaged-perceptron"} < set(used["online"])
+    assert min(used["compared"].values()) > 0.6
+    difference, refusal = used["exported"]
+    assert difference < 1e-4
+    assert refusal.startswith("The kernel 'rational' cannot be exported to ONNX. Train with one of gaussian,")
+    assert min(used["estimators"]) > 0.65
+    assert used["tried"] == [0.25, 0.5, 1.0]
+
+
+def test_what_is_added_is_in_help_and_forms(used: dict[str, Any]) -> None:
+    assert "rational" in used["help"]["kernel"]
+    assert "squared-hinge" in used["help"]["loss"]
+    assert used["summary"]["stoptron"].startswith("A perceptron that stops")
+    assert set(used["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "averaged-perceptron"}
+    assert "rational" in used["forms"]["kernel"]
+    assert "squared-hinge" in used["forms"]["loss"]
+
+
+REFUSALS = {
+    "loss": "loss = 'squared-hinge', but stoptron uses the hinge loss",
+    "merging": "optimal for the Gaussian kernel only",
+    "radius": "the loss is squared-hinge",
+    "map": "orthogonal",
+    "task": "averaged-perceptron has its own",
+    "option": "the solver stoptron has no frequencies: it belongs to fogd,",
+    "name": "kernel = 'rationale': input should be 'gaussian', .* or 'rational'",
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_does_not_fit_what_is_added_is_refused(used: dict[str, Any], name: str) -> None:
+    assert re.search(REFUSALS[name], used["refusals"][name])
+
+
+def test_commands_of_the_page_name_what_is_added() -> None:
+    added = re.findall(r"\"([\w-]+)\": ", "\n".join(Added.of(path).line for path in FILES))
+    commands = list(told_commands(PAGE))
+    assert len(commands) >= 7
+    assert all(any(name in command for name in added) for command in commands)
