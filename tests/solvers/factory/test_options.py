@@ -30,6 +30,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "step_size": {"step_size": 0.11},
     "class_weights": {"class_weights": {"5": 3.0}},
     "average": {"average": False},
+    "method": {"method": "fapg"},
     "step_rule": {"step_rule": "plain", "mode": "sum"},
     "radius": {"radius": 0.5},
     "certify": {"certify": True},
