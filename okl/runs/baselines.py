@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
 MOST_ROWS, TUNED_ROWS = 50_000, 10_000
 BOOSTED_ROWS = 500_000
-COSTS = tuple(10.0**power for power in range(-2, 6))
+COSTS = tuple(10.0**power for power in range(-2, 4))
 """Weights of the losses against the penalty, in units of inputs whose rows have a mean squared norm of 1."""
 _HELD_OUT = 5  # every fifth row of the tuning sample chooses the penalty
 
