@@ -164,10 +164,10 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
             stages.append("over")
 
     result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
-    assert result["rows"] == 800
+    assert (result["rows"], result["dataset"]["test_rows"]) == (640, 160)  # a source without a split
     assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
     told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), keys=["id"], frequencies=20, out=tmp_path / "b")
-    assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 800)
+    assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 640)
     with pytest.raises(ConfigError, match=r"okl\.train reads rows from files, but data is a list\. Write it to a file"):
         okl.train([1.0], target="y")  # type: ignore[arg-type]
 

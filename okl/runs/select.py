@@ -297,7 +297,9 @@ class ValidationSample:
                 error = criterion_error(criterion, scores, classes)
                 spread = standard_error(criterion, error, counts)
             errors[cost / length], spreads[cost / length] = error, spread
-        best = min(errors, key=lambda cost: (errors[cost], cost))
+        least = min(errors, key=lambda cost: errors[cost])
+        # the smallest of those that are as good: its problem is the easiest to solve
+        best = min(cost for cost, error in errors.items() if error <= errors[least] + _ALIKE * spreads[least])
         seconds = time.perf_counter() - started_at
         return CandidateResult(
             candidate, errors[best], np.inf, best, rows, inputs.shape[1], None, seconds, True, spreads[best]
@@ -487,6 +489,7 @@ _LEFT_OUT: dict[Validation, str] = {
 }
 OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
+_ALIKE = 0.1  # standard errors
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 

@@ -76,8 +76,8 @@ def test_parquet_csv_and_svmlight_of_the_same_rows_give_the_same_weights(tmp_pat
     sources = [tmp_path / name for name in ("rows.parquet", "r.csv", "r.svm")]
     results = [train(train_settings(source, tmp_path / f"run-{source.suffix}")) for source in sources]
     assert len({result["weights_sha256"] for result in results}) == 1
-    assert [result["test"] for result in results] == [None] * 3
-    assert len({result["train"]["accuracy"] for result in results}) == 1
+    assert [result["dataset"]["test_rows"] for result in results] == [160] * 3
+    assert len({result["test"]["accuracy"] for result in results}) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""Laws of the linear baseline: it is scikit-learn's logistic regression, with a penalty that suits the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from okl.runs.baselines import fit_logistic
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("cost", [0.01, 100.0])
+def test_logistic_regression_is_that_of_scikit_learn(n_classes: int, cost: float) -> None:
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(600, 8))
+    classes = (columns[:, :n_classes] + random.normal(size=(600, n_classes))).argmax(axis=1)
+    weights = random.uniform(0.5, 2.0, 600)
+    slopes, offsets = fit_logistic(columns, classes, cost, weights)
+    peer = LogisticRegression(C=cost, max_iter=2000, tol=1e-9).fit(columns, classes, weights)
+    assert np.abs(peer.coef_).max() > 0.05
+    np.testing.assert_allclose(slopes, peer.coef_, atol=1e-3)
+    if n_classes == 2:
+        np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-3)
+    else:  # the same up to a constant
+        np.testing.assert_allclose(offsets - offsets.mean(), peer.intercept_ - peer.intercept_.mean(), atol=1e-3)
