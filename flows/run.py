@@ -95,7 +95,7 @@ class FollowedRun:
         self.observer: Observer = NullObserver()
         self.failure: BaseException | None = None
         self._outcomes = SimpleQueue[Any]()
-        self._stage = ""
+        self._stage = self._followed = ""
         self._progress = dict[str, tuple[int, int, dict[str, float]]]()
 
     # Called by the thread that performs the run
@@ -107,14 +107,14 @@ class FollowedRun:
         self._outcomes.put(outcome)
 
     def stage(self, name: str) -> None:
-        """Pass the stage to the observer of the record."""
+        """Note the stage, which the flow passes to the observer of the record when it has come so far."""
         self._stage = name
-        self.observer.stage(name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Pass the progress to the observer of the record, and keep it for one that is late."""
         self._progress[self._stage] = done, total, metrics
-        self.observer.advance(done, total, metrics)
+        if self._followed == self._stage:
+            self.observer.advance(done, total, metrics)
 
     def finish(self) -> None:
         """Leave the end to the thread that records."""
@@ -134,6 +134,7 @@ class FollowedRun:
     def perform_stage(self, stage: str) -> dict[str, Any]:
         """Wait for the end of the stage and return its summary."""
         self.observer.stage(stage)
+        self._followed = stage
         summary: dict[str, Any] = self._next()
         if stage in self._progress:
             self.observer.advance(*self._progress[stage])

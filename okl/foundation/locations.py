@@ -437,7 +437,12 @@ class RemotePath:
 
         def list_files(fs: Any, path: str) -> list[str]:
             fs.invalidate_cache()
-            entries = fs.glob(path, detail=True).values()
+            # by default a folder whose listing fails counts as empty; "**" lists in one request, which takes no option
+            strict = {} if "**" in path else {"on_error": "raise"}
+            try:
+                entries = fs.glob(path, detail=True, **strict).values()
+            except FileNotFoundError:
+                return []
             before = re.split(r"[*?\[]", path)[0]
             return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 

@@ -59,8 +59,8 @@ def criterion_of(optimise: Optimise, task: Task, class_counts: Sequence[int], ta
 def outside_share(class_counts: Sequence[int]) -> float:
     """Return the share of the rows that are not of the most frequent class; 1 without rows.
 
-    >>> outside_share([980, 20]), outside_share([])
-    (0.02, 1.0)
+    >>> outside_share([3, 1]), outside_share([])
+    (0.25, 1.0)
     """
     rows = sum(class_counts)
     return 1.0 - max(class_counts) / rows if rows else 1.0

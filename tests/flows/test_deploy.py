@@ -184,7 +184,7 @@ def test_a_schedule_fires_in_another_directory_and_a_run_beside_its_run_is_cance
     finally:
         client.delete_deployment_schedule(deployment.id, schedule.id)
     assert final_states(client, [by_hand]) == ["Cancelled"]
-    wait_for_stages(server, run, TRAIN_STAGES, "okl-train")
+    wait_for_stages(server, run, TRAIN_STAGES, "okl-train-rows")
     assert [entry.name for entry in (place / "home").iterdir()] == ["runs"], "a worker's run brings no server"
     assert len(list((place / "home" / "runs").glob("*/model"))) == len(fired("Completed"))
 
@@ -200,7 +200,7 @@ def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
     (scored,) = wait_until(lambda: runs_of(client, scoring))
     wait_until(lambda: final_states(client, [scored]))
     assert final_states(client, [scored]) == ["Completed"]
-    wait_for_stages(server, scored, SCORE_STAGES, "okl-score")
+    wait_for_stages(server, scored, SCORE_STAGES, "okl-score-new")
     (folder,) = (place / "scores").iterdir()
     assert folder.name.endswith("-version-1")
     (file, *_) = folder.glob("*.parquet")

@@ -20,7 +20,7 @@ from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import ContractSettings
 
 ROWS = 600
-SETTINGS = IngestSettings(scale="standard", holdout=0.2)
+SETTINGS = IngestSettings(scale="standard", holdout=0.2, missing="error")
 WORDS = np.array(["no", "yes"])
 
 

@@ -13,7 +13,7 @@ def certain_section(result: RunResult) -> Section:
     """Return a table of rows by their score, those of the most certain predictions first; two classes only."""
     measured = result.test or {}
     reliability = measured.get("reliability") or {"of": "", "bins": []}
-    if reliability["of"] != "score":
+    if reliability["of"] not in ("score", "log-odds"):
         return Section("certain", "", [])
     bins = sorted(reliability["bins"], key=lambda entry: -abs(entry["mean"]))
     rows = [
