@@ -10,6 +10,8 @@ from .estimators import ExpertKernelRegressor as ExpertKernelRegressor
 from .estimators import FOGDClassifier as FOGDClassifier
 from .estimators import FOGDRegressor as FOGDRegressor
 from .estimators import FourierMap as FourierMap
+from .estimators import KernelClassifier as KernelClassifier
+from .estimators import KernelRegressor as KernelRegressor
 from .estimators import KernelRidgeClassifier as KernelRidgeClassifier
 from .estimators import KernelRidgeRegressor as KernelRidgeRegressor
 from .estimators import L1L2SVMClassifier as L1L2SVMClassifier

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
-from okl.data.ingest.sources import SourceBatch, list_files
+from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError
@@ -234,11 +234,7 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatA
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
     """Return inputs from a table, by the code that prepares the rows of a file."""
-    try:
-        table = pa.table(values)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise ModelError(f"The model takes a table or an array, but got {type(values).__name__}: {why}.") from None
+    table = table_of(values)
     check_columns(schema, table.schema, "table")
     columns = list(schema.source_columns)
     batch = pa.RecordBatch.from_arrays([_joined(table.column(name)) for name in columns], names=columns)
@@ -249,6 +245,23 @@ def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
             f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
         )
     return raw.inputs
+
+
+def table_of(values: Any) -> pa.Table:
+    """Return a table (pandas, polars, Arrow) as an Arrow table of its columns.
+
+    Raises
+    ------
+    ModelError : it is no table, or a column mixes types
+    """
+    try:
+        if hasattr(values, "iloc"):  # pandas, whose index is no column
+            return pa.Table.from_pandas(values, preserve_index=False)
+        table = pa.table(values)
+        return table.cast(without_views(table.schema))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
+        raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
