@@ -1,3 +1,4 @@
+from . import runs as runs
 from .data.manifest import __version__ as __version__
 from .data.manifest import open_dataset as open_dataset
 from .estimators import BudgetKernelClassifier as BudgetKernelClassifier
@@ -41,7 +42,9 @@ from .models.export import export as export
 from .models.reference import load as load
 from .models.registry import Registry as Registry
 from .report.results import RunResult as RunResult
+from .runs.api import compare as compare
 from .runs.api import evaluate as evaluate
+from .runs.api import explain as explain
 from .runs.api import ingest as ingest
 from .runs.api import predict as predict
 from .runs.api import train as train

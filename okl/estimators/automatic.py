@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
@@ -50,6 +46,7 @@ from okl.foundation.types import FloatArray, Optimise, Task
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
 from okl.models.inputs import class_indices, table_of
+from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.loop import run_loop
@@ -78,18 +75,6 @@ def named_columns(values: Any) -> pa.Table:
     if not all(isinstance(name, str) for name in values.columns) and not isinstance(values, pa.Table):
         values = values.set_axis([f"x{index}" for index in range(values.shape[1])], axis=1)
     return table_of(values)
-
-
-@contextmanager
-def stored_rows(table: pa.Table) -> Iterator[Path]:
-    """Write a table to a temporary Parquet file, and remove its folder at the end."""
-    with TemporaryDirectory(prefix="okl-fit-") as folder:
-        file = Path(folder) / "rows.parquet"
-        pq.write_table(table, file, compression="none")
-        try:
-            yield file
-        except (DataError, DivergedError) as error:
-            raise type(error)(str(error).replace(str(file), "X").replace(str(folder), "X")) from None
 
 
 # The base class.
@@ -191,7 +176,8 @@ class AutomaticEstimator(ScoringEstimator):
         }
         settings = settings_from(TrainSettings, values, type(self).__name__)
         ingested = IngestSettings(target=name, task=task, compression="none")
-        with stored_rows(table) as file, LocalExecution(threads) as execution:
+        with location_of(table, "X") as location, LocalExecution(threads) as execution:
+            file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
             choice = choose_solver(settings, data)
             chosen = choice.settings

@@ -258,10 +258,20 @@ def table_of(values: Any) -> pa.Table:
         if hasattr(values, "iloc"):  # pandas, whose index is no column
             return pa.Table.from_pandas(values, preserve_index=False)
         table = pa.table(values)
+        columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
+        table = pa.table(columns) if len(columns) == table.num_columns else table
         return table.cast(without_views(table.schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
+
+
+def _without_viewed_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of categories of polars with plain text for its names: Arrow casts none to a file."""
+    if not (pa.types.is_dictionary(column.type) and column.type.value_type == pa.string_view()):
+        return column
+    arrays = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.string())) for part in column.chunks]
+    return pa.chunked_array(arrays, pa.dictionary(column.type.index_type, pa.string()))
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

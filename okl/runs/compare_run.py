@@ -70,7 +70,7 @@ class ComparisonRun(Run[CompareSettings]):
         self.output.open()
         self.data = open_run_data(self, settings)
         if not is_dataset(settings.data):
-            check_models(settings, replace(self.data, folder=place_of(settings.data)))  # errors name the source
+            check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
         self.names = model_names(settings)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
