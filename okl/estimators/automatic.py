@@ -225,7 +225,7 @@ def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
     """Return a schema of class indices with the labels that they stand for; labels of other types stay indices."""
     if all(isinstance(label, str) for label in labels):
         return replace(schema, labels=labels)
-    if all(type(label) is int for label in labels):
+    if all(type(label) in (int, float) for label in labels):
         return replace(schema, labels=labels, stored_labels=tuple(map(float, labels)))
     return schema
 
