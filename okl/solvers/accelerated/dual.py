@@ -297,7 +297,7 @@ class DualProblem(CompositeProblem):
 
     @property
     def _is_homogeneous(self) -> bool:
-        """Whether the primal objective is 0 at w = 0: the dual one is 1/2 ||A a||^2."""
+        """Return whether the primal objective is 0 at w = 0: the dual one is 1/2 ||A a||^2."""
         linear = isinstance(self.separable, LinearTerm) and self.separable.slope == 0.0
         return linear and isinstance(self.outer, HalfSquare) and isinstance(self.region, BoxSet)
 
@@ -636,12 +636,14 @@ class MinimaxProblem(CompositeProblem):
         risk = self.kappa * sum(spreads) - along
         half_square = 0.5 * float(inner(image, image))
         tilt = 0.5 * self.kappa * (spreads[-1] - spreads[0])
+        rounding = 8.0 * _EPSILON * (self.kappa * sum(spreads) + abs(along) + 2.0 * half_square)
         return Certificate(
-            primal=risk + half_square,
+            # w = 0 has an objective of 0, and no other one has less but for rounding
+            primal=min(risk + half_square, 0.0) if half_square <= rounding else risk + half_square,
             dual=-half_square,
             floor=0.0,
             bias=float(inner(image, self.centre)) + tilt if self.intercept else 0.0,
-            rounding=8.0 * _EPSILON * (self.kappa * sum(spreads) + abs(along) + 2.0 * half_square),
+            rounding=rounding,
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:

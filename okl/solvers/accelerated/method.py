@@ -220,11 +220,8 @@ def rounded_ending(certificate: Certificate, falls: bool, tolerance: float) -> O
     """
     if certificate.gap > certificate.rounding:
         return None
-    if certificate.dual <= 0.0 <= certificate.primal:
-        return Outcome(
-            "done",
-            f"the optimum is 0 within rounding: it is between {certificate.dual:.2g} and {certificate.primal:.2g}",
-        )
+    if certificate.dual <= 0.0 == certificate.primal:  # weights of 0 have it, and none has less but for rounding
+        return Outcome("done", f"the optimum is 0 within rounding: it is between {certificate.dual:.2g} and 0")
     if falls:
         return None
     return Outcome(

@@ -36,7 +36,7 @@ from scipy import linalg, sparse
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
 from okl.data.dataset import Shard
 from okl.data.executor import Execution
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
@@ -924,9 +924,18 @@ def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Return the solution of a positive definite system (n, n) for one or more right sides (n,) or (n, k).
 
     The lower triangle is read.
+
+    Raises
+    ------
+    DivergedError : it is not finite
     """
     scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
     scaled = matrix * scale * scale[:, np.newaxis]
+    if not np.isfinite(np.tril(scaled)).all():
+        raise DivergedError(
+            "A Newton system is not finite: squares of the columns leave the range of float64. Scale the columns, such "
+            "as by --scale standard."
+        )
     added_share = 0.0
     while True:
         try:

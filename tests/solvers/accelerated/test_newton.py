@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, DivergedError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
-from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory
+from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory, positive_solution
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import HalfSquare
 from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, two_classes
@@ -117,6 +117,20 @@ def test_costs_and_columns_of_any_size_are_solved() -> None:
         state, outcome, _ = solve(model.problem(wide), MethodChoice(tolerance=1e-6))
         assert outcome.kind == "done", (model, outcome)
         assert state.best_record.certificate.relative_gap <= 1e-6 or "optimum is 0" in outcome.reason
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_columns_too_large_for_float64_are_never_called_solved(scale: float) -> None:
+    rows = two_classes(6, n_rows=100, n_columns=3)
+    for model in (CSVM(), L2SVM(), LogisticRegression()):
+        problem = model.problem(DenseRows(scale * rows.rows, rows.labels))
+        _, outcome, _ = solve(problem, MethodChoice(tolerance=1e-4, max_iterations=50))
+        assert outcome.kind != "done", (model, outcome)
+
+
+def test_a_system_that_is_not_finite_is_an_error() -> None:
+    with pytest.raises(DivergedError, match="Scale the columns"):
+        positive_solution(np.array([[1.0, np.nan], [np.nan, 1.0]]), np.ones(2))
 
 
 def test_hinge_optimum_is_that_of_a_cone_solver() -> None:
