@@ -32,8 +32,9 @@ from okl.models.inputs import class_indices
 from okl.models.quality import tally_of
 from okl.report.format import CRITERION_NAMES, criterion_value, scalar_metrics
 from okl.report.retraining import SHARD
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import calibrated
-from okl.runs.evaluate import ConstantPredictor, scored_windows
+from okl.runs.evaluate import scored_windows
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import Challenger, ModelHistory

@@ -97,7 +97,7 @@ class Sigmoid:
 
 
 LOG_ODDS = Sigmoid(-1.0, 0.0)
-"""Of scores that are the logarithm of the odds, as the logistic loss makes them."""
+"""Sigmoid for scores that are the logarithm of the odds, as the logistic loss makes them."""
 
 
 @one_blas_thread()  # bits depend on the number of threads
@@ -177,7 +177,7 @@ def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
 # Log-odds of scores, of two classes or several.
 
 LEAST_SLOPE = 1e-3
-"""Of standardised scores that rank no better than chance: probabilities are then close to the shares of the classes."""
+"""Slope for standardised scores that rank no better than chance: probabilities are close to the shares of classes."""
 
 _LARGEST_OFFSET = 20.0
 

@@ -17,6 +17,7 @@ from okl.models.file import Model, save_model
 from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare import (
     CompareCandidate,
     ModelSearch,
@@ -33,7 +34,7 @@ from okl.runs.compare import (
     winner_of,
 )
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.runs.evaluate import predictor_tallies
 from okl.runs.results import describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.solvers.accelerated.models import is_model
