@@ -1,0 +1,42 @@
+"""The tutorial's commands work on every 24th row of its data, and print the lines that the page shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.tutorial import FLIGHTS, steps
+from tests.flows.commandline import Terminal
+
+
+def labels(output: str) -> list[str]:
+    """Return what lines start with, up to two spaces or a number."""
+    found = [re.split(r"  |\d", line.strip())[0].strip() for line in output.splitlines()]
+    return [label for label in found if label and "/" not in label]
+
+
+def test_commands_print_what_the_page_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = FLIGHTS.read_text().splitlines(keepends=True)
+    (tmp_path / "flights.csv").write_text("".join(lines[:1] + lines[1::24]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    terminal, shown = Terminal(capsys, monkeypatch), 0
+    for commands, output in steps():
+        printed = set[str]()
+        for command in commands:
+            if not command.startswith("okl "):
+                subprocess.run(command, shell=True, check=True)
+                continue
+            done = terminal.okl(*shlex.split(command)[1:])
+            assert done.code == 0, (command, done.err)
+            printed |= set(labels(done.out.replace(f"{tmp_path}/", "")))
+        lacking = set(labels(output)) - printed
+        assert len(lacking) <= len(set(labels(output))) // 10, (commands, lacking)
+        shown += len(commands)
+    assert shown >= 8
