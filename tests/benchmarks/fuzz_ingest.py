@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.csv as pacsv
 
 from okl.data.dataset import Dataset
 from okl.data.ingest import csv, sources
@@ -102,7 +101,6 @@ def _set_blocks(small: bool) -> None:
     """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
     csv.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
     csv.RANGE_BYTES = 4 * csv.BLOCK_BYTES
-    csv.READING = pacsv.ReadOptions(use_threads=False, block_size=csv.BLOCK_BYTES)
     sources.CHUNK_BYTES = 512 if small else USUAL_CHUNK
 
 

@@ -167,7 +167,6 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
     assert len(whole) == 1
     for name, size in (("BLOCK_BYTES", 4000), ("RANGE_BYTES", 16_000)):
         monkeypatch.setattr(csv, name, size)
-    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     pieces = table_pieces(tmp_path / "s.csv")
     assert len(pieces) > 2
     assert sum(piece.rows or 0 for piece in pieces) == 600

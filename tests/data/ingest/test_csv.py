@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pytest
 
 from okl.data.ingest import csv
@@ -63,7 +62,6 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
     if blocks == "many":
         monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
         monkeypatch.setattr(csv, "RANGE_BYTES", 8000)
-        monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     assert shards(source, tmp_path / "data") == plain
 
 
