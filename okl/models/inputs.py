@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
+from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
@@ -239,6 +240,7 @@ def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise ModelError(f"The model takes a table or an array, but got {type(values).__name__}: {why}.") from None
+    table = convert_table(table, schema.formats)
     check_columns(schema, table.schema, "table")
     columns = list(schema.source_columns)
     batch = pa.RecordBatch.from_arrays([_joined(table.column(name)) for name in columns], names=columns)

@@ -320,7 +320,7 @@ def test_a_csv_column_that_begins_with_numbers_may_turn_out_to_be_text(
     data = ingest(tmp_path / "source.csv", tmp_path / "data", settings()).dataset
     assert data.schema.features == ("c=17", "c=a", "c=b", "n")
     (tmp_path / "source.csv").write_text("".join(["c,n,y\n", *lines[:100], "oops,3,1\n"]))
-    message = r"column 'c', row 100 \(counted from 0\) holds 'oops'.*use --category c"
+    message = r"column 'c', row 100 \(counted from 0\): expected a number.* holds 'oops'.*use --category c"
     with pytest.raises(DataError, match=message):
         ingest(tmp_path / "source.csv", tmp_path / "other", settings())
 

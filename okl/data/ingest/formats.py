@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from shlex import quote
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnFormat
 from okl.data.encoder import texts_and_index
-from okl.data.values import MISSING_WORDS, Mask
+from okl.data.values import MISSING_WORDS, Mask, is_text
 from okl.foundation.errors import DataError
 
 # Numbers.
@@ -82,6 +81,7 @@ def parse_numbers(texts: pa.Array, decimal: str) -> tuple[pa.Array, pa.Array]:
 
 # Dates and times.
 
+NO_DATE = np.iinfo(np.int64).min
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = "(?i:" + "|".join(MONTHS) + r")[a-zA-Z]{0,6}\.?"
 _DATE = (
@@ -96,66 +96,75 @@ _DATE = (
 _SHORT = r"^\s*(\d{1,2}-\d{1,2}-\d{2}|\d\.\d{1,2}\.\d{2}|\d{2}\.\d\.\d{2})([T ].*)?\s*$"
 
 
-class Dates(NamedTuple):
-    """Dates of texts: microseconds since 1970, with nulls; whether a text has a time; the mark between its parts."""
+class Dates:
+    """Dates of texts, in any order; see `parse_dates`.
 
-    micros: pa.Array
-    timed: Mask
-    marks: pa.Array
+    timed : whether a text has a time, (k,); pointed : whether points are between the parts of its date
+    """
+
+    def __init__(self, texts: pa.Array) -> None:
+        parts = pc.extract_regex(texts, _DATE)
+        valid = pc.and_not(parts.is_valid(), pc.match_substring_regex(texts, _SHORT))
+        found = pc.filter(parts, pc.fill_null(valid, False))
+        part = {field.name: pc.struct_field(found, field.name).cast(pa.string()) for field in parts.type}
+
+        def digits(*names: str) -> NDArray[np.int64]:
+            """Return the number in that one of some parts that is there; 0 without any."""
+            word = pc.binary_join_element_wise("0", *(part[name] for name in names), "")
+            return np.asarray(word.cast(pa.int64()))
+
+        def month_of(name: str) -> NDArray[np.int64]:
+            start = pc.utf8_lower(pc.utf8_slice_codeunits(part[name], 0, 3))
+            return np.asarray(pc.fill_null(pc.index_in(start, value_set=pa.array(MONTHS)), -1)).astype(np.int64) + 1
+
+        self._place = np.flatnonzero(np.asarray(pc.fill_null(valid, False)))
+        self._n = len(texts)
+        self._first, self._second = digits("first"), digits("second")
+        self._month, self._day = digits("m1") + month_of("m2") + month_of("m3"), digits("d1", "d2", "d3")
+        year = digits("year", "y1", "y2", "y3")
+        short = np.asarray(pc.equal(pc.utf8_length(part["year"]), 2))
+        self._year = np.where(short, np.where(year < 69, year + 2000, year + 1900), year)
+        hour, minute, second = digits("hour"), digits("minute"), digits("seconds")
+        half = np.asarray(pc.not_equal(part["half"], ""))
+        self._timely = (hour < 24) & (minute < 60) & (second < 60) & ~(half & (hour > 12)) & (self._year >= 1)
+        hour = np.where(half, hour % 12 + 12 * np.asarray(pc.equal(pc.utf8_lower(part["half"]), "p")), hour)
+        fraction = np.asarray(pc.utf8_rpad(part["fraction"], 6, "0").cast(pa.int64()))
+        self._in_day = 1_000_000 * (3600 * hour + 60 * minute + second) + fraction
+        self.timed, self.pointed = (
+            self._placed(np.asarray(mask), False)
+            for mask in (pc.not_equal(part["time"], ""), pc.equal(part["mark"], "."))
+        )
+
+    def _placed(self, values: NDArray[Any], absent: Any) -> NDArray[Any]:
+        placed = np.full(self._n, absent, dtype=values.dtype)
+        placed[self._place] = values
+        return placed
+
+    def micros(self, order: str) -> NDArray[np.int64]:
+        """Return microseconds since 1970, (k,); NO_DATE where a text is no date in this order."""
+        first, second = (self._second, self._first) if order == "day" else (self._first, self._second)
+        month, day = first + self._month, second + self._day
+        fits = self._timely & (month >= 1) & (month <= 12) & (day >= 1)
+        if order == "year":
+            fits &= self._first == 0
+        months = (np.where(fits, 12 * (self._year - 1970) + month - 1, 0)).astype("datetime64[M]")
+        dates = months.astype("datetime64[D]") + np.where(fits, day - 1, 0)
+        fits &= dates.astype("datetime64[M]") == months
+        micros = dates.astype("datetime64[us]").astype(np.int64) + self._in_day
+        return self._placed(np.where(fits, micros, NO_DATE), NO_DATE)
 
 
-def parse_dates(texts: pa.Array, order: Literal["day", "month", "year"]) -> Dates:
+def parse_dates(texts: pa.Array, order: str) -> pa.Array:
     """Return dates and times of texts; null where a text is no date in this order, or the calendar has none such.
 
-    Dates that begin with the year and those with English names of months are valid in any order; with "year", only
-    these. Years of two digits are 1969 to 2068, as in POSIX.
+    order : "day" or "month" comes first; dates that begin with the year and those with English names of months are
+        valid in any order, and with "year" only these. Years of two digits are 1969 to 2068, as in POSIX.
 
-    >>> parse_dates(pa.array(["31/12/2026", "12/31/2026", "2026-12-31"]), "day").micros.is_valid().to_pylist()
-    [True, False, True]
+    >>> [day and f"{day:%d %B}" for day in parse_dates(pa.array(["1/2/2026", "13/2/2026"]), "month").to_pylist()]
+    ['02 January', None]
     """
-    parts = pc.extract_regex(texts, _DATE)
-    valid = pc.fill_null(pc.and_not(parts.is_valid(), pc.match_substring_regex(texts, _SHORT)), False)
-
-    def digits(*names: str) -> NDArray[np.int64]:
-        """Return the number in the first of some parts that is there; 0 without any."""
-        word = reduce(lambda one, other: pc.if_else(pc.equal(one, ""), other, one), (part(name) for name in names))
-        return np.asarray(pc.if_else(pc.equal(word, ""), "0", word).cast(pa.int64()))
-
-    def part(name: str) -> pa.Array:
-        return pc.fill_null(pc.struct_field(parts, name).cast(pa.string()), "")
-
-    def month_of(name: str) -> NDArray[np.int64]:
-        start = pc.utf8_lower(pc.utf8_slice_codeunits(part(name), 0, 3))
-        return np.asarray(pc.fill_null(pc.index_in(start, value_set=pa.array(MONTHS)), -1)).astype(np.int64) + 1
-
-    first, second = digits("first"), digits("second")
-    leading = (second, first) if order == "day" else (first, second)
-    month = leading[0] + digits("m1") + month_of("m2") + month_of("m3")
-    day = leading[1] + digits("d1", "d2", "d3")
-    year = digits("year", "y1", "y2", "y3")
-    short = np.asarray(pc.equal(pc.utf8_length(part("year")), 2))
-    year = np.where(short, np.where(year < 69, year + 2000, year + 1900), year)
-    hour, half = digits("hour"), part("half")
-    has_half = np.asarray(pc.not_equal(half, ""))
-    hour = np.where(has_half, hour % 12 + 12 * np.asarray(pc.equal(pc.utf8_lower(half), "p")), hour)
-    clock = np.stack([hour, digits("minute"), digits("seconds")])
-    fraction = digits_of_fraction(part("fraction"))
-    fits = np.asarray(valid) & (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1) & (hour < 24)
-    fits &= (clock[1] < 60) & (clock[2] < 60) & ~(has_half & (digits("hour") > 12))
-    if order == "year":
-        fits &= first == 0
-    months = (np.where(fits, 12 * (year - 1970) + month - 1, 0)).astype("datetime64[M]")
-    dates = months.astype("datetime64[D]") + np.where(fits, day - 1, 0)
-    fits &= dates.astype("datetime64[M]") == months
-    seconds = (clock * np.array([[3600], [60], [1]])).sum(axis=0)
-    micros = dates.astype("datetime64[us]").astype(np.int64) + 1_000_000 * seconds + fraction
-    timed = np.asarray(pc.not_equal(part("time"), ""))
-    return Dates(pa.array(micros, mask=~fits), timed & fits, part("mark"))
-
-
-def digits_of_fraction(words: pa.Array) -> NDArray[np.int64]:
-    """Return microseconds of digits behind the mark of seconds: 25 is 250000."""
-    return np.asarray(pc.utf8_rpad(words, 6, "0").cast(pa.int64()))
+    micros = Dates(texts).micros(order)
+    return pa.array(micros, pa.timestamp("us"), mask=micros == NO_DATE)
 
 
 # Reading of a column in its format.
@@ -175,8 +184,9 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
         values, units = parse_numbers(texts, form.decimal)
         fits = pc.is_in(units, value_set=pa.array(["%"] if form.unit == "%" else ["", form.unit]))
     else:
-        dates = parse_dates(texts, form.order)
-        values = dates.micros.cast(pa.timestamp("us"))
+        dates = Dates(texts)
+        micros = dates.micros(form.order)
+        values = pa.array(micros, pa.timestamp("us"), mask=micros == NO_DATE)
         fits = pa.array(~dates.timed | (form.kind == "timestamp"))
     values = pc.if_else(fits, values, pa.scalar(None, values.type)).cast(TYPES[form.kind])
     misfit = np.asarray(values.is_null()) & _present(texts)
@@ -184,6 +194,16 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
         seen = Seen(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
         raise DataError(f"{_misfit(form, seen)}, as decided for all rows. Correct the value, or leave the row out.")
     return values.take(pa.array(index % len(texts)))
+
+
+def convert_table(table: pa.Table, formats: Iterable[ColumnFormat]) -> pa.Table:
+    """Return a table whose columns of text are converted by their formats, as rows of a file are."""
+    for form in formats:
+        if form.column in table.column_names and is_text(table.schema.field(form.column).type):
+            column = table.column(form.column).cast(pa.string()).combine_chunks()
+            values = convert(column, form, "table", 0)
+            table = table.set_column(table.schema.get_field_index(form.column), form.column, values)
+    return table
 
 
 def _present(texts: pa.Array) -> Mask:
@@ -233,16 +253,15 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
 
     masks: dict[str, Mask] = {"value": present}
     plain = np.asarray(pc.fill_null(pc.match_substring_regex(texts, PLAIN), False)) & present
-    numbers, dates = {}, {}
+    numbers = {}
     units = pa.nulls(len(texts), pa.string())
     for mark in NUMBERS:
         values, of_mark = parse_numbers(texts, mark)
         numbers[mark], units = np.asarray(pc.fill_null(values, np.nan)), pc.coalesce(units, of_mark)
-    for order in ("day", "month", "year"):
-        parsed = parse_dates(texts, order)  # type: ignore[arg-type]
-        dates[order] = np.asarray(pc.fill_null(parsed.micros, _NO_DATE))
     point, comma = (present & ~np.isnan(values) for values in numbers.values())
-    day, month, year = (present & (values != _NO_DATE) for values in dates.values())
+    parsed = Dates(pc.if_else(pa.array(point | comma), pa.scalar(None, pa.string()), texts))
+    dates = {order: parsed.micros(order) for order in (*ORDERS, "year")}
+    day, month, year = (present & (values != NO_DATE) for values in dates.values())
     masks |= {"number": point | comma, "date": day | month, "plain": plain}
     masks |= {".": point, ",": comma, "day": day, "month": month, "year": year}
     masks |= {f"not {what}": present & ~masks[what] for what in READINGS}
@@ -251,16 +270,17 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
         "numbers": point & comma & (numbers["."] != numbers[","]),
         "dates": day & month & (dates["day"] != dates["month"]),
         "formatted": (point | comma) & ~plain,
-        "time": np.asarray(pc.fill_null(pc.match_substring(texts, ":"), False)) & (day | month),
-        "point": np.asarray(pc.fill_null(pc.equal(parsed.marks, "."), False)) & (day | month),
+        "time": parsed.timed & (day | month),
+        "point": parsed.pointed & (day | month),
     }
-    unit_of = np.array(units.to_pylist(), dtype=object)
-    masks |= {f"unit {unit}": (unit_of == unit) & masks["number"] for unit in {*units.drop_null().to_pylist()}}
+    for unit in pc.unique(units.drop_null()).to_pylist():
+        masks[f"unit {unit}"] = np.asarray(pc.fill_null(pc.equal(units, unit), False)) & masks["number"]
     counts, firsts = Counter[str](), {}
     for what, mask in masks.items():
         if count := int(rows[mask].sum()):
-            at = min(np.flatnonzero(mask & (rows > 0)), key=first.__getitem__)
-            counts[what], firsts[what] = count, Seen(texts[int(at)].as_py(), file, first_row + int(first[at]))
+            places = np.flatnonzero(mask & (rows > 0))
+            at = int(places[first[places].argmin()])
+            counts[what], firsts[what] = count, Seen(texts[at].as_py(), file, first_row + int(first[at]))
     return Tally(counts, firsts)
 
 
@@ -268,7 +288,6 @@ MARKS = {".": "points", ",": "commas"}
 ORDERS = ("day", "month")
 READINGS = (*MARKS, *ORDERS, "year")
 LONGEST = 60  # characters of a value in a message
-_NO_DATE = np.iinfo(np.int64).min
 
 # Decisions.
 
@@ -355,11 +374,14 @@ def _number_format(
 ) -> tuple[ColumnFormat, str]:  # fmt: skip
     fitting, hint = _fitting(tally, MARKS), ""
     mark = context.decimal or max(fitting or MARKS, key=tally.counts.__getitem__)
-    if not context.decimal and tally.counts["numbers"] and len(fitting) == 2:
+    if not context.decimal and len(fitting) == 2:
         agreed, other = _agreed(marks)
         mark = agreed or context.likely
-        option = "point" if mark == "," else "comma"
-        hint = f", as in column {other!r}" if agreed else f"; no value shows which, --decimal {option} reads the other"
+        if tally.counts["numbers"]:
+            option = "point" if mark == "," else "comma"
+            hint = (
+                f", as in column {other!r}" if agreed else f"; no value shows which, --decimal {option} reads the other"
+            )
     unit = _unit(tally)
     form = ColumnFormat(name, "number", mark, unit)
     example = _example(tally, f"unit {unit or None}", f"only {mark}", "numbers", mark)
@@ -395,7 +417,7 @@ def _odd_unit(tally: Tally) -> Seen | None:
 def _date_format(name: str, tally: Tally, requested: str, orders: Mapping[str, str]) -> tuple[ColumnFormat, str]:
     fitting, hint = _fitting(tally, ORDERS), ""
     order = requested or max(fitting or ORDERS, key=tally.counts.__getitem__)
-    if not tally.counts["not year"]:
+    if tally.counts["year"] == tally.counts[order]:
         order = "year"
     elif not requested and len(fitting) == 2:
         agreed, other = _agreed(orders)
@@ -418,10 +440,9 @@ def _example(tally: Tally, *whats: str) -> Seen:
 
 
 def _refused(form: ColumnFormat, seen: Seen, example: Seen) -> DataError:
-    alike = form.kind != "number" and parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
-    remedy = (
-        "Write all dates alike, such as 2026-12-31" if alike and alike.micros.null_count == 0 else "Correct the value"
-    )
+    other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
+    alike = form.kind != "number" and other.null_count == 0
+    remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
     return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or use {_ways_out(form.column)}.")
 
 

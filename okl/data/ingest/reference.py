@@ -33,7 +33,8 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
         reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
-    return open_source(location, reading, csv_types(schema), schema.formats)
+    points = any(form.kind == "number" and form.decimal == "." for form in schema.formats)
+    return open_source(location, reading, csv_types(schema), schema.formats, "." if points else "")
 
 
 def csv_types(schema: Schema) -> dict[str, pa.DataType]:

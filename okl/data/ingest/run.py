@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Encoding, EncodingKind, Schema, Shard
+from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Schema, Shard
 from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
@@ -398,7 +398,7 @@ def find_formats(
     text = source.kind == "csv"
     dialects = [piece.dialect for piece in source.pieces]
     marks = {dialect.decimal for dialect in dialects}
-    floats = [name for name in roles.features if text and pa.types.is_floating(kinds[name])]
+    floats = [name for name in (*roles.features, roles.target) if text and pa.types.is_floating(kinds[name])]
     decision = decide_formats(
         {name: tallies[name] for name in names},
         Context(
@@ -410,7 +410,11 @@ def find_formats(
             strict=text,
         ),
     )
-    return (source.with_formats(decision.formats) if decision.formats else source), decision.notes
+    formats = list(decision.formats)
+    if text and settings.decimal == "comma":  # so that new files are read by it, too
+        formats += [ColumnFormat(name, "number", ",") for name in floats]
+        source = replace(source, pieces=tuple(piece.as_text(floats) for piece in source.pieces))
+    return (source.with_formats(formats) if formats else source), decision.notes
 
 
 def _tallies_of(rows: SourceBatch) -> dict[str, Tally]:
