@@ -126,7 +126,7 @@ def _explained(file: Place, message: str, lines: bytes, lines_before: int, span:
     if row:
         if span and span[0]:
             lines_before += sum(block.count(b"\n") for block in line_blocks(file, (0, span[0])))
-        filled = list(accumulate(bool(line.strip()) for line in lines.split(b"\n")))  # empty lines are no rows
+        filled = list(accumulate(int(bool(line.strip())) for line in lines.split(b"\n")))  # empty lines are no rows
         where = f", line {lines_before + filled.index(int(row[1]) + 1) + 1}"
     message = re.sub(r" in row \d+$", "", message)
     changed = re.match(r"Column\(/(.*)\) changed from (\w+) to (\w+)", message)

@@ -23,7 +23,16 @@ from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import BESIDE_DECIMAL_COMMAS
 from okl.data.ingest.formats import Context, Tally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
-from okl.data.ingest.sources import Piece, Source, SourceBatch, SvmlightReading, open_source, read_piece, scan_source
+from okl.data.ingest.sources import (
+    Piece,
+    Source,
+    SourceBatch,
+    SvmlightReading,
+    in_threads,
+    open_source,
+    read_piece,
+    scan_source,
+)
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, stratified
 from okl.data.ingest.writer import (
     Progress,
@@ -390,9 +399,8 @@ def find_formats(
     tallies = {} if first is None else _tallies_of(first)
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
     if names and not preview:
-        parts = map(partial(_tally_piece, names), source.pieces)
-        if execution is not None:
-            parts = execution.map(partial(_tally_piece, names), source.pieces)
+        work = partial(_tally_piece, names)
+        parts = in_threads(work, source.pieces) if execution is None else execution.map(work, source.pieces)
         totals = reduce(lambda one, other: [a.plus(b) for a, b in zip(one, other, strict=True)], parts)
         tallies = dict(zip(names, totals, strict=True))
     text = source.kind == "csv"

@@ -658,7 +658,7 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     if execution is None and all(csv.of_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
         return source
     pieces = split_pieces(source)
-    scans = _in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
+    scans = in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
     broken = {piece.path for piece, scan in zip(pieces, scans, strict=True) if scan is not None and scan.breaks}
     if broken:
         whole = [
@@ -701,7 +701,7 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     if pieces[0].kind != "csv" or not zeros:
         return set()
     work = partial(_altered_in, zeros, [name for name in zeros if pa.types.is_floating(kinds[name])])
-    altered = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
+    altered = in_threads(work, pieces) if execution is None else execution.map(work, pieces)
     return set().union(*altered)
 
 
@@ -718,7 +718,7 @@ def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> 
     return altered
 
 
-def _in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
+def in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
     """Work on all pieces, in order, several at once: Arrow lets go of Python's lock while it parses."""
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
         return list(threads.map(work, pieces))
