@@ -25,7 +25,7 @@ from tests.data.test_odd_files import table_of
 WIDTH = 60
 
 
-def with_pandas(path: Path) -> Mapping[str, Any]:
+def with_pandas(path: Path) -> Mapping[Any, Any]:
     if path.name.endswith(".parquet"):
         return pd.read_parquet(path).to_dict("list")
     if "json" in path.name:
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 
 
 def outcome(
-    read: Callable[[Path], Mapping[str, Any]], path: Path, expected: Mapping[str, Any] | str
+    read: Callable[[Path], Mapping[Any, Any]], path: Path, expected: Mapping[str, Any] | str
 ) -> tuple[str, str]:
     """Return a class of the outcome, and what to show of it."""
     try:
@@ -75,7 +75,7 @@ def outcome(
 
 
 def main() -> None:
-    readers: dict[str, Callable[[Path], Mapping[str, Any]]] = {"okl": with_okl, "pandas": with_pandas}
+    readers: dict[str, Callable[[Path], Mapping[Any, Any]]] = {"okl": with_okl, "pandas": with_pandas}
     try:
         import_module("duckdb")
         readers["DuckDB"] = with_duckdb
