@@ -76,6 +76,7 @@ class ColumnFormat:
     decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
     unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
     order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
+    example : one of its values
     """
 
     column: str
@@ -83,6 +84,7 @@ class ColumnFormat:
     decimal: str = "."
     unit: str = ""
     order: Literal["day", "month", "year"] = "year"
+    example: str = ""
 
 
 # Data sets: shard descriptors and a schema.

@@ -102,7 +102,7 @@ odd(
     "dates_two_columns.csv",
     "a,b,y\n31/12/2026,01/02/2026,0\n01/02/2026,03/04/2026,1\n",
     {"a": [DECEMBER_31, D(2026, 2, 1)], "b": [D(2026, 2, 1), D(2026, 4, 3)], "y": [0.0, 1.0]},
-    "'01/02/2026', read day first, as in column 'a'",
+    "'01/02/2026', day first, as in column 'a'",
 )
 
 # Numbers as spreadsheets show them.
@@ -115,7 +115,7 @@ odd(
     "thousands_points_beside_decimal_commas.csv",
     "a;b;y\n1,5;1.234;0\n2,5;5.678;1\n",
     {"a": [1.5, 2.5], "b": [1234.0, 5678.0], "y": [0.0, 1.0]},
-    "'b'.* decimal commas",
+    "of b is .* decimal commas",
 )
 odd(
     "decimal_commas_beside_points.csv",

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from okl.data.ingest.formats import described
 from okl.data.ingest.run import check_source, find_formats, ingest
 from okl.data.ingest.sources import scan_source
 from okl.foundation.errors import DataError
@@ -21,6 +22,7 @@ ASKED = settings(missing="mean", dates="parts")
 def table_of(path: Path) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the columns of a file as ingest reads them, and what it assumed."""
     source, notes = find_formats(scan_source(check_source(path, ASKED), None), ASKED)
+    notes = [*map(described, source.pieces[0].formats), *notes]
     return pa.Table.from_batches([part.batch for part in source.batches()]).to_pydict(), notes
 
 

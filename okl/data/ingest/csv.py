@@ -58,8 +58,11 @@ def open_text(
     """
     codec = packing_of(file.name)
     if encoding != "utf8":
-        with open_text(file) as stream:
-            yield pa.lib.transcoding_input_stream(stream, encoding, "utf8")
+        try:
+            with open_text(file) as stream:
+                yield pa.lib.transcoding_input_stream(stream, encoding, "utf8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{file} is no text in UTF-16: {error.reason}. Write it again as UTF-8.") from None
         return
     with pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(open_binary(file), "r") as stream:
         if codec is None:

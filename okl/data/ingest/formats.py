@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
@@ -192,7 +192,7 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     misfit = np.asarray(values.is_null()) & _present(texts)
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
         seen = Seen(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
-        raise DataError(f"{_misfit(form, seen)}, as decided for all rows. Correct the value, or leave the row out.")
+        raise DataError(f"{_misfit(form, seen, form.example)}. Correct the value, or leave the row out.")
     return values.take(pa.array(index % len(texts)))
 
 
@@ -317,7 +317,7 @@ class Context(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Formats of columns, and a sentence on each."""
+    """Formats of columns, and a sentence on each that the values of the column do not decide."""
 
     formats: tuple[ColumnFormat, ...]
     notes: list[str]
@@ -347,7 +347,7 @@ def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
     orders = _shown(dates, ORDERS)
     made = [_number_format(name, tally, context, marks) for name, tally in numbers.items()]
     made += [_date_format(name, tally, context.order, orders) for name, tally in dates.items()]
-    return Decision(tuple(form for form, _ in made), [note for _, note in made])
+    return Decision(tuple(form for form, _ in made), [note for _, note in made if note])
 
 
 def _fitting(tally: Tally, readings: Iterable[str]) -> list[str]:
@@ -396,9 +396,19 @@ def _number_format(
             f"{other!r} numbers with decimal {MARKS[marks[other]]}. Write all numbers with one mark, or use --category "
             "for a column of names."
         )
-    value = parse_numbers(pa.array([example.text]), mark)[0][0].as_py()
-    how = f"numbers with decimal {MARKS[mark]}: {example.text!r} is {value:.15g}{hint}"
-    return form, f"Column {name!r} is text that holds {how}."
+    form = replace(form, example=example.text)
+    return form, hint and f"T{described(form)[1:]}{hint}."
+
+
+def described(form: ColumnFormat) -> str:
+    """Return a sentence, without its end, on how a column is read."""
+    shown = _shortened(form.example)
+    if form.kind != "number":
+        how = "" if form.order == "year" else f", {form.order} first"
+        return f"text of {form.column} is read as dates such as {shown}{how}"
+    value = parse_numbers(pa.array([form.example]), form.decimal)[0][0].as_py()
+    means = "" if value is None else f": {shown} is {value:.15g}"
+    return f"text of {form.column} is read as numbers with decimal {MARKS[form.decimal]}{means}"
 
 
 def _unit(tally: Tally) -> str:
@@ -431,8 +441,8 @@ def _date_format(name: str, tally: Tally, requested: str, orders: Mapping[str, s
     example = _example(tally, f"only {order}", "dates", order)
     if misfit := tally.firsts.get(f"not {order}"):
         raise _refused(form, misfit, example)
-    how = "" if order == "year" else f", read {order} first"
-    return form, f"Column {name!r} is text that holds dates such as {example.text!r}{how}{hint}."
+    form = replace(form, example=example.text)
+    return form, hint and f"T{described(form)[1:]}{hint}."
 
 
 def _example(tally: Tally, *whats: str) -> Seen:

@@ -92,19 +92,20 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, size)
 
 
-@pytest.mark.parametrize("case", WRITTEN)
-@pytest.mark.parametrize("reader", ["one block", "small blocks", "workers"])
+@pytest.mark.parametrize(
+    ("case", "reader"),
+    [*((case, reader) for case in WRITTEN for reader in ("one block", "small blocks")), ("json", "workers")],
+)
 def test_shards_equal_those_of_plain_numbers_and_dates(
-    case: str, reader: str, expected: Dataset, tmp_path: Path, two_workers: Execution, request: pytest.FixtureRequest
+    case: str, reader: str, expected: Dataset, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     name, write = WRITTEN[case]
     content = write().encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    execution: Execution | None = request.getfixturevalue("two_workers") if reader == "workers" else None
     if reader != "one block":
         request.getfixturevalue("small_blocks")
-    data = ingest(
-        tmp_path / name, tmp_path / "data", ASKED, execution=two_workers if reader == "workers" else None
-    ).dataset
+    data = ingest(tmp_path / name, tmp_path / "data", ASKED, execution=execution).dataset
     assert digests(data) == digests(expected)
     if reader == "one block":  # sums for means are added block by block
         assert data.schema.encodings == expected.schema.encodings
@@ -132,9 +133,7 @@ def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
     from_text, from_values = (inputs_of(schema, pd.DataFrame([row]), "float32") for row in (new, value))
     np.testing.assert_array_equal(from_text, from_values)
     (tmp_path / "new.csv").write_text("day,price,share,size,word\n3.4.2024,1,5%,1,u\n4/31/2024,2,6%,1,v\n")
-    wrong = (
-        r"column 'day', row 1 \(counted from 0\): expected a date written day first, but it holds '4/31/2024', as dec"
-    )
+    wrong = r"column 'day', row 1 .*: expected a date written day first, such as '.*', but it holds '4/31/2024'\."
     with pytest.raises(DataError, match=wrong):
         [*read_table(table_pieces(tmp_path / "new.csv", schema)[0])]
 
