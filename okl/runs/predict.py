@@ -38,7 +38,7 @@ class ScoreSettings(ExecutionSettings):
 
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
-    source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
+    source: str = Field(description="raw rows (Parquet, CSV, JSON lines, svmlight) or the folder of a data set")
     out: str = Field(description="new folder or URL for the scores")
     keys: tuple[str, ...] = Field((), description="columns to copy to the scores, besides the model's own keys")
     threshold: float | None = Field(

@@ -213,6 +213,9 @@ def _present(texts: pa.Array) -> Mask:
 
 # What the values of a column look like, counted.
 
+MARKS = {".": "points", ",": "commas"}
+ORDERS = ("day", "month")
+
 
 class Seen(NamedTuple):
     """A value, and where it stands."""
@@ -226,9 +229,10 @@ class Seen(NamedTuple):
 class Tally:
     """Rows of a column of text by what their values are, and the first of each.
 
-    What they are: "value" (any that is not missing); "number" or "date" in some reading, "plain" number; ".", ",",
-    "day", "month", "year" if a reading takes them, "not ." if it does not, "only ." if no other one does; "numbers" or
-    "dates" if readings differ; "%", "$", ... or "" of numbers; "time" of dates; "." between parts is "point"
+    What they are: "value", any that is not missing; "number" or "date" in some reading; ".", ",", "day", "month",
+    "year" where that reading takes it, "not ." where it does not, "only ." where its rival does not; "numbers" or
+    "dates" where both readings take it and differ; "formatted" number, which is not plain; "unit %", "unit $", "unit "
+    of numbers; "time", "point" of a date with a time, or with points between its parts
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -251,7 +255,6 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
     first = np.zeros(len(texts), dtype=np.int64)
     first[index[::-1]] = np.arange(len(index))[::-1]  # the last one written is the first row
 
-    masks: dict[str, Mask] = {"value": present}
     plain = np.asarray(pc.fill_null(pc.match_substring_regex(texts, PLAIN), False)) & present
     numbers = {}
     units = pa.nulls(len(texts), pa.string())
@@ -262,9 +265,9 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
     parsed = Dates(pc.if_else(pa.array(point | comma), pa.scalar(None, pa.string()), texts))
     dates = {order: parsed.micros(order) for order in (*ORDERS, "year")}
     day, month, year = (present & (values != NO_DATE) for values in dates.values())
-    masks |= {"number": point | comma, "date": day | month, "plain": plain}
+    masks: dict[str, Mask] = {"value": present, "number": point | comma, "date": day | month}
     masks |= {".": point, ",": comma, "day": day, "month": month, "year": year}
-    masks |= {f"not {what}": present & ~masks[what] for what in READINGS}
+    masks |= {f"not {what}": present & ~masks[what] for what in (*MARKS, *ORDERS, "year")}
     masks |= {"only .": point & ~comma, "only ,": comma & ~point, "only day": day & ~month, "only month": month & ~day}
     masks |= {
         "numbers": point & comma & (numbers["."] != numbers[","]),
@@ -284,9 +287,6 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
     return Tally(counts, firsts)
 
 
-MARKS = {".": "points", ",": "commas"}
-ORDERS = ("day", "month")
-READINGS = (*MARKS, *ORDERS, "year")
 LONGEST = 60  # characters of a value in a message
 
 # Decisions.
@@ -362,11 +362,8 @@ def _shown(columns: Mapping[str, Tally], readings: Iterable[str]) -> dict[str, s
 
 def _agreed(shown: Mapping[str, str]) -> tuple[str, str]:
     """Return the reading that all columns show, and one of them; "" if they show none, or several."""
-    return (
-        next(((reading, name) for name, reading in shown.items()), ("", ""))
-        if len({*shown.values()}) == 1
-        else ("", "")
-    )
+    agreed = len({*shown.values()}) == 1
+    return next(((reading, name) for name, reading in shown.items() if agreed), ("", ""))
 
 
 def _number_format(

@@ -493,7 +493,7 @@ def ingest(
 
     Parameters
     ----------
-    source : Parquet file, directory or glob, CSV, or svmlight text; a path or a URL, as the destination
+    source : Parquet file, directory or glob, CSV, JSON lines or svmlight text; a path or a URL, as the destination
     destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
     progress : called with the rows done and the total (None if unknown)
