@@ -109,7 +109,10 @@ Registered = Annotated[
         "--registry", metavar="URL", help="Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home."
     ),
 ]
-SOURCE_HELP = "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV, JSON lines or svmlight rows, compressed or not."
+SOURCE_HELP = (
+    "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV, JSON lines or svmlight rows, "
+    "compressed or not."
+)
 
 
 def _show_version(wanted: bool) -> None:
