@@ -662,8 +662,9 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     broken = {piece.path for piece, scan in zip(pieces, scans, strict=True) if scan is not None and scan.breaks}
     if broken:
         whole = [
-            replace(piece, dialect=piece.dialect._replace(breaks=piece.path in broken)) for piece in source.pieces
-        ]  # fmt: skip
+            replace(piece, dialect=piece.dialect._replace(breaks=piece.dialect.breaks or piece.path in broken))
+            for piece in source.pieces
+        ]
         return _with_types(replace(source, pieces=tuple(whole)), execution, types)
     schema, nested = source.schema, None
     if all(scan is not None for scan in scans):
