@@ -258,6 +258,7 @@ def inspect(file: Place, decimal: str = "") -> Inspected:
     """
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
+    dialect = COMMAS
     try:
         dialect = _dialect(file)
         if decimal:
@@ -271,7 +272,7 @@ def inspect(file: Place, decimal: str = "") -> Inspected:
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
-        raise DataError(explained(file, first_line(error))) from None
+        raise DataError(explained(file, first_line(error), HEADED + dialect.skipped)) from None
 
 
 def _dialect(file: Place) -> Dialect:
