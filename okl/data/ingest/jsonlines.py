@@ -9,12 +9,12 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.json as pajson
 
+from okl.data.ingest import csv
 from okl.data.ingest.csv import ScanResult, check_text, line_blocks, merged_type, open_text
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, size_of
 
 EXPECTED = "expected JSON lines, one object a line"
-BLOCK_BYTES = 2 * 2**20
 
 
 def inspect(file: Place) -> pa.Schema:
@@ -25,7 +25,7 @@ def inspect(file: Place) -> pa.Schema:
     DataError : the file is empty, or its lines are no objects
     """
     with open_text(file) as stream:
-        text = stream.read(BLOCK_BYTES)
+        text = stream.read(csv.BLOCK_BYTES)
     if not size_of(file) or not text.strip():
         raise DataError(f"{file} is empty; {EXPECTED}.")
     check_text(file, text)
@@ -34,7 +34,7 @@ def inspect(file: Place) -> pa.Schema:
         raise DataError(f"{file} is a JSON array; {EXPECTED}. jq -c '.[]' converts it.")
     if not (first.startswith(b"{") and first.rstrip().endswith(b"}")):
         raise DataError(f"{file}, line 1: {first[:60].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
-    lines = text if len(text) < BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
+    lines = text if len(text) < csv.BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
     return _parsed(file, lines, 0, None).schema
 
 
@@ -71,7 +71,7 @@ def scan_lines(file: Place, span: tuple[int, int] | None) -> ScanResult:
     DataError : a line that is no object, or a value whose type differs from those before
     """
     schema, rows, lines_before = pa.schema([]), 0, 0
-    for lines in line_blocks(file, span, block_bytes=BLOCK_BYTES):
+    for lines in line_blocks(file, span):
         table = _parsed(file, lines, lines_before, span)
         schema, rows, lines_before = merged(schema, table.schema), rows + len(table), lines_before + lines.count(b"\n")
     return ScanResult(schema, rows)
@@ -95,7 +95,7 @@ def read(
         pa.float64() if pa.types.is_integer(schema.field(name).type) and name not in exact else schema.field(name).type
         for name in columns
     ]
-    for lines in line_blocks(file, span, block_bytes=BLOCK_BYTES):
+    for lines in line_blocks(file, span):
         table = _parsed(file, lines, lines_before, span, nested)
         lines_before += lines.count(b"\n")
         while any(pa.types.is_struct(kind) for kind in table.schema.types):

@@ -17,7 +17,7 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.data.ingest import csv, jsonlines
+from okl.data.ingest import csv
 from okl.data.ingest.formats import Tally, parse_dates, parse_numbers, tally_of
 from okl.data.ingest.run import check_source, ingest
 from okl.data.manifest import open_dataset
@@ -84,12 +84,8 @@ def digests(data: Dataset) -> list[str]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name, size in (
-        (csv, "BLOCK_BYTES", 4000),
-        (csv, "RANGE_BYTES", 8000),
-        (jsonlines, "BLOCK_BYTES", 4000),
-    ):
-        monkeypatch.setattr(module, name, size)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 12_000)
+    monkeypatch.setattr(csv, "RANGE_BYTES", 24_000)
 
 
 @pytest.mark.parametrize(
