@@ -110,7 +110,8 @@ Registered = Annotated[
     ),
 ]
 SOURCE_HELP = (
-    "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV or svmlight rows, compressed or not."
+    "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV, JSON lines or svmlight rows, "
+    "compressed or not."
 )
 
 

@@ -154,7 +154,7 @@ INGEST_ALL = Options(
             *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
             *("keys", "drop", "scale", "scale_target"),
         ),
-        FORMATS: ("svmlight_index", "hash_columns", "rows_per_shard", "compression"),
+        FORMATS: ("date_order", "decimal", "svmlight_index", "hash_columns", "rows_per_shard", "compression"),
     },
 )
 INGEST = INGEST_ALL.without("compression")
@@ -174,6 +174,8 @@ TRAIN = Options(
 RARE = frozenset(
     {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
     | {
+        "date_order",
+        "decimal",
         "keys",
         "tls",
         "threads",

@@ -65,7 +65,9 @@ def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="Rows (Parquet, CSV, svmlight), a data set, or - for standard input."),
+        typer.Argument(
+            metavar="SOURCE", help="Rows (Parquet, CSV, JSON lines, svmlight), a data set, or - for standard input."
+        ),
     ],
     given: OptionValues,
     where: OptionValues,

@@ -68,9 +68,28 @@ def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple
     return tuple(made.get(name, name) for name in features)
 
 
+@dataclass(frozen=True)
+class ColumnFormat:
+    """Format of a source column of text that holds numbers or dates, decided over all rows of the training source.
+
+    column : name of the source column
+    decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
+    unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
+    order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
+    example : one of its values
+    """
+
+    column: str
+    kind: Literal["number", "date", "timestamp"]
+    decimal: str = "."
+    unit: str = ""
+    order: Literal["day", "month", "year"] = "year"
+    example: str = ""
+
+
 # Data sets: shard descriptors and a schema.
 
-FORMAT_VERSION = 2  # what needs no encoding is written as format 1
+FORMAT_VERSION = 4  # with formats of columns; without, 2, or 1 where no column needs an encoding (3 is of models)
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -131,6 +150,7 @@ class Schema:
     feature_statistics, target_statistics : over TRAIN rows
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
     svmlight : how indices become columns, for rows from svmlight text
+    formats : how columns of text are read that hold numbers or dates
     """
 
     features: tuple[str, ...]
@@ -147,6 +167,7 @@ class Schema:
     target_statistics: ColumnStatistics | None = None
     encodings: tuple[Encoding, ...] = ()
     svmlight: SvmlightColumns | None = None
+    formats: tuple[ColumnFormat, ...] = field(default=(), repr=False)  # reading shards does not depend on them
 
     @cached_property
     def source_columns(self) -> tuple[str, ...]:
@@ -160,7 +181,8 @@ class Schema:
             {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
             for encoding in values["encodings"]
         ]
-        for name in ("encodings", "svmlight"):
+        values["formats"] = list(values["formats"])
+        for name in ("encodings", "svmlight", "formats"):
             if not values[name]:
                 del values[name]
         return values
@@ -168,7 +190,9 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        return FORMAT_VERSION if self.encodings or self.svmlight or self.missing == "mean" else 1
+        if self.formats:
+            return FORMAT_VERSION
+        return 2 if self.encodings or self.svmlight or self.missing == "mean" else 1
 
     @property
     def n_features(self) -> int:

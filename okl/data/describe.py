@@ -38,6 +38,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         "missing": schema.missing,
         "splits": splits,
         "encodings": schema.as_json().get("encodings", []),
+        "formats": [asdict(form) for form in schema.formats],
         "svmlight": asdict(schema.svmlight) if schema.svmlight else None,
         "features": {name: asdict(column) for name, column in columns.items()},
         "warnings": list(data.warnings),

@@ -193,6 +193,16 @@ class IngestSettings(BaseModel):
         description="date and time columns; error: refuse the source; parts: encode the year and the position in the "
         "year, week and day; drop: ignore the column",
     )
+    date_order: Literal["auto", "day", "month"] = Field(
+        "auto",
+        description="dates in text such as 01/02/2026; day: 1 February; month: January 2; auto: as the values show, "
+        "otherwise day first with points, else month first",
+    )
+    decimal: Literal["auto", "point", "comma"] = Field(
+        "auto",
+        description="decimal mark of numbers in text, the other one groups thousands; auto: as the values show, "
+        "otherwise comma between semicolons, else point",
+    )
     svmlight_index: Literal["auto", "0", "1"] = Field(
         "auto", description="index of the first column in svmlight text; auto: 0 if it occurs, otherwise 1"
     )

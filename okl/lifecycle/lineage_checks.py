@@ -191,6 +191,11 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, locations:
     if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
+    for form in reference.formats:
+        if form.kind == "number":
+            _check_same(settings, "decimal", "comma" if form.decimal == "," else "point")
+        elif form.order != "year":
+            _check_same(settings, "date_order", form.order)
     check_constrained(settings, reference)
     criterion_of(settings.train.optimise, reference.task, reference.class_counts, reference.target)
     check_threshold(settings.train, reference)

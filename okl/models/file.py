@@ -101,7 +101,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = 3  # with probabilities; without, 2, or 1 for columns of numbers alone
+FORMAT_VERSION = 4  # with formats of columns; 3 with probabilities; without, 2, or 1 for columns of numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (
@@ -292,7 +292,7 @@ def save_model(model: Model, folder: Path) -> str:
     weights = save_tensors(arrays)
     digest = hashlib.sha256(weights).hexdigest()
     description = {
-        "format_version": FORMAT_VERSION if model.has_probabilities else model.schema.format_version,
+        "format_version": max(3 if model.has_probabilities else 1, model.schema.format_version),
         "predictor": model.predictor.describe(),
         "schema": model.schema.as_json(),
         "configuration": model.configuration,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
+from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
@@ -230,7 +231,7 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatA
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
     """Return inputs from a table, by the code that prepares the rows of a file."""
-    table = table_of(values)
+    table = convert_table(table_of(values), schema.formats)
     check_columns(schema, table.schema, "table")
     raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
     if raw.complete is not None:

@@ -17,6 +17,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
 from okl.data.executor import Rows
 from okl.data.ingest.csv import first_word
+from okl.data.ingest.formats import convert_table
 from okl.data.ingest.reference import csv_types, open_by
 from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source
 from okl.data.ingest.targets import stored_index
@@ -258,6 +259,7 @@ def _rows_of(model: Model, values: RawValues, targets: Any) -> RawRows:
         if len(column) != table.num_rows:
             raise DataError(f"There are {len(column):,} targets, but {table.num_rows:,} rows. Give one for each row.")
         table = table.append_column(schema.target, column)
+    table = convert_table(table, schema.formats)
     check_columns(schema, table.schema, "table", with_targets=True)
     return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), model.precision, True)
 

@@ -97,7 +97,7 @@ def ingest(
     progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
-    """Turn Parquet, CSV or svmlight text into a sharded data set: `okl ingest`.
+    """Turn Parquet, CSV, JSON lines or svmlight text into a sharded data set: `okl ingest`.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_t
 class CompareSettings(ExecutionSettings):
     """Everything that decides a comparison, and where its work runs."""
 
-    data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
+    data: str = Field(
+        description="folder of a data set, or a source: Parquet, CSV, JSON lines or svmlight (then ingest is used)"
+    )
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     models: Names = Field(
         ("all",),

@@ -38,7 +38,7 @@ class ScoreSettings(ExecutionSettings):
 
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
-    source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
+    source: str = Field(description="raw rows (Parquet, CSV, JSON lines, svmlight) or the folder of a data set")
     out: str = Field(description="new folder or URL for the scores")
     keys: tuple[str, ...] = Field((), description="columns to copy to the scores, besides the model's own keys")
     threshold: float | None = Field(
@@ -196,7 +196,7 @@ def score_stream(
     registry: str | None = None,
     threshold: float | None = None,
 ) -> int:
-    """Score rows of a CSV stream with a header line, or of a Parquet stream, to CSV; return the number of rows.
+    """Score rows of CSV with a header line, of JSON lines, or of Parquet to CSV; return the number of rows.
 
     Column types are certain only after all rows were read, so rows go to a temporary file first. Scores are written to
     another one until all rows have been scored.
@@ -254,8 +254,9 @@ def _write_stream(rows: BinaryIO, folder: Path) -> Path:
     """Write the stream to a file with a suffix for its format."""
     beginning = rows.read(len(PARQUET))
     if not beginning:
-        raise DataError("Standard input is empty; expected CSV with a header line, or a Parquet file.")
-    ending = ".parquet" if beginning == PARQUET else f".csv{packed_ending(beginning)}"
+        raise DataError("Standard input is empty; expected CSV with a header line, JSON lines, or a Parquet file.")
+    text = ".jsonl" if beginning.startswith(b"{") else f".csv{packed_ending(beginning)}"
+    ending = ".parquet" if beginning == PARQUET else text
     file = folder / f"standard-input{ending}"
     with file.open("wb") as stream:
         stream.write(beginning)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution, Traffic
+from okl.data.ingest.formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import sample_rows
 from okl.features.predictors import CalibratedPredictor, Predictor
@@ -191,6 +192,11 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
     if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
+    sentences += [
+        f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
+    ]
+    if len(schema.formats) > 3:
+        sentences.append(f"text of {_named([form.column for form in schema.formats[3:]])} is read as numbers or dates")
     return sentences
 
 

@@ -334,7 +334,9 @@ class TrainSettings(ExecutionSettings):
     settings.options.frequencies. Without a solver, an option of one selects fogd.
     """
 
-    data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
+    data: str = Field(
+        description="folder of a data set, or a source to ingest first: Parquet, CSV, JSON lines or svmlight"
+    )
     ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
     solver: Annotated[SolverName, OrExtension("solver")] = Field(
         "auto",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pytest
 
 from okl.data.ingest import csv
@@ -112,7 +111,6 @@ def test_a_line_end_in_a_name_is_none_of_the_rows(tmp_path: Path) -> None:
 
 def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4096))
     source = tmp_path / "s.csv"
     source.write_text("a,y\n" + "1,2.5\n2,3.5\n" * 1000 + "3,unknown\n")
     with pytest.raises(DataError, match=r"target 'y' is text, but regression takes numbers"):

@@ -167,7 +167,6 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
     assert len(whole) == 1
     for name, size in (("BLOCK_BYTES", 4000), ("RANGE_BYTES", 16_000)):
         monkeypatch.setattr(csv, name, size)
-    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     pieces = table_pieces(tmp_path / "s.csv")
     assert len(pieces) > 2
     assert sum(piece.rows or 0 for piece in pieces) == 600
@@ -178,7 +177,7 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
         rows_of(table_pieces(tmp_path / "s.csv", look=False), ["id"])
     with (tmp_path / "s.csv").open("a") as file:
         file.write("1,2,3\n")
-    with pytest.raises(DataError, match="Row #602"):  # the header line is Arrow's first
+    with pytest.raises(DataError, match=r"row 600 \(counted from 0\): expected 7 values, got 3"):
         rows_of(table_pieces(tmp_path / "s.csv"), ["a"])
 
 

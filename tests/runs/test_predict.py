@@ -99,7 +99,7 @@ def test_options_of_recorded_runs_are_refused(
     [
         (b"\x1f\x8b\x08cut off", "standard input cannot be unpacked as gzip"),
         (b"height,width\n1,2\n3,wide\n", "standard input: column 'width', row 1 .* holds 'wide'"),
-        (b"height,width\n1\n", r"standard input is not a CSV file with a header line: .*Expected 2 columns"),
+        (b"height,width\n1\n", r"standard input, row 0 .*: expected 2 values, got 1"),
     ],
 )
 def test_rows_that_cannot_be_read_are_told_without_the_file_that_holds_them(

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path, PurePath
-from shlex import quote
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
@@ -21,6 +21,7 @@ from okl.foundation.locations import Place, open_binary, size_of
 # Compressed text files.
 
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+ZIP = b"PK\x03\x04"
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
@@ -44,16 +45,25 @@ def packed_ending(beginning: bytes) -> str:
 
 
 @contextmanager
-def open_text(file: Place, span: tuple[int, int] | None = None) -> Iterator[pa.NativeFile]:
-    """Open a file as a stream of uncompressed bytes; one that is not compressed can also be sought in.
+def open_text(
+    file: Place, span: tuple[int, int] | None = None, encoding: str = "utf8"
+) -> Iterator[pa.NativeFile]:  # fmt: skip
+    """Open a file as a stream of uncompressed UTF-8; one that is neither compressed nor UTF-16 can also be sought in.
 
-    span : first byte and the one after the last, of a file that is not compressed; None: the whole file
+    span : first byte and the one after the last, of a file that can be sought in; None: the whole file
 
     Raises
     ------
     DataError : what is compressed cannot be unpacked, or its end is missing
     """
     codec = packing_of(file.name)
+    if encoding != "utf8":
+        try:
+            with open_text(file) as stream:
+                yield pa.lib.transcoding_input_stream(stream, encoding, "utf8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{file} is no text in UTF-16: {error.reason}. Write it again as UTF-8.") from None
+        return
     with pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(open_binary(file), "r") as stream:
         if codec is None:
             yield stream if span is None else stream.get_stream(span[0], span[1] - span[0])
@@ -73,6 +83,9 @@ def check_unique(schema: pa.Schema, file: Place) -> None:
         counts = Counter(schema.names)
     except UnicodeDecodeError:
         raise DataError(f"{file}: the name of a column is not UTF-8 text. Write the file again as UTF-8.") from None
+    unnamed = [str(number) for number, name in enumerate(schema.names, 1) if not name]
+    if len(unnamed) > 1:
+        raise DataError(f"{file}: columns {', '.join(unnamed)} have no name (counted from 1); name all but one.")
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
@@ -87,10 +100,28 @@ _QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)'
 
 
 class Dialect(NamedTuple):
-    """Dialect of a CSV file: the separator of values and the decimal mark of numbers."""
+    """Dialect of a CSV file.
+
+    separator : of values; decimal : mark of the decimals of numbers; encoding : utf8 or utf16
+    breaks : whether values in quotes may hold line ends; skipped : lines before the header line
+    """
 
     separator: str = ","
     decimal: str = "."
+    encoding: str = "utf8"
+    breaks: bool = False
+    skipped: int = 0
+
+    @property
+    def divisible(self) -> bool:
+        """Return whether any line end is the end of a row, at any byte of the file."""
+        return self.encoding == "utf8" and not self.breaks
+
+    def reading(self, names: list[str] | None = None) -> pacsv.ReadOptions:
+        """Return Arrow's options for blocks; names : of the columns, where lines have no header line before them."""
+        # one thread: errors then name their row
+        skipped = 0 if names else self.skipped
+        return pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows=skipped)
 
     def converting(self, **options: Any) -> pacsv.ConvertOptions:
         """Return Arrow's options for the conversion of text to values, with further options."""
@@ -99,7 +130,7 @@ class Dialect(NamedTuple):
     @property
     def parsing(self) -> pacsv.ParseOptions:
         """Return Arrow's options for the division of lines into values."""
-        return pacsv.ParseOptions(delimiter=self.separator)
+        return pacsv.ParseOptions(delimiter=self.separator, newlines_in_values=self.breaks)
 
 
 COMMAS = Dialect()
@@ -120,28 +151,75 @@ def separator_of(text: bytes) -> str:
 
 
 def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
-    """Return whether numbers have decimal commas, from the types that values have if decimals are written in either
-    way.
+    """Return whether numbers have decimal commas, by the types of values if decimals are written in either way.
 
-    One column must be numbers only with commas, and none only with points: of lists such as 1,2 beside numbers such
-    as 1.5 nothing is made.
+    One column must be numbers only with commas. One that is numbers only with points is text then: if these are
+    thousands, such as 1.234, it is read by its format, and refused otherwise.
     """
-    pairs = [
-        (is_number(point), is_number(comma)) for point, comma in zip(with_points.types, with_commas.types, strict=True)
-    ]
-    return (False, True) in pairs and (True, False) not in pairs
+    pairs = zip(with_points.types, with_commas.types, strict=True)
+    return any(is_number(comma) and not is_number(point) for point, comma in pairs)
 
 
-# Blocks of complete lines, and Arrow's reading options.
+# Blocks of complete lines.
 
+QUOTE, NEWLINE = b'"\n'
 BLOCK_BYTES = 2 * 2**20
 RANGE_BYTES = 16 * BLOCK_BYTES  # memory of a reader of a range
-READING = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # one thread: errors then name their row
+MOST_BLOCKS = 16  # that a value in quotes may span
 
 
-def of_one_block(file: Place) -> bool:
+def of_one_block(file: Place, dialect: Dialect) -> bool:
     """Return whether the first block is the complete file; unknown for compressed files."""
-    return packing_of(file.name) is None and size_of(file) <= BLOCK_BYTES
+    most = BLOCK_BYTES // 2 if dialect.encoding == "utf16" else BLOCK_BYTES
+    return packing_of(file.name) is None and size_of(file) <= most
+
+
+def odd_quotes(text: bytes) -> bool:
+    """Return whether a line holds an odd number of quotes, such as one within which a value in quotes goes on."""
+    if b'"' not in text:
+        return False
+    array = np.frombuffer(text, np.uint8)
+    quotes, ends = np.flatnonzero(array == QUOTE), np.flatnonzero(array == NEWLINE)
+    in_lines = np.diff(np.searchsorted(quotes, ends), prepend=0, append=len(quotes))
+    return bool((in_lines % 2).any())
+
+
+def line_blocks(
+    file: Place, span: tuple[int, int] | None = None, dialect: Dialect | None = None, block_bytes: int = 0
+) -> Iterator[bytes]:
+    """Yield the bytes of a file, or of a range of it, in blocks of whole lines; of whole rows of a dialect with breaks.
+
+    Raises
+    ------
+    DataError : a quote that is not closed for many blocks
+    """
+    rest, breaks = b"", dialect is not None and dialect.breaks
+    with open_text(file, span, "utf8" if dialect is None else dialect.encoding) as stream:
+        while block := stream.read(block_bytes or BLOCK_BYTES):
+            rest += block
+            end = _last_row_end(rest) if breaks else rest.rfind(b"\n") + 1
+            if breaks and not end and len(rest) > MOST_BLOCKS * BLOCK_BYTES:
+                raise not_closed(str(file))
+            if end:
+                yield rest[:end]
+                rest = rest[end:]
+    if rest.strip(b"\r\n"):
+        yield rest
+
+
+def _last_row_end(text: bytes) -> int:
+    """Return the position after the last line end that has an even number of quotes before it; 0 without any."""
+    array = np.frombuffer(text, np.uint8)
+    quotes, ends = np.flatnonzero(array == QUOTE), np.flatnonzero(array == NEWLINE)
+    outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def not_closed(where: str) -> DataError:
+    """Return the error for a value in quotes that runs to the end of the file, or nearly so."""
+    return DataError(
+        f"{where}: a quoted value is not closed. Add the quote, or double quotes that are part of a value."
+    )
 
 
 def line_ranges(file: Place) -> list[tuple[int, int]]:
@@ -161,11 +239,6 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
     return list(pairwise([*cuts, size]))
 
 
-def headless(names: list[str]) -> pacsv.ReadOptions:
-    """Return the reading options of a block of lines without the header line."""
-    return pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
-
-
 # Column types: suggested by the first block, confirmed by a scan.
 
 
@@ -176,8 +249,8 @@ class Inspected(NamedTuple):
     dialect: Dialect
 
 
-def inspect(file: Place) -> Inspected:
-    """Read the header line and the first 2 MiB of a file.
+def inspect(file: Place, decimal: str = "") -> Inspected:
+    """Read the header line and the first 2 MiB of a file; decimal : mark of decimals, "" for as the values show.
 
     Raises
     ------
@@ -185,9 +258,11 @@ def inspect(file: Place) -> Inspected:
     """
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
+    dialect = COMMAS
     try:
-        with open_text(file) as stream:
-            dialect = Dialect(separator_of(stream.read(BLOCK_BYTES)))
+        dialect = _dialect(file)
+        if decimal:
+            return Inspected(_first_types(file, dialect._replace(decimal=decimal)), dialect._replace(decimal=decimal))
         schema = _first_types(file, dialect)
         if dialect.separator in BESIDE_DECIMAL_COMMAS:
             commas = dialect._replace(decimal=",")
@@ -197,16 +272,67 @@ def inspect(file: Place) -> Inspected:
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file} is not a CSV file with a header line: {first_line(error)}.") from None
+        raise DataError(explained(file, first_line(error), HEADED + dialect.skipped)) from None
+
+
+def _dialect(file: Place) -> Dialect:
+    """Return the dialect by the first bytes, but for the mark of decimals.
+
+    Raises
+    ------
+    DataError : the bytes are no text, or that of a web page
+    """
+    with open_text(file) as stream:
+        text = stream.read(BLOCK_BYTES)
+    encoding = "utf16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf8"
+    if encoding != "utf8":
+        with open_text(file, None, encoding) as stream:
+            text = stream.read(BLOCK_BYTES)
+    check_text(file, text)
+    if not text.strip():
+        raise DataError(f"{file} holds no rows; expected at least one.")
+    skipped, separator = 0, separator_of(text)
+    if named := re.match(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", text):  # as Excel writes and reads it
+        skipped, separator = 1, named[1].decode()
+    lines = text if len(text) < BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
+    return Dialect(separator, encoding=encoding, breaks=odd_quotes(lines), skipped=skipped)
+
+
+def check_text(file: Place, beginning: bytes) -> None:
+    """Raise DataError unless a file begins with text of data."""
+    if beginning.startswith(ZIP):
+        raise DataError(f"{file} is a zip archive or an Excel workbook. Unpack it, or save its sheet as CSV.")
+    if (ending := packed_ending(beginning)) and packing_of(file.name) is None:
+        raise DataError(f"{file} is compressed as {PACKED[ending]}. Rename it to {file.name}{ending}.")
+    if (at := beginning.find(b"\0")) >= 0:
+        raise DataError(f"{file} holds a NUL byte at byte {at}, so it is no text. Expected a CSV file in UTF-8.")
+    if re.match(rb"\s*<(!doctype|html|\?xml)", beginning, re.IGNORECASE):
+        raise DataError(f"{file} is an HTML page or XML. Download the data file itself.")
 
 
 def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
     """Return names and types by the first block."""
-    with open_text(file) as stream, pacsv.open_csv(stream, READING, **_typing(dialect)) as reader:
-        if reader.read_next_batch().num_rows == 0:
+    with (
+        open_text(file, None, dialect.encoding) as stream,
+        pacsv.open_csv(stream, dialect.reading(), **_typing(dialect)) as reader,
+    ):
+        rows = reader.read_next_batch()
+        if rows.num_rows == 0:
             raise DataError(f"{file} holds no rows; expected at least one.")
         check_unique(reader.schema, file)
+        if dialect.breaks and of_one_block(file, dialect):
+            _check_closed(file, rows)
         return reader.schema
+
+
+def _check_closed(file: Place, last: pa.RecordBatch | pa.Table) -> None:
+    """Raise DataError if the last value of a file with an odd number of quotes holds the rest of its lines."""
+    value = last.column(last.num_columns - 1)[-1].as_py()
+    if isinstance(value, str | bytes) and (value[-1:] in ("\n", b"\n") or "\n" in str(value)):
+        with open_text(file) as stream:
+            odd = sum(block.count(b'"') for block in iter(lambda: stream.read(BLOCK_BYTES), b"")) % 2
+        if odd:
+            raise not_closed(str(file))
 
 
 def _typing(dialect: Dialect) -> dict[str, Any]:
@@ -220,50 +346,49 @@ def numeric_nulls(schema: pa.Schema) -> pa.Schema:
 
 
 class ScanResult(NamedTuple):
-    """Result of a scan of a block of lines: the types that fit all values, by column, and the number of rows."""
+    """Result of a scan of lines: the types that fit all values, the number of rows, and whether a value goes on in a
+    next line, so that neither of them counts.
+    """
 
     schema: pa.Schema
     rows: int
+    breaks: bool = False
 
 
 def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> ScanResult | None:
     """Read a range block by block to learn its types and rows; None if it cannot be read."""
-    schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
-    partial = span[0] > 0
-    with open_text(file, span) as stream:
-        while block := stream.read(BLOCK_BYTES):
-            lines, newline, rest = (rest + block).rpartition(b"\n")
-            types = _types_of(lines + newline, names, partial, dialect) if newline else None
-            if newline and types is None:
-                return None
-            if types is not None:
-                schema, rows, partial = merged_types(schema, types.schema), rows + types.rows, True
-    if rest.strip(b"\r\n"):
-        types = _types_of(rest, names, partial, dialect)
+    schema, rows, headed = pa.schema([(name, pa.null()) for name in names]), 0, span[0] == 0
+    for lines in line_blocks(file, span if dialect.divisible else None, dialect):
+        if not dialect.breaks and odd_quotes(lines):
+            return ScanResult(schema, rows, breaks=True)
+        types = _types_of(file, lines, None if headed else names, dialect)
         if types is None:
             return None
-        schema, rows = merged_types(schema, types.schema), rows + types.rows
+        schema, rows, headed = merged_types(schema, types.schema), rows + types.rows, False
     return ScanResult(schema, rows)
 
 
-def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> ScanResult | None:
-    if not lines.strip(b"\r\n"):
+def _types_of(file: Place, lines: bytes, names: list[str] | None, dialect: Dialect) -> ScanResult | None:
+    """Return types and rows of a block of lines; names : of the columns, None if the header line is among them."""
+    if names and not lines.strip(b"\r\n"):
         return ScanResult(pa.schema([(name, pa.null()) for name in names]), 0)
-    reading = headless(names) if without_header else READING  # a name in quotes may hold a line end
     try:
-        table = pacsv.read_csv(pa.BufferReader(lines), reading, **_typing(dialect))
+        table = pacsv.read_csv(pa.BufferReader(lines), dialect.reading(names), **_typing(dialect))
     except pa.ArrowException:
         return None
+    if dialect.breaks and len(table) and lines.count(b'"') % 2:
+        _check_closed(file, table)
     return ScanResult(table.schema, len(table))
 
 
 def merged_types(first: pa.Schema, second: pa.Schema) -> pa.Schema:
     """Return for each column the narrowest type for the values of both."""
     pairs = zip(first, second.types, strict=True)
-    return pa.schema([field.with_type(_merged(field.type, kind)) for field, kind in pairs])
+    return pa.schema([field.with_type(merged_type(field.type, kind)) for field, kind in pairs])
 
 
-def _merged(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """Return the narrowest type for the values of both."""
     if first == second or pa.types.is_null(second):
         return first
     if pa.types.is_null(first):
@@ -279,6 +404,7 @@ def _merged(first: pa.DataType, second: pa.DataType) -> pa.DataType:
 # Reading of CSV files in order and in bounded memory.
 
 FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow reports them
+RAGGED = r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)"
 HEADED = 2  # rows that Arrow counts before the first of a file with a header line
 
 
@@ -296,16 +422,18 @@ def read(
         for field in schema
     }
     options = dialect.converting(column_types=types, include_columns=columns, null_values=MISSING_WORDS)
-    without_header = span is not None and span[0] > 0
-    reading = headless(schema.names) if without_header else READING
+    names = schema.names if span is not None and span[0] > 0 else None
     try:
-        with open_text(file, span) as stream, pacsv.open_csv(stream, reading, dialect.parsing, options) as reader:
+        with (
+            open_text(file, span if dialect.divisible else None, dialect.encoding) as stream,
+            pacsv.open_csv(stream, dialect.reading(names), dialect.parsing, options) as reader,
+        ):
             for block in reader:
                 for start in range(0, block.num_rows, batch_rows):
                     yield block.slice(start, batch_rows)
     except (pa.ArrowException, OSError) as error:
-        before = 1 - first_row if without_header else HEADED
-        raise DataError(_explained(file, schema, first_line(error), types, before)) from None
+        before = 1 - first_row if names else HEADED + dialect.skipped
+        raise DataError(explained(file, first_line(error), before, types)) from None
 
 
 def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dialect: Dialect) -> int:
@@ -317,53 +445,44 @@ def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dia
 
 def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> str:
     """Return the first value of a column that is no number, and its position; "" if none, or rows do not parse."""
-    kinds = {name: pa.float64()}
+    numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
     for file, dialect in files.items():
-        options = dialect.converting(column_types=kinds, include_columns=[name], null_values=MISSING_WORDS)
         try:
-            with (
-                open_text(file) as stream,
-                pacsv.open_csv(stream, READING, dialect.parsing, options) as reader,
-            ):
-                for _ in reader:
-                    pass
-        except (pa.ArrowException, OSError) as error:
-            match = re.search(FAULT, first_line(error))
-            value = re.search(VALUE, match[3]) if match else None
-            return f"{file}: column {name!r}{_row(match, HEADED)} holds {value[1]!r}" if match and value else ""
+            for _ in read(file, numbers, [name], BLOCK_BYTES, (), dialect=dialect):
+                pass
+        except DataError as error:
+            match = re.match(r"(.* holds '.*'), but is read as ", str(error))
+            return match[1] if match else ""
     return ""
 
 
-def explain_texts(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
-    """Raise DataError that names the first value of a column that is no number; return if there is none."""
-    numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
-    try:
-        for file, dialect in files.items():
-            for _ in read(file, numbers, [name], BLOCK_BYTES, (), dialect=dialect):
-                pass
-    except DataError as error:
-        raise DataError(f"{error} If these are names rather than numbers, use --category {quote(name)}.") from None
-
-
-def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
+def explained(
+    file: Place, message: str, before: int = HEADED, types: Mapping[str, pa.DataType] | None = None
+) -> str:  # fmt: skip
+    """Return the sentence about an error of Arrow; before : rows that it counts before the first; types : by column."""
+    if ragged := re.search(RAGGED, message):
+        row, expected, got, values = ragged.groups()
+        if values.count('"') % 2:
+            return str(not_closed(f"{file}{_row(row, before)}"))
+        plural = "" if expected == "1" else "s"
+        return (
+            f"{file}{_row(row, before)}: expected {expected} value{plural}, got {got}: {values!r}. Correct the row; "
+            "put values that hold the separator in quotes."
+        )
     match = re.search(FAULT, message)
-    if not match:
-        message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
-        return f"{file} cannot be read as CSV: {message}."
-    name = schema.names[int(match[1])]
+    if not match or types is None:
+        message = message if before >= HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
+        return f"{file} cannot be read as CSV: {message.removeprefix('CSV parse error: ')}."
+    name = [*types][int(match[1])]
     value = re.search(VALUE, match[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
         if value
         else f"fails: {match[3]}"
     )
-    remedy = "Correct the value"
-    if is_date(types[name]):
-        remedy = "Write dates as 2026-12-31"
-    elif value and re.search(r"\d,\d|[%$€£]", value[1]):
-        remedy = "Write numbers such as 1234.5"
-    return f"{file}: column {name!r}{_row(match, before)} {why}. {remedy}, or leave the column out."
+    remedy = "Write dates as 2026-12-31" if is_date(types[name]) else "Correct the value"
+    return f"{file}: column {name!r}{_row(match[2], before)} {why}. {remedy}, or leave the column out."
 
 
-def _row(match: re.Match[str], before: int) -> str:
-    return f", row {int(match[2]) - before} (counted from 0)" if match[2] else ""
+def _row(number: str | None, before: int) -> str:
+    return f", row {int(number) - before} (counted from 0)" if number else ""

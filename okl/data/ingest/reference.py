@@ -33,12 +33,15 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
         reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
-    return open_source(location, reading, csv_types(schema))
+    points = any(form.kind == "number" and form.decimal == "." for form in schema.formats)
+    return open_source(location, reading, csv_types(schema), schema.formats, "." if points else "")
 
 
 def csv_types(schema: Schema) -> dict[str, pa.DataType]:
     """Return the types of columns of CSV files that a schema determines; the values determine the others."""
-    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
+    formats = {form.column for form in schema.formats}
+    encodings = [encoding for encoding in schema.encodings if encoding.column not in formats]
+    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in encodings}
     if text_labels(schema):
         types[schema.target] = pa.string()
     return {name: kind for name, kind in types.items() if kind is not None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,16 +14,25 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Encoding, EncodingKind, Schema, Shard
+from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Schema, Shard
 from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
-from okl.data.ingest.csv import explain_texts
+from okl.data.ingest.csv import BESIDE_DECIMAL_COMMAS
+from okl.data.ingest.formats import Context, Tally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
-from okl.data.ingest.sources import Source, SvmlightReading, open_source, read_piece, scan_source
+from okl.data.ingest.sources import (
+    Piece,
+    Source,
+    SourceBatch,
+    SvmlightReading,
+    in_threads,
+    open_source,
+    read_piece,
+    scan_source,
+)
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, stratified
 from okl.data.ingest.writer import (
     Progress,
@@ -49,6 +57,7 @@ from okl.data.values import (
     has_time,
     is_date,
     is_number,
+    is_text,
     missing_in_rows,
     numbers,
     zone_of,
@@ -98,13 +107,6 @@ def destination_folder(destination: Place) -> Iterator[Path]:
 
 MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
 
-NUMBER = r"^\s*[-+]?[$€£]?\s?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s?[%$€£]?\s*$"
-"""Text that looks like a number, including formats of spreadsheets: 1,5 and 1.234,5 and $1,234.5 and 7%."""
-DATE = (
-    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}[-/.]\d{4}|\d{1,2}/\d{1,2}/\d{2})([ T]\s?\d{1,2}:.*)?\s*$"
-)
-"""Text that looks like a date, with an ambiguous month or stored as text."""
-
 Sums = NDArray[np.float64]
 
 
@@ -131,15 +133,12 @@ class ColumnScan:
     rows : with a value; missing : without one; missing_in_test : test rows without one
     values : rows by value, None where there are more than MOST_VALUES
     sums : of the parts of a number or date, float64
-    numeric, dated : of a text column, rows whose value reads like a number or a date, as far as values are counted
     """
 
     rows: int = 0
     missing: int = 0
     values: Counter[str] | None = None
     sums: Sums | None = None
-    numeric: int = 0
-    dated: int = 0
     missing_in_test: int = 0
 
     def plus(self, later: ColumnScan) -> ColumnScan:
@@ -150,8 +149,7 @@ class ColumnScan:
             values = None if len(self.values) > MOST_VALUES else self.values
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
-        numeric, dated = self.numeric + later.numeric, self.dated + later.dated
-        return ColumnScan(rows, missing, values, sums, numeric, dated, self.missing_in_test + later.missing_in_test)
+        return ColumnScan(rows, missing, values, sums, self.missing_in_test + later.missing_in_test)
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
@@ -207,7 +205,9 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
     in_test = 0 if held is None else int(_absent(held.column(plan.name)).sum())
-    return ColumnScan(rows, n - rows, sums=parts[:, present].sum(axis=1), missing_in_test=in_test)
+    with np.errstate(invalid="ignore"):  # of infinite values, which are an error where they are copied
+        sums = parts[:, present].sum(axis=1)
+    return ColumnScan(rows, n - rows, sums=sums, missing_in_test=in_test)
 
 
 def count_texts(column: pa.Array) -> ColumnScan:
@@ -218,13 +218,8 @@ def count_texts(column: pa.Array) -> ColumnScan:
     for word, count in zip(texts.to_pylist(), counts.tolist(), strict=True):
         if word is not None and count:
             named[word] += count
-    numeric, dated = (
-        int(counts[pc.fill_null(pc.match_substring_regex(texts, like), False).to_numpy(zero_copy_only=False)].sum())
-        for like in (NUMBER, DATE)
-    )
     rows = named.total()
-    values = None if len(named) > MOST_VALUES else named
-    return ColumnScan(rows, len(column) - rows, values, numeric=numeric, dated=dated)
+    return ColumnScan(rows, len(column) - rows, None if len(named) > MOST_VALUES else named)
 
 
 def scan_columns(
@@ -257,7 +252,6 @@ def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
-NUMBERS_SHARE = 0.9  # of the rows of a text column: then its words are more likely mistakes than names
 LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -297,7 +291,6 @@ def learn_encodings(
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            check_texts(source, plan.name, scans[plan], settings)
             note = _why_unused(plan.name, scans[plan], settings, source.location)
             if note:
                 notes.append(note)
@@ -385,21 +378,63 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
     return ""
 
 
-def check_texts(source: Source, name: str, scan: ColumnScan, settings: IngestSettings) -> None:
-    """Raise DataError for text columns of dates, or of numbers of a CSV file with a few words."""
-    if name in settings.categories or scan.rows == 0:
-        return
-    if scan.dated >= NUMBERS_SHARE * scan.rows:
-        flag, likely = quote(name), (word for word in sorted(scan.values or ()) if re.match(DATE, word))
-        such = f", such as {word!r}" if (word := next(likely, "")) else ""
-        raise DataError(
-            f"{source.location}: column {name!r} is text that reads like dates{such}. Write them as 2026-12-31, in "
-            f"Parquet as dates, for --dates; or use --category {flag} to take them for names, --key {flag} to carry "
-            f"them along, or --drop {flag} to leave them out."
-        )
-    if source.kind == "csv" and scan.numeric >= NUMBERS_SHARE * scan.rows:
-        files = {place_of(piece.path): piece.dialect for piece in source.pieces}
-        explain_texts(files, source.schema, name)
+# Formats of text columns: numbers and dates that the reader of a file does not recognise.
+
+
+def find_formats(
+    source: Source, settings: IngestSettings, execution: Execution | None = None, preview: bool = False
+) -> tuple[Source, list[str]]:
+    """Return the source with those columns of text as numbers or dates that hold them, and a note on each.
+
+    preview : decide by the first rows alone
+
+    Raises
+    ------
+    DataError : see `decide_formats`
+    """
+    roles, kinds = assign_roles(source, settings), dict(zip(source.schema.names, source.schema.types, strict=True))
+    names = [name for name in (*roles.features, roles.target) if is_text(kinds[name])]
+    names = [name for name in names if name not in settings.categories]
+    first = next(source.batches(names), None) if names else None
+    tallies = {} if first is None else _tallies_of(first)
+    names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
+    if names and not preview:
+        work = partial(_tally_piece, names)
+        parts = in_threads(work, source.pieces) if execution is None else execution.map(work, source.pieces)
+        totals = reduce(lambda one, other: [a.plus(b) for a, b in zip(one, other, strict=True)], parts)
+        tallies = dict(zip(names, totals, strict=True))
+    text = source.kind == "csv"
+    dialects = [piece.dialect for piece in source.pieces]
+    marks = {dialect.decimal for dialect in dialects}
+    floats = [name for name in (*roles.features, roles.target) if text and pa.types.is_floating(kinds[name])]
+    decision = decide_formats(
+        {name: tallies[name] for name in names},
+        Context(
+            decimal={"auto": "", "point": ".", "comma": ","}[settings.decimal],
+            order=settings.date_order.replace("auto", ""),
+            marks=dict.fromkeys(floats, marks.pop()) if len(marks) == 1 else {},
+            likely="," if text and dialects[0].separator in BESIDE_DECIMAL_COMMAS else ".",
+            target=roles.target,
+            strict=text,
+        ),
+    )
+    formats = list(decision.formats)
+    if text and settings.decimal == "comma":  # so that new files are read by it, too
+        formats += [ColumnFormat(name, "number", ",") for name in floats]
+        source = replace(source, pieces=tuple(piece.as_text(floats) for piece in source.pieces))
+    return (source.with_formats(formats) if formats else source), decision.notes
+
+
+def _tallies_of(rows: SourceBatch) -> dict[str, Tally]:
+    columns = zip(rows.batch.schema.names, rows.batch.columns, strict=True)
+    return {name: tally_of(column, rows.file, rows.first_row) for name, column in columns}
+
+
+def _tally_piece(names: Sequence[str], piece: Piece) -> list[Tally]:
+    tallies = [Tally()] * len(names)
+    for rows in read_piece(piece, names):
+        tallies = [so_far.plus(new) for so_far, new in zip(tallies, _tallies_of(rows).values(), strict=True)]
+    return tallies
 
 
 # Preview of the first rows: errors are raised early.
@@ -420,9 +455,6 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     if source.kind == "svmlight" or (rows := next(source.batches(names), None)) is None:
         return
     columns = {plan: rows.batch.column(plan.name) for plan in plans}
-    for plan, column in columns.items():
-        if plan.kind == "category":
-            check_texts(source, plan.name, count_texts(column), settings)
     filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
     if settings.missing == "error" and any(absent.any() for absent in filled.values()):
         raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
@@ -461,7 +493,7 @@ def ingest(
 
     Parameters
     ----------
-    source : Parquet file, directory or glob, CSV, or svmlight text; a path or a URL, as the destination
+    source : Parquet file, directory or glob, CSV, JSON lines or svmlight text; a path or a URL, as the destination
     destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
     progress : called with the rows done and the total (None if unknown)
@@ -485,7 +517,9 @@ def ingest(
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
     types = settings.categories if reference is None else csv_types(reference)
-    opened = scan_source(opened, spread, types, exact)
+    opened, notes = scan_source(opened, spread, types, exact), list[str]()
+    if reference is None:
+        opened, notes = find_formats(opened, settings, spread)
     roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)  # again: later rows may contain words
     if default_holdout is not None and reference is None and not (roles.split or roles.holdout or roles.share):
@@ -493,11 +527,10 @@ def ingest(
         roles = replace(roles, share=default_holdout)
     if settings.stratify and roles.share:
         roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
-    notes: list[str] = []
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
-        roles, notes = learn_encodings(opened, roles, settings, spread, keep_fills)
-        notes = [*notes, *ids]
+        roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
+        notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
         if spread is None:
@@ -524,13 +557,15 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         indices: dict[str, Literal[0, 1] | None] = {"auto": None, "0": 0, "1": 1}
         first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
-        opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()))
-    roles, reader = _roles_and_reader(opened, settings, reference)
+        mark = {"auto": "", "point": ".", "comma": ","}[settings.decimal]
+        opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()), decimal=mark)
+    formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
+    roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)
     if settings.hash_columns and opened.kind != "svmlight":
         raise ConfigError(f"{opened.location} is {opened.kind}, but hash_columns folds columns of svmlight text.")
     if reference is None:
-        check_first_rows(opened, roles, settings, reader)
+        check_first_rows(formatted, roles, settings, reader)
     return opened
 
 
@@ -627,7 +662,9 @@ def _finish(
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
-NEWER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify")
+NEWER = (
+    "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
+)  # fmt: skip
 
 
 def _as_given(settings: IngestSettings) -> dict[str, Any]:
@@ -645,7 +682,7 @@ def _schema(
         stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
         scale_target=settings.scale_target, missing=settings.missing,
         feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
-        encodings=roles.encodings, svmlight=source.pieces[0].svmlight,
+        encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
     )  # fmt: skip
 
 

@@ -19,19 +19,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import MANIFEST, SvmlightColumns
+from okl.data.dataset import MANIFEST, ColumnFormat, SvmlightColumns
 from okl.data.executor import Execution
-from okl.data.ingest import csv
+from okl.data.ingest import csv, jsonlines
 from okl.data.ingest.csv import (
     COMMAS,
     PACKED,
     Dialect,
     check_unique,
-    open_text,
     packing_of,
     unpacked_ending,
 )
+from okl.data.ingest.formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mixed
+from okl.data.values import is_text
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import (
     Place,
@@ -45,11 +46,13 @@ from okl.foundation.locations import (
 
 # File listing, formats and agreement of columns.
 
-Kind = Literal["parquet", "csv", "svmlight"]
+Kind = Literal["parquet", "csv", "json", "svmlight"]
 ENDINGS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
@@ -102,6 +105,8 @@ def kind_of(file: Place) -> Kind:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     if magic == MAGIC:
         return "parquet"
+    if kind is None and unpacked_ending(file.name) == ".json":  # not in folders: it may be any JSON there
+        return "json"
     if kind is None:
         ending = unpacked_ending(file.name) + (Path(file.name.lower()).suffix if packing_of(file.name) else "")
         raise DataError(f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}.")
@@ -313,7 +318,7 @@ def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtyp
     from sklearn.datasets import load_svmlight_file  # heavy: only those who read such text pay for it
 
     first = 0
-    for chunk in _text_chunks(file):
+    for chunk in csv.line_blocks(file, block_bytes=CHUNK_BYTES):
         try:
             inputs, targets = load_svmlight_file(BytesIO(chunk), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
@@ -323,19 +328,6 @@ def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtyp
             ) from None
         yield inputs, targets
         first += inputs.shape[0]
-
-
-def _text_chunks(file: Place) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks of whole lines."""
-    rest = b""
-    with open_text(file) as stream:
-        while block := stream.read(CHUNK_BYTES):
-            whole, newline, tail = (rest + block).rpartition(b"\n")
-            if newline:
-                yield whole + newline
-            rest = tail
-    if rest.strip():
-        yield rest
 
 
 # Pieces: consecutive rows of a source.
@@ -360,7 +352,8 @@ class Piece:
     row_groups : of a Parquet file; schema : columns and their types; svmlight : how its indices are columns
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
-    dialect : of a CSV file, how its text is values
+    dialect : of a CSV file, how its text is values; nested : of JSON lines, the types of their keys
+    formats : of columns of text that are read as numbers or dates; their types in the schema are those
     """
 
     path: str
@@ -374,6 +367,22 @@ class Piece:
     sha256: str = ""
     span: tuple[int, int] | None = None
     dialect: Dialect = COMMAS
+    nested: pa.Schema | None = None
+    formats: tuple[ColumnFormat, ...] = ()
+
+    def with_formats(self, schema: pa.Schema, formats: Collection[ColumnFormat]) -> Piece:
+        """Return the piece with a schema before formats, those of its columns that are text being read by them."""
+        kinds = {form.column: form for form in formats if form.column in schema.names}
+        used = tuple(form for name, form in kinds.items() if is_text(schema.field(name).type))
+        typed = {form.column: TYPES[form.kind] for form in used}
+        fields = [field.with_type(typed.get(field.name, field.type)) for field in schema]
+        return replace(self, schema=pa.schema(fields), formats=used)
+
+    def as_text(self, names: Collection[str]) -> Piece:
+        """Return the piece of a text file with some columns as they are written."""
+        fields = [field.with_type(pa.string()) if field.name in names else field for field in self.schema]
+        rest = tuple(form for form in self.formats if form.column not in names)
+        return replace(self, schema=pa.schema(fields), formats=rest)
 
 
 def read_piece(
@@ -385,8 +394,11 @@ def read_piece(
     ----------
     columns : names to read, in this order; None: all
     batch_rows : rows a batch at most; None: 16384, fewer where columns are many
-    exact : columns whose whole numbers stay whole (keys); the others of a CSV file are read as float64
+    exact : columns whose whole numbers stay whole (keys); the others of a text file are read as float64
     """
+    if piece.formats:
+        yield from _formatted(piece, columns, batch_rows, exact)
+        return
     names = list(piece.schema.names if columns is None else columns)
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
     location = place_of(piece.path)
@@ -394,6 +406,9 @@ def read_piece(
         stream = read_parquet(location, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
         stream = csv.read(location, piece.schema, names, limit, exact, piece.span, piece.first_row, piece.dialect)
+    elif piece.kind == "json":
+        assert piece.nested is not None, "as open_source makes such pieces"
+        stream = jsonlines.read(location, piece.nested, piece.schema, names, limit, exact, piece.span)
     else:
         assert piece.svmlight is not None, "as open_source makes such pieces"
         stream = read_svmlight(location, piece.schema, piece.svmlight, names, limit)
@@ -403,10 +418,25 @@ def read_piece(
         row += batch.num_rows
 
 
+def _formatted(
+    piece: Piece, columns: Sequence[str] | None, batch_rows: int | None, exact: Collection[str]
+) -> Iterator[SourceBatch]:
+    """Read a piece, with columns of text in their formats."""
+    formats = {form.column: form for form in piece.formats}
+    for rows in read_piece(piece.as_text(formats), columns, batch_rows, exact):
+        arrays = [
+            convert(column, formats[name], rows.file, rows.first_row) if name in formats else column
+            for name, column in zip(rows.batch.schema.names, rows.batch.columns, strict=True)
+        ]
+        yield rows._replace(batch=pa.RecordBatch.from_arrays(arrays, names=rows.batch.schema.names))
+
+
 def count_rows(piece: Piece) -> int:
     """Return the number of rows of a piece."""
     if piece.rows is not None:
         return piece.rows
+    if piece.kind == "json":
+        return jsonlines.scan_lines(place_of(piece.path), piece.span).rows
     return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
 
 
@@ -445,6 +475,13 @@ class Source:
         for piece in self.pieces:
             yield from read_piece(piece, columns, batch_rows, exact)
 
+    def with_formats(self, formats: Collection[ColumnFormat]) -> Source:
+        """Return the source with columns of text read in some formats, and in no others."""
+        known = [form.column for form in self.pieces[0].formats]
+        raw = [piece.as_text(known) for piece in self.pieces]
+        pieces = tuple(piece.with_formats(piece.schema, formats) for piece in raw)
+        return replace(self, schema=pieces[0].schema, pieces=pieces)
+
     def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
         """Return the SHA-256 of names and contents of the files; progress is called with the bytes read so far."""
         done = 0
@@ -476,15 +513,21 @@ AS_THEY_COME = SvmlightReading()
 
 
 def open_source(
-    location: str | Place, svmlight: SvmlightReading = AS_THEY_COME, types: Mapping[str, pa.DataType] | None = None
+    location: str | Place,
+    svmlight: SvmlightReading = AS_THEY_COME,
+    types: Mapping[str, pa.DataType] | None = None,
+    formats: Collection[ColumnFormat] = (),
+    decimal: str = "",
 ) -> Source:
-    """Recognise a source and read its schema; Parquet and CSV rows are not touched, svmlight text is scanned once.
+    """Recognise a source and read its schema, of text files by their first rows; svmlight text is scanned once.
 
     Parameters
     ----------
     location : a file, a directory of files of one kind, or a glob; paths or URLs
     svmlight : how the indices of such text are columns
     types : of columns of CSV files, whatever their values scan like
+    formats : of columns of text that are read as numbers or dates
+    decimal : mark of decimals in CSV files; "": as their values show
 
     Raises
     ------
@@ -499,15 +542,20 @@ def open_source(
             )
     if kind == "svmlight":
         parts = _svmlight_pieces(files, svmlight)
+    elif kind == "json":
+        parts = _json_pieces(files)
     else:
+        given = {form.column: pa.string() for form in formats} | dict(types or {})
         parts = (
-            _csv_pieces(files, types or {}) if kind == "csv" else [p for file in files for p in _parquet_pieces(file)]
+            _csv_pieces(files, given, decimal)
+            if kind == "csv"
+            else [p for file in files for p in _parquet_pieces(file)]
         )
         check_schemas(files, [next(part.schema for part in parts if part.path == str(file)) for file in files])
     source = Source(str(location), kind, parts[0].schema, tuple(files), tuple(parts))
     if source.rows == 0:
         raise DataError(f"{location} holds no rows; expected at least one.")
-    return source
+    return source.with_formats(formats) if formats else source
 
 
 def _parquet_pieces(file: Place) -> list[Piece]:
@@ -517,8 +565,15 @@ def _parquet_pieces(file: Place) -> list[Piece]:
     return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
 
 
-def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
-    inspected = [csv.inspect(file) for file in files]
+def _json_pieces(files: Sequence[Place]) -> list[Piece]:
+    nested = reduce(jsonlines.merged, (jsonlines.inspect(file) for file in files))
+    schema = csv.numeric_nulls(jsonlines.flat(nested))
+    check_unique(schema, files[0])
+    return [Piece(str(file), "json", schema, 0, None, nested=nested) for file in files]
+
+
+def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str) -> list[Piece]:
+    inspected = [csv.inspect(file, decimal) for file in files]
     schemas = [scan.schema for scan in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
@@ -552,22 +607,25 @@ def numbered_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
         first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
 
 
+SCANNED = ("csv", "json")  # kinds of files whose types and rows are known after a scan only
+
+
 def split_pieces(source: Source) -> list[Piece]:
-    """Return the pieces of a source; divide CSV files into ranges of whole lines, with unknown numbers of rows."""
-    if source.kind != "csv":
+    """Return the pieces of a source; divide text files into ranges of whole lines, with unknown numbers of rows."""
+    if source.kind not in SCANNED:
         return list(source.pieces)
     return [
         part
         for piece in source.pieces
         for part in (
             [piece]
-            if piece.span is not None
+            if piece.span is not None or not piece.dialect.divisible
             else [replace(piece, span=span) for span in csv.line_ranges(place_of(piece.path))]
         )
     ]
 
 
-# Scans of CSV files: column types and row counts.
+# Scans of text files: column types and row counts.
 
 T = TypeVar("T")
 
@@ -579,43 +637,54 @@ MANY_DIGITS = r"^\s*[-+]?\d{16,}\s*$"  # of whole numbers beyond 2^53 float64 ke
 def scan_source(
     source: Source, execution: Execution | None, types: Collection[str] = (), exact: Collection[str] = ()
 ) -> Source:
-    """Return a CSV source with types for all its values and pieces with known rows; any other source as it is.
+    """Return a source of text files with types for all values and pieces with known rows; any other one as it is.
 
-    types : names of columns with a given type
+    types : names of columns of CSV files with a given type
     exact : names of columns that are to come back as they are written, such as keys: numbers that would not become text
 
     A file of a single block has been seen whole, and is left as it is unless there are workers to share it.
     """
-    if source.kind != "csv":
+    if source.kind not in SCANNED:
         return source
-    scanned = _with_types(source, execution, types)
+    formats = source.pieces[0].formats
+    scanned = _with_types(source.with_formats(()), execution, {*types, *(form.column for form in formats)})
     changed = altered_columns(scanned.pieces, exact, execution)
-    if not changed:
-        return scanned
-    schema = _as_text(scanned.schema, changed)
-    return replace(scanned, schema=schema, pieces=tuple(replace(piece, schema=schema) for piece in scanned.pieces))
+    pieces = tuple(piece.as_text(changed) for piece in scanned.pieces)
+    return replace(scanned, schema=pieces[0].schema, pieces=pieces).with_formats(formats)
 
 
 def _with_types(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
     """Return the same with pieces and types by all values; `types` : see `scan_source`."""
-    if execution is None and all(csv.of_one_block(file) for file in source.files):
+    if execution is None and all(csv.of_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
         return source
     pieces = split_pieces(source)
-    scans = _in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
-    schema = source.schema
+    scans = in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
+    broken = {piece.path for piece, scan in zip(pieces, scans, strict=True) if scan is not None and scan.breaks}
+    if broken:
+        whole = [
+            replace(piece, dialect=piece.dialect._replace(breaks=piece.dialect.breaks or piece.path in broken))
+            for piece in source.pieces
+        ]
+        return _with_types(replace(source, pieces=tuple(whole)), execution, types)
+    schema, nested = source.schema, None
     if all(scan is not None for scan in scans):
-        merged = csv.numeric_nulls(reduce(csv.merged_types, (scan.schema for scan in scans if scan is not None)))
-        schema = pa.schema([old if old.name in types else new for old, new in zip(schema, merged, strict=True)])
+        schemas = [scan.schema for scan in scans if scan is not None]
+        if source.kind == "json":
+            nested = reduce(jsonlines.merged, schemas)
+        merged = csv.numeric_nulls(reduce(csv.merged_types, schemas) if nested is None else jsonlines.flat(nested))
+        check_unique(merged, source.files[0])
+        schema = (
+            merged if nested else pa.schema([o if o.name in types else n for o, n in zip(schema, merged, strict=True)])
+        )
         numbered = zip(pieces, scans, strict=True)
         pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
     elif execution is None:  # read as it is: then the error names the row
         return source
-    else:  # such as a line end in quotes, just where a block ends
+    else:
         counted = zip(pieces, execution.map(count_rows, pieces), strict=True)
         pieces = [replace(piece, rows=rows) for piece, rows in counted]
-    return replace(
-        source, schema=schema, pieces=tuple(replace(piece, schema=schema) for piece in numbered_pieces(pieces))
-    )
+    whole = [replace(piece, schema=schema, nested=nested) for piece in numbered_pieces(pieces)]
+    return replace(source, schema=schema, pieces=tuple(whole))
 
 
 def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
@@ -633,13 +702,13 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     if pieces[0].kind != "csv" or not zeros:
         return set()
     work = partial(_altered_in, zeros, [name for name in zeros if pa.types.is_floating(kinds[name])])
-    altered = _in_threads(work, pieces) if execution is None else execution.map(work, pieces)
+    altered = in_threads(work, pieces) if execution is None else execution.map(work, pieces)
     return set().union(*altered)
 
 
 def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> set[str]:
     """Return the columns of a piece with leading zeros, or, if they are among `floating`, with too many digits."""
-    altered, text = set[str](), replace(piece, schema=_as_text(piece.schema, names))
+    altered, text = set[str](), piece.as_text(names)
     for rows in read_piece(text, names, csv.BLOCK_BYTES):
         for name in {*names} - altered:
             pattern = f"{LEADING_ZEROS}|{MANY_DIGITS}" if name in floating else LEADING_ZEROS
@@ -650,16 +719,14 @@ def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> 
     return altered
 
 
-def _as_text(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    return pa.schema([field.with_type(pa.string()) if field.name in names else field for field in schema])
-
-
-def _in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
+def in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
     """Work on all pieces, in order, several at once: Arrow lets go of Python's lock while it parses."""
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
         return list(threads.map(work, pieces))
 
 
 def _scan_lines(piece: Piece) -> csv.ScanResult | None:
-    assert piece.span is not None
-    return csv.scan_lines(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)
+    file = place_of(piece.path)
+    if piece.kind == "json":
+        return jsonlines.scan_lines(file, piece.span)
+    return csv.scan_lines(file, piece.schema.names, piece.span or (0, 0), piece.dialect)

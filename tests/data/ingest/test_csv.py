@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pytest
 
 from okl.data.ingest import csv
 from okl.data.ingest.csv import packing_of, separator_of
-from okl.data.ingest.run import check_source, ingest
+from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import open_source
 from okl.foundation.errors import DataError
 from okl.lifecycle.inbox import arrivals
@@ -63,7 +61,6 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
     if blocks == "many":
         monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
         monkeypatch.setattr(csv, "RANGE_BYTES", 8000)
-        monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     assert shards(source, tmp_path / "data") == plain
 
 
@@ -100,38 +97,6 @@ def test_files_of_one_source_may_be_written_differently(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ages[0], ROWS["age"])
     np.testing.assert_array_equal(ages[1], ages[0])
     np.testing.assert_array_equal(ages[2], ages[0])
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "value"),
-    [
-        ("a\tb\ty", "1,5\t2\t0", "1,5"),
-        ("a,b,y", '"1,234.5",2,0', "1,234.5"),
-        ("a;b;y", "1.234,5;2;0", "1.234,5"),
-        ("a;b;y", "1,5;2.5;0", "1,5"),
-        ("a,b,y", "$12.5,2,0", "$12.5"),
-        ("a,b,y", "7%,2,0", "7%"),
-    ],
-)
-def test_numbers_that_are_read_as_text_are_an_error_unless_they_were_asked_for(
-    header: str, line: str, value: str, tmp_path: Path
-) -> None:
-    (tmp_path / "s.csv").write_text("\n".join([header, *[line] * 50, line[:-1] + "1"]))
-    told = rf"column 'a', row 0 .* holds '{re.escape(value)}', .* Write numbers such as .* use --category a\."
-    with pytest.raises(DataError, match=told):
-        check_source(tmp_path / "s.csv", settings())
-    data = ingest(tmp_path / "s.csv", tmp_path / "data", settings(categories=("a",))).dataset
-    assert data.schema.features == (f"a={value}", "b")
-
-
-@pytest.mark.parametrize("value", ["12/31/2026", "31.12.2026", "31-12-2026 08:15", "1/31/26", "2026.12.31"])
-def test_text_that_reads_like_dates_is_an_error_unless_it_was_asked_for(value: str, tmp_path: Path) -> None:
-    (tmp_path / "s.csv").write_text("\n".join(["on day,b,y", *[f"{value},2,0", f"{value},3,1"] * 50, "'later',1,0"]))
-    told = rf"column 'on day' is text that reads like dates, such as '{value}'\. .* or use --category 'on day'"
-    with pytest.raises(DataError, match=told):
-        check_source(tmp_path / "s.csv", settings(dates="parts"))
-    asked = settings(categories=("on day",))
-    assert f"on day={value}" in ingest(tmp_path / "s.csv", tmp_path / "data", asked).dataset.schema.features
 
 
 def test_compressed_svmlight_text_is_read(tmp_path: Path) -> None:

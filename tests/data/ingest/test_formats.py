@@ -1,0 +1,208 @@
+"""Numbers and dates in text: the shards of plain ones, whoever reads them, and again by the stored formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest import csv
+from okl.data.ingest.formats import Tally, parse_dates, parse_numbers, tally_of
+from okl.data.ingest.run import check_source, ingest
+from okl.data.manifest import open_dataset
+from okl.foundation.errors import DataError
+from okl.models.inputs import inputs_of
+from okl.models.pieces import read_table, table_pieces
+from tests.data.sources import settings
+
+ASKED = settings(missing="mean", dates="parts", rows_per_shard=100, rows_per_group=50)
+ROWS = 600
+
+
+def plain() -> pd.DataFrame:
+    random = np.random.default_rng(5)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 12, ROWS), unit="D")
+    days = days.where(np.arange(ROWS) < ROWS - 1, pd.Timestamp("2024-01-31"))  # only the last row shows the order
+    price = (random.normal(0, 9000, ROWS)).round(2)
+    price[7] = np.nan
+    return pd.DataFrame(
+        {
+            "day": days.date,
+            "price": price,
+            "share": random.integers(0, 1000, ROWS) / 8,
+            "size": random.normal(size=ROWS).round(3),
+            "word": np.where(random.random(ROWS) < 0.5, "u", "v"),
+            "y": (price > 0).astype(int),
+        }
+    )
+
+
+def spoken(points: bool) -> pd.DataFrame:
+    """The same rows as people write them."""
+    rows = plain()
+    mark = str.maketrans({}) if points else str.maketrans(",.", ".,")
+    rows["price"] = ["" if np.isnan(value) else f"{value:,.2f} €".translate(mark) for value in rows["price"]]
+    rows["share"] = [f"{value:g}%".translate(mark) for value in rows["share"]]
+    rows["day"] = [f"{day:%m/%d/%Y}" if points else f"{day:%d.%m.%Y}" for day in rows["day"]]
+    return rows
+
+
+def as_lines(rows: pd.DataFrame) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows.to_dict("records"))
+
+
+WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
+    "points": ("s.csv", lambda: spoken(points=True).to_csv(index=False)),
+    "commas": ("s.csv", lambda: spoken(points=False).to_csv(index=False, sep=";", decimal=",")),
+    "quoted": ("s.csv", lambda: spoken(points=True).to_csv(index=False, quoting=1)),
+    "packed": ("s.csv.gz", lambda: spoken(points=False).to_csv(index=False, sep=";", decimal=",")),
+    "json": ("s.jsonl", lambda: as_lines(spoken(points=True))),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("plain")
+    plain().to_csv(folder / "s.csv", index=False)
+    return ingest(folder / "s.csv", folder / "data", ASKED).dataset
+
+
+def digests(data: Dataset) -> list[str]:
+    return [shard.sha256 for shard in data.shards]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 12_000)
+    monkeypatch.setattr(csv, "RANGE_BYTES", 24_000)
+
+
+@pytest.mark.parametrize(
+    ("case", "reader"),
+    [*((case, reader) for case in WRITTEN for reader in ("one block", "small blocks")), ("json", "workers")],
+)
+def test_shards_equal_those_of_plain_numbers_and_dates(
+    case: str, reader: str, expected: Dataset, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name, write = WRITTEN[case]
+    content = write().encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    execution: Execution | None = request.getfixturevalue("two_workers") if reader == "workers" else None
+    if reader != "one block":
+        request.getfixturevalue("small_blocks")
+    data = ingest(tmp_path / name, tmp_path / "data", ASKED, execution=execution).dataset
+    assert digests(data) == digests(expected)
+    if reader == "one block":  # sums for means are added block by block
+        assert data.schema.encodings == expected.schema.encodings
+    formats = {form.column: (form.decimal, form.unit, form.order) for form in data.schema.formats}
+    mark = "." if case in ("points", "quoted", "json") else ","
+    order = "month" if mark == "." else "day"
+    assert formats == {"price": (mark, "€", "year"), "share": (mark, "%", "year"), "day": (".", "", order)}
+    again = ingest(tmp_path / name, tmp_path / "again", ASKED, reference=data.schema).dataset
+    assert digests(again) == digests(expected)
+    assert open_dataset(data.folder).schema == data.schema
+
+
+def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
+    """One row alone would be read otherwise: 1.234 as a fraction, 3.4.2024 in any order."""
+    rows = spoken(points=False)
+    rows.to_csv(tmp_path / "s.csv", index=False, sep=";", decimal=",")
+    schema = ingest(tmp_path / "s.csv", tmp_path / "data", ASKED).dataset.schema
+    new = {"day": "03/04/2024", "price": "1.234", "share": "5%", "size": 1.5, "word": "u"}
+    (tmp_path / "new.csv").write_text(",".join(new) + "\n" + ",".join(map(str, new.values())) + "\n")
+    (tmp_path / "new.jsonl").write_text(json.dumps(new) + "\n")
+    value = {"day": datetime(2024, 4, 3).date(), "price": 1234.0, "share": 5.0, "size": 1.5, "word": "u"}
+    for name in ("new.csv", "new.jsonl"):
+        (piece,) = table_pieces(tmp_path / name, schema)
+        assert [row for part in read_table(piece) for row in part.batch.to_pylist()] == [value]
+    from_text, from_values = (inputs_of(schema, pd.DataFrame([row]), "float32") for row in (new, value))
+    np.testing.assert_array_equal(from_text, from_values)
+    (tmp_path / "new.csv").write_text("day,price,share,size,word\n3.4.2024,1,5%,1,u\n4/31/2024,2,6%,1,v\n")
+    wrong = r"column 'day', row 1 .*: expected a date written day first, such as '.*', but it holds '4/31/2024'\."
+    with pytest.raises(DataError, match=wrong):
+        [*read_table(table_pieces(tmp_path / "new.csv", schema)[0])]
+
+
+def test_options_decide_what_values_do_not(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text('d,a,y\n01/02/2026,"1,234",0\n03/04/2026,"5,678",1\n')
+
+    def read(**options: Any) -> list[Any]:
+        asked = settings(**options)
+        data = ingest(tmp_path / "s.csv", tmp_path / "data", asked, overwrite=True).dataset
+        return [(form.decimal, form.order) for form in data.schema.formats]
+
+    assert read() == [(".", "year"), (".", "month")]
+    assert read(decimal="comma", date_order="day") == [(".", "day"), (",", "year")]
+    assert read(categories=("a", "d")) == []
+    (tmp_path / "s.csv").write_text("d,y\n31/12/2026,0\n01/02/2026,1\n")
+    with pytest.raises(DataError, match=r"row 0 .*expected a date written month first.*Write all dates alike"):
+        check_source(tmp_path / "s.csv", settings(date_order="month"))
+
+
+def test_line_ends_in_quotes_do_not_depend_on_blocks(tmp_path: Path, small_blocks: None) -> None:
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "parquet").mkdir()
+    for number, row in enumerate((3, 1900, None)):  # in the first block, in a later one, in none
+        words = ["plain"] * 2000
+        if row is not None:
+            words[row] = "two\nlines,\n\nor three"
+        rows = pd.DataFrame({"a": np.arange(2000.0), "word": words, "y": np.arange(2000) % 2})
+        rows.to_csv(tmp_path / "csv" / f"{number}.csv", index=False)
+        rows.to_parquet(tmp_path / "parquet" / f"{number}.parquet")
+    made = [ingest(tmp_path / kind, tmp_path / f"of {kind}", settings()).dataset for kind in ("csv", "parquet")]
+    assert digests(made[0]) == digests(made[1])
+
+
+# Parsing against obvious twins.
+
+
+def test_numbers_match_decimal() -> None:
+    random = np.random.default_rng(0)
+    drawn = zip(random.integers(-(10**12), 10**12, 300).tolist(), random.integers(0, 6, 300).tolist(), strict=True)
+    values = [Decimal(value).scaleb(-places) for value, places in drawn]
+    for decimal, group in ((".", ","), (",", "."), (".", "'"), (",", "\u202f"), (".", "")):
+        shown = [f"{value:,}" if group else str(value) for value in values]
+        swap = str.maketrans({",": group, ".": decimal})
+        texts = [text.translate(swap) for text in shown]
+        found, units = parse_numbers(pa.array([f"{text} %" for text in texts]), decimal)
+        assert found.to_pylist() == [float(value) for value in values]
+        assert set(units.to_pylist()) == {"%"}
+
+
+def test_dates_match_datetime() -> None:
+    random = np.random.default_rng(1)
+    days, years = random.integers(0, 33, (2000, 2)).tolist(), random.integers(1890, 2110, 2000).tolist()
+    texts = [f"{first}/{second}/{year}" for (first, second), year in zip(days, years, strict=True)]
+
+    def naive(text: str, form: str) -> datetime | None:
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            return None
+
+    for order, form in (("day", "%d/%m/%Y"), ("month", "%m/%d/%Y")):
+        found = parse_dates(pa.array(texts), order).to_pylist()
+        naively = [naive(text, form) for text in texts]
+        assert found == naively
+        assert 0.2 < sum(value is not None for value in naively) / len(texts) < 0.8
+
+
+def test_tallies_do_not_depend_on_how_rows_are_cut() -> None:
+    column = pa.array([*spoken(points=True)["price"][:50], "x", None, "NA", "1,5", "", "31/12/2026"])
+    whole = tally_of(column, "f", 0)
+    for cut in (1, 20, 51):
+        parts = tally_of(column[:cut], "f", 0).plus(tally_of(column[cut:], "f", cut))
+        assert parts == whole
+    assert Tally().plus(whole) == whole
+    assert whole.counts["value"] == len(column) - 4
