@@ -58,9 +58,9 @@ def give_database(home: Path, database: Path) -> Path:
     return home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
-    """A server that stays for all tests, with schedules."""
+    """A server for all tests of the flows, with schedules; it takes processor time when idle, too."""
     home = give_database(tmp_path_factory.mktemp("server"), database)
     with temporary_server(home, deployments=True) as running:
         running.wait_ready()
