@@ -37,7 +37,7 @@ gc.set_threshold(50_000, 20, 50)
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
 
-# tests that look at pictures; elsewhere figures are laid out, but not painted, which takes more than all else of a run
+# tests that look at pictures; elsewhere figures are built but not painted: that takes longer than all else of a run
 LOOK_AT_PICTURES = (
     "tests/report/",
     "tests/flows/test_cli_compare",
