@@ -43,8 +43,10 @@ LOOK_AT_PICTURES = (
     "tests/flows/test_cli_compare",
     "tests/flows/test_cli_reproduce",
     "tests/flows/test_cli_tracking",
+    "tests/foundation/test_telemetry",
     "tests/lifecycle/test_report",
     "tests/papers/test_zhang2024",
+    "tests/runs/compare/test_run",
 )
 PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 

@@ -183,7 +183,7 @@ def test_a_schedule_fires_in_another_directory_and_a_run_beside_its_run_is_cance
         run, *_ = wait_until(lambda: fired("Completed"))
     finally:
         client.delete_deployment_schedule(deployment.id, schedule.id)
-    assert final_states(client, [by_hand]) == ["Cancelled"]
+    assert wait_until(lambda: final_states(client, [by_hand])) == ["Cancelled"]
     wait_for_stages(server, run, TRAIN_STAGES, "okl-train-rows")
     assert [entry.name for entry in (place / "home").iterdir()] == ["runs"], "a worker's run brings no server"
     assert len(list((place / "home" / "runs").glob("*/model"))) == len(fired("Completed"))
