@@ -31,6 +31,9 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# where threads are more than processors, OpenMP's wait for each other busily: a boosted forest took 23 s for 4
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
 # compiling makes millions of short-lived objects: by Python's own thresholds, every seventh second went into looking
 # through them, and through all that is imported
 gc.set_threshold(50_000, 20, 50)
