@@ -136,7 +136,7 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
         deployment = client.read_deployment_by_name("okl-train/default")
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
-        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 120.0)
+        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 240.0)
     (one,) = status(home, terminal)["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
