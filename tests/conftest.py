@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from base64 import b64decode
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,18 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Task
+from okl.report import figures
 from tests.sharing import UnitScheduling, place_of, unit_of
 
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
 os.environ["SCIPY_ARRAY_API"] = "1"
+
+# processes that tests start import okl some two hundred times: half a second each without bytecode, which may be off
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# where threads are more than processors, OpenMP's wait for each other busily: a boosted forest took 23 s for 4
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 # compiling makes millions of short-lived objects: by Python's own thresholds, every seventh second went into looking
 # through them, and through all that is imported
@@ -30,6 +40,18 @@ gc.set_threshold(50_000, 20, 50)
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
 
+# tests that look at pictures; elsewhere figures are built but not painted: that takes longer than all else of a run
+LOOK_AT_PICTURES = (
+    "tests/report/",
+    "tests/flows/test_cli_compare",
+    "tests/flows/test_cli_reproduce",
+    "tests/flows/test_cli_tracking",
+    "tests/foundation/test_telemetry",
+    "tests/lifecycle/test_report",
+    "tests/papers/test_zhang2024",
+    "tests/runs/compare/test_run",
+)
+PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 
 _workers, _opened = ExitStack(), list[Execution]()  # what `two_workers` has started
 
@@ -38,6 +60,19 @@ _workers, _opened = ExitStack(), list[Execution]()  # what `two_workers` has sta
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
     """Let tests that share something run in one process, where --dist loadfile asks for files."""
     return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Paint figures where a test looks at them."""
+    figures.png = painted if item.nodeid.startswith(LOOK_AT_PICTURES) else unpainted
+
+
+painted = figures.png
+
+
+def unpainted(figure: Any) -> bytes:
+    """Return one pixel."""
+    return PIXEL
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

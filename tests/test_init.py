@@ -107,14 +107,16 @@ def test_settings_and_errors_need_neither_numba_nor_pyarrow_nor_scikit_learn() -
 
 
 def test_training_and_loading_need_neither_prefect_nor_dask_nor_scikit_learn(data: Dataset, tmp_path: Path) -> None:
-    rows, loaded = in_new_process(
-        "import sys, json, okl\n"
+    rows, statistics, loaded = in_new_process(
+        "import sys, json, okl, okl.runs.train\n"
+        "statistics = 'scipy.stats' in sys.modules\n"  # a fifth of the import of a command
         f"result = okl.train({str(data.folder)!r}, frequencies=10, out={str(tmp_path / 'run')!r})\n"
         "okl.load(result['model'])\n"
         "used = sorted({'prefect', 'dask', 'distributed', 'sklearn'} & set(sys.modules))\n"
-        "print(json.dumps([result['rows'], used]))"
+        "print(json.dumps([result['rows'], statistics, used]))"
     )
     assert rows == data.rows("train")
+    assert not statistics
     assert loaded == []
 
 

@@ -1,6 +1,6 @@
 """The contract of all solvers: the same bits in this process and on workers, by tasks and by handlers.
 
-Two workers at most, as each costs seconds to start; `test_contract` has four.
+Two workers at most, as each costs seconds to start; `test_contract` has three.
 """
 
 from __future__ import annotations

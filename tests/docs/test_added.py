@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from sklearn.metrics import matthews_corrcoef
 from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.data.executor import Rows
+from okl.foundation import stored
 from okl.foundation.registry import SOLVERS
+from okl.foundation.stored import tagged_classes
 from okl.kernels import Gaussian
 from okl.metrics.counts import measure, merge
 from okl.report.results import RunResult
@@ -39,6 +42,20 @@ def example(name: str) -> Any:
     sys.modules.setdefault(spec.name, module)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Forget the examples and the tags that they declare: later tests of this process look at those of okl."""
+    yield
+    modules = {Added.of(path).module for path in FILES}
+    for module in modules & sys.modules.keys():
+        del sys.modules[module]
+    for tag, kind in tagged_classes().items():
+        if kind.__module__ in modules:
+            del stored._classes[tag]
+            stored._tags.pop(kind, None)
+            stored._renamed.pop(kind, None)
 
 
 # Each example by itself.

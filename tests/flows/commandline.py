@@ -7,16 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer.main
 
 from flows.cli import main
 from okl.foundation.locations import Place
 from tests.distributed.processes import heed_interrupts
 from tests.flows.environment import child_environment
 
+typer.main.get_command = cache(typer.main.get_command)  # once a process, as in a command of its own
 _started: list[subprocess.Popen[str]] = []
 
 

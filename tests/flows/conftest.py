@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows import run as recording
 from flows.server import TemporaryServer, prefect_home, temporary_server
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
@@ -57,9 +58,9 @@ def give_database(home: Path, database: Path) -> Path:
     return home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
-    """A server that stays for all tests, with schedules."""
+    """A server for all tests of the flows, with schedules; it takes processor time when idle, too."""
     home = give_database(tmp_path_factory.mktemp("server"), database)
     with temporary_server(home, deployments=True) as running:
         running.wait_ready()
@@ -88,6 +89,17 @@ def unrecorded(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("OKL_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Wait long for the server, which is busy when the machine is; forget a recorder that waited in vain.
+
+    It would end this process with the next command.
+    """
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 240.0)
+    yield
+    recording.unfinished.clear()
 
 
 def query(home: Path, sql: str) -> list[tuple[Any, ...]]:

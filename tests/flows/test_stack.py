@@ -31,7 +31,7 @@ from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import Outcome, end_started, start, wait, without_notice
+from tests.flows.commandline import Outcome, Terminal, end_started, start, wait, without_notice
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 
@@ -71,10 +71,10 @@ def up(home: Path) -> Outcome:
     return Outcome(done.returncode, done.stdout, without_notice(done.stderr))
 
 
-def status(home: Path) -> dict[str, Any]:
-    outcome = okl(home, "status", "--json")
-    assert outcome.code == 0, outcome
-    return outcome.result
+def status(home: Path, terminal: Terminal) -> dict[str, Any]:
+    terminal.patch.delenv("PREFECT_API_URL", raising=False)
+    terminal.patch.setenv("OKL_HOME", str(home))
+    return terminal.okl_json("status")
 
 
 def all_well(home: Path) -> bool:
@@ -104,8 +104,8 @@ def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
 
 
 @pytest.mark.usefixtures("up")
-def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
-    told = status(home)
+def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path, terminal: Terminal) -> None:
+    told = status(home, terminal)
     assert [one["name"] for one in told["processes"]] == [
         "supervisor", "server", "scheduler", "prefect-worker", "worker-1"
     ]  # fmt: skip
@@ -119,7 +119,9 @@ def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("up")
-def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack(home: Path) -> None:
+def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack(
+    home: Path, terminal: Terminal
+) -> None:
     source = str(home.parent / "rows.parquet")
     words = ["--target", "y", "--frequencies", "20", "--workers", str(WORKERS)]
     deployed = okl(home, "deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich", "--json")
@@ -134,8 +136,8 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
         deployment = client.read_deployment_by_name("okl-train/default")
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
-        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 120.0)
-    (one,) = status(home)["deployments"]
+        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 240.0)
+    (one,) = status(home, terminal)["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
     told = (stack_folder(home) / "worker-1.log").read_text()
@@ -159,14 +161,14 @@ def test_a_command_uses_the_running_server_which_hears_of_it_while_it_lives(home
 
 
 @pytest.mark.usefixtures("up")
-def test_the_dead_are_replaced_and_the_fact_is_told(home: Path) -> None:
+def test_the_dead_are_replaced_and_the_fact_is_told(home: Path, terminal: Terminal) -> None:
     before = {name: pid_of(home, name) for name in ("worker-1", "scheduler")}
     for pid in before.values():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     assert soon(lambda: all(pid_of(home, name) not in (None, pid) for name, pid in before.items()))
     assert soon(lambda: all_well(home), 60.0)
-    told = {one["name"]: one for one in status(home)["processes"]}
+    told = {one["name"]: one for one in status(home, terminal)["processes"]}
     assert told["scheduler"]["restarts"] >= 1
     assert told["worker-1"]["restarts"] >= 1
     assert told["scheduler"]["ended"].startswith("ended by SIGKILL after")

@@ -54,6 +54,13 @@ from okl.report.timeline import (
 )
 from okl.report.training import facts_section
 
+
+@pytest.fixture(autouse=True)
+def _no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin without the name of a run that a test before has left open."""
+    monkeypatch.setattr(timelines, "_run", "")
+
+
 # What is logged says of which run and shard it is, wherever it was logged.
 
 

@@ -199,6 +199,7 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
     with pytest.raises(ConflictError, match="champion"):
         late.publish()
     late.close()
+    late.close()
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
 
 

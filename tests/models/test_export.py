@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-import skops.io
 
 import okl
 from okl.foundation.errors import ModelError
@@ -34,6 +33,8 @@ def test_exported_files_score_as_the_saved_model_does(terminal: Terminal, tmp_pa
     session = onnxruntime.InferenceSession(tmp_path / "new" / "model.onnx", providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(["scores"], {"rows": raw_rows()})[0], expected, atol=1e-5)
     terminal.okl_json("export", tmp_path / "model", tmp_path / "model.skops", "--format", "skops")
+    import skops.io
+
     pipeline = skops.io.load(tmp_path / "model.skops")
     np.testing.assert_allclose(pipeline.decision_function(raw_rows()), expected, atol=1e-5)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from skops.io import dumps, loads
 
 import okl
 from okl.foundation.errors import ConfigError
@@ -17,10 +17,16 @@ from tests.data.sources import parquet
 from tests.models.models import CASES, Case, of_times, raw_rows, schema_of
 
 
+def through_skops(pipeline: Any) -> Any:
+    from skops.io import dumps, loads  # most of a second, which other processes of tests need not take
+
+    return loads(dumps(pipeline))
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if "matern" not in case.kind], ids=str)
 def test_loaded_pipeline_scores_as_okl_does(case: Case) -> None:
     model, rows = case.model(), raw_rows()
-    pipeline = loads(dumps(to_sklearn(model)))
+    pipeline = through_skops(to_sklearn(model))
     expected = model.scores(rows)
     if case.task == "regression":
         expected = model.predict(rows)
@@ -35,7 +41,7 @@ def test_loaded_pipeline_scores_as_okl_does(case: Case) -> None:
 def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
     model, rows = of_times()
     expected = model.scores(rows)
-    scores = loads(dumps(to_sklearn(model))).decision_function(rows)
+    scores = through_skops(to_sklearn(model)).decision_function(rows)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
@@ -43,7 +49,7 @@ def test_missing_values_are_zero_where_the_model_says_so() -> None:
     model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
     rows = raw_rows()
     rows[::3, 1] = np.nan
-    pipeline = loads(dumps(to_sklearn(model)))
+    pipeline = through_skops(to_sklearn(model))
     np.testing.assert_allclose(pipeline.decision_function(rows), model.scores(rows), atol=1e-5)
 
 
@@ -57,7 +63,7 @@ def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, s
     result = okl.train(source, ingest={"missing": "mean", "scale": scale}, frequencies=20, out=tmp_path / "run")
     model = okl.load(result["model"])
     assert model.schema.n_features == 5
-    pipeline = loads(dumps(to_sklearn(model)))
+    pipeline = through_skops(to_sklearn(model))
     table = {f"x{i}": rows[:, i].astype(np.float32) for i in range(3)}
     np.testing.assert_allclose(
         pipeline.decision_function(np.stack([*table.values()], axis=1)), model.scores(pa.table(table)), atol=1e-5

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.report.figures import LIGHT, convergence_curve
+from okl.report.figures import DARK, LIGHT, convergence_curve, violation_curve
 from okl.report.format import number, scalar_metrics
 from okl.report.results import UNSHOWN, assess
 from okl.report.training import html_report, markdown_report, summary_sentences, text_summary, write_report
@@ -225,3 +225,13 @@ def test_template_and_style_are_in_the_wheel() -> None:
 def test_a_convergence_curve_without_a_positive_gap_is_drawn() -> None:
     for points in ([[1, 0.0]], [[1, float("inf")]], [[1, float("inf")], [50, 0.0]]):
         assert convergence_curve(points, None, LIGHT).startswith(b"\x89PNG")
+
+
+def test_the_violation_of_constraints_is_painted_in_both_themes() -> None:
+    points = [[100, 0.3, 0.3], [200, 0.2, 0.1]]
+    light, dark, less = (
+        violation_curve(*drawn) for drawn in ((points, LIGHT), (points, DARK), ([*points, [300, 0.1, 0.0]], LIGHT))
+    )
+    assert light.startswith(b"\x89PNG")
+    assert len({light, dark, less}) == 3
+    assert violation_curve(points, LIGHT) == light
