@@ -296,14 +296,13 @@ def one_or_all(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
 
-def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
+def warn_of(name: str, fits: list[ClassFit], tolerance: float, max_iterations: int) -> None:
     """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
     for note in sorted({fit.fitted.note for fit in fits} - {""}):
         warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
     worst = max((fit.fitted for fit in fits if not fit.fitted.converged), default=None, key=_gap)
     if worst is not None:
-        at_floor = worst.certificate.gap <= worst.certificate.rounding
-        advice = "Scale the inputs" if at_floor else "Raise max_iter, scale the inputs"
+        advice = "Scale the inputs" if worst.iterations < max_iterations else "Raise max_iter, scale the inputs"
         warnings.warn(
             f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
             f"tol = {tolerance:g}. {advice}, or raise tol.",
@@ -411,7 +410,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep_weights(np.stack([fit.weights for fit in fits]), labelled.inputs, labelled.numbers)
         self._keep_certificates(fits, fitting.task)
-        warn_of(type(self).__name__, fits, self.tol)
+        warn_of(type(self).__name__, fits, self.tol, self.max_iter)
         if self.probability:
             self.calibration_ = calibrate(fitting, self.space_, labelled, seed, n_threads)
         return self

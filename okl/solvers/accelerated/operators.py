@@ -222,6 +222,10 @@ class DenseRows(MatrixRows):
         add_curvature(total, self.rows, self.signs, weights, border)
         return total
 
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        return squared_columns(self.rows, weights)
+
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
         return np.empty((self.n_segments, self.n_image))
@@ -243,6 +247,15 @@ def add_curvature(
         np.multiply(rows[some], (roots * signs[some])[:, np.newaxis], out=part[:, :n])
         np.multiply(border[:, some].T, roots[:, np.newaxis], out=part[:, n:])
         total += part.T @ part
+
+
+def squared_columns(rows: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
+    """Return sum_i weight_i z_ij^2 of rows (m, n), (n,)."""
+    total = np.zeros(rows.shape[1])
+    for first in range(0, len(rows), _GATHERED):
+        part = slice(first, first + _GATHERED)
+        total += weights[part] @ np.square(rows[part], dtype=np.float64)
+    return total
 
 
 # Groups of like rows.
@@ -331,8 +344,16 @@ class SparseRows(MatrixRows):
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
-        squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
-        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+        return np.asarray(self._squares.sum(axis=1), dtype=np.float64)
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        return np.asarray(self._squares.T @ weights, dtype=np.float64)
+
+    @property
+    def _squares(self) -> Any:
+        squares = self.rows.data.astype(np.float64) ** 2
+        return sparse.csr_array((squares, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
 
 
 # Mapped rows that are computed again in every read.

@@ -16,7 +16,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature
+from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature, squared_columns
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -117,6 +117,13 @@ class ShardRows(SegmentedRows):
         total = np.zeros((self.n_image + len(border),) * 2)
         for cut, block in self.rows.blocks(self.shard):
             add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut])
+        return total
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        total = np.zeros(self.n_image)
+        for part in self.over_segments(lambda cut, rows: squared_columns(rows, weights[cut])):
+            total += part
         return total
 
 

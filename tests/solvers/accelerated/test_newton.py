@@ -124,8 +124,29 @@ def test_columns_too_large_for_float64_are_never_called_solved(scale: float) -> 
     rows = two_classes(6, n_rows=100, n_columns=3)
     for model in (CSVM(), L2SVM(), LogisticRegression()):
         problem = model.problem(DenseRows(scale * rows.rows, rows.labels))
-        _, outcome, _ = solve(problem, MethodChoice(tolerance=1e-4, max_iterations=50))
-        assert outcome.kind != "done", (model, outcome)
+        state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-4))
+        assert outcome.kind == "not converged", (model, outcome)
+        assert state.history[-1].iteration < 200
+
+
+@pytest.mark.parametrize("scales", [(1e10, 1e10, 1e10), (1e10, 1.0, 1e-6), (1e7, 1e3, 1e8)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_large_columns_are_certified_by_the_optimum_of_scaled_ones(
+    scales: tuple[float, ...], noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((200, 3))
+    labels = np.where(inputs[:, 0] + noise * rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    for model, most in product((CSVM(), L2SVM(), LogisticRegression()), (1000, 2)):
+        monkeypatch.setattr(newton, "MOST_COLUMNS", most)  # 2: by products with vectors
+        problem = model.problem(DenseRows(np.array(scales) * inputs, labels))
+        state, outcome, method = solve(problem, Newton(1e-4))
+        assert outcome.kind == "done", (model, most, outcome)
+        assert state.history[-1].iteration < 200
+        found = method.solution(state, problem)
+        margins = labels * (inputs @ (np.array(scales) * found.weights) - found.bias)
+        value = problem.risk.loss.value(margins) @ problem.risk.weights + 0.5 * found.weights @ found.weights  # type: ignore[attr-defined]
+        assert value == pytest.approx(found.certificate.primal, rel=1e-6)
 
 
 def test_a_system_that_is_not_finite_is_an_error() -> None:
