@@ -94,12 +94,14 @@ def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float 
         limits, cones = np.concatenate([-np.ones(m), np.zeros(m)]), [clarabel.NonnegativeConeT(2 * m)]
         found = clarabel.DefaultSolver(quadratic, linear, sparse.csc_matrix(matrix), limits, cones, settings).solve()
         return float(found.obj_val) if found.status == clarabel.SolverStatus.Solved else None
-    common: dict[str, Any] = {"C": value, "tol": 1e-8, "max_iter": 100_000}
     penalty = "l1" if name.startswith("l1-") else "l2"
+    # LIBLINEAR does not reach more on raw columns at a large C
+    common: dict[str, Any] = {"C": value, "tol": 1e-8 if penalty == "l2" else 1e-5, "max_iter": 3000}
     if name in ("l1-l2-svm", "l1-logistic"):
         kind: Any = LinearSVC if name == "l1-l2-svm" else LogisticRegression
-        more: dict[str, Any] = {"dual": False} if kind is LinearSVC else {"solver": "liblinear"}
-        machine = kind(penalty=penalty, fit_intercept=False, **common, **more)
+        squared: dict[str, Any] = {"dual": False, "penalty": "l1"}
+        more = squared if kind is LinearSVC else {"solver": "liblinear", "l1_ratio": 1.0}
+        machine = kind(fit_intercept=False, **common, **more)
     elif name == "logistic":
         machine = LogisticRegression(solver="newton-cholesky", **common)
     else:

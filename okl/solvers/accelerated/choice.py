@@ -8,7 +8,9 @@ from typing import Any, Literal
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.solvers.accelerated import l1_newton
 from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.newton import MOST_COLUMNS, Newton, NewtonState, is_smooth, is_supported
 from okl.solvers.base import Outcome
@@ -16,8 +18,10 @@ from okl.solvers.base import Outcome
 MethodName = Literal["auto", "newton", "fapg", "proven"]
 METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "fapg", "proven")
 
-Method = Fapg | Newton
-MethodState = FapgState | NewtonState
+Method = Fapg | Newton | L1Newton
+MethodState = FapgState | NewtonState | L1State
+
+_MOST_OF_L1 = 5000  # columns or rows, whichever are fewer: no more columns have a weight
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class MethodChoice:
     Parameters
     ----------
     name : "newton"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method for explicit rows
-        of c-svm, l2-svm, logistic, nu-svm and dwd with at most 1,000 columns, and for logistic with any number;
-        FAPG for all others
+        of c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models with at most 1,000 columns, for logistic with any
+        number, and for l1 models in memory with at most 5,000 columns or rows; FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -57,6 +61,11 @@ class MethodChoice:
         """Return Newton's method."""
         return Newton(self.tolerance, self.max_iterations)
 
+    @property
+    def l1_newton(self) -> L1Newton:
+        """Return Newton's method for an l1 penalty."""
+        return L1Newton(self.tolerance, self.max_iterations)
+
     def of(self, problem: CompositeProblem, n_columns: int | None = None) -> Method:
         """Return the method for a problem.
 
@@ -66,12 +75,16 @@ class MethodChoice:
         ------
         ConfigError : Newton's method is set for a problem that it does not solve
         """
-        possible = is_supported(problem)
+        with_l1 = l1_newton.is_supported(problem)
+        possible = is_supported(problem) or with_l1
         if self.name == "newton" and not possible:
             raise ConfigError(
-                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm and dwd on explicit columns. '
+                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models on explicit columns. '
                 'Set method = "auto", or a feature map for a kernel.'
             )
+        if with_l1:
+            few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1
+            return self.l1_newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
         suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem))
         return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
 
@@ -89,6 +102,8 @@ def method_of(chooser: Chooser, state: MethodState) -> Any:
     """Return the method that a state is of."""
     if not isinstance(chooser, MethodChoice):
         return chooser
+    if isinstance(state, L1State):
+        return chooser.l1_newton
     return chooser.newton if isinstance(state, NewtonState) else chooser.fapg
 
 

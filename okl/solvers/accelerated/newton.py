@@ -416,7 +416,7 @@ MOST_COLUMNS = 1000  # of a Newton system that is solved directly
 _KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
 
 
-class _LastArrays:
+class LastArrays:
     """A cache that keeps the values that were used last; threads may share it."""
 
     def __init__(self) -> None:
@@ -507,7 +507,7 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
     longest = float(problem.rows.squared_lengths().max())
-    part = NewtonPart(problem, longest, first, _LastArrays())
+    part = NewtonPart(problem, longest, first, LastArrays())
 
     def ask(question: Question) -> list[Any]:
         method, *given = question
@@ -541,11 +541,11 @@ class NewtonWork:
         method, *given = question
         return [method(self._part(shard), *given)]
 
-    def problem(self, execution: Execution, shards: Sequence[Shard]) -> NewtonProblem:
+    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
         """Return the problem of all shards."""
 
         def ask(question: Question) -> list[Any]:
-            answers: list[list[Any]] = execution.sum(self, shards, question, _in_order)
+            answers: list[list[Any]] = execution.sum(self, shards, question, in_order)
             return [answer for (answer,) in answers]
 
         start = None
@@ -553,7 +553,7 @@ class NewtonWork:
             start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
         return NewtonProblem(self.prototype, self.rows.n_columns, ask, start)
 
-    def _part(self, shard: Shard) -> NewtonPart:
+    def _part(self, shard: Shard) -> Any:
         cached = _of_shard(self.run, shard.index)
 
         def read() -> tuple[FloatArray, FloatArray]:
@@ -564,26 +564,29 @@ class NewtonWork:
         groups = groups_of_class(targets, self.positive, self.n_groups)
         rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
         problem = self.prototype.part(rows, lambda values: spread(values, groups))
-        first = np.zeros(len(targets))
-        warm = self.warm
+        return self.part_of(problem, float(longest[0]), cached)
+
+    def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
+        """Return the part of a shard's rows."""
+        first, warm = np.zeros(problem.rows.n_points), self.warm
         if warm is not None and isinstance(problem.risk, SumOfLosses):
             first = cached("first", lambda: _implied(problem, warm))
-        return NewtonPart(problem, float(longest[0]), first, cached)
+        return NewtonPart(problem, longest, first, cached)
 
 
 _MOST_RUNS = 2
-_runs: OrderedDict[str, dict[int, _LastArrays]] = OrderedDict()
+_runs: OrderedDict[str, dict[int, LastArrays]] = OrderedDict()
 _lock = Lock()
 
 
-def _of_shard(run: str, shard: int) -> _LastArrays:
+def _of_shard(run: str, shard: int) -> LastArrays:
     """Return the vectors that this process holds of a shard; those of abandoned runs are dropped."""
     with _lock:
         of_run = _runs.setdefault(run, {})
         _runs.move_to_end(run)
         while len(_runs) > _MOST_RUNS:
             _runs.popitem(last=False)
-        return of_run.setdefault(shard, _LastArrays())
+        return of_run.setdefault(shard, LastArrays())
 
 
 def forget_vectors() -> None:
@@ -601,7 +604,8 @@ def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
     return duals
 
 
-def _in_order(answers: list[list[Any]]) -> list[Any]:
+def in_order(answers: list[list[Any]]) -> list[Any]:
+    """Return the answers of the shards: they are added by the driver."""
     return answers
 
 
@@ -724,23 +728,29 @@ class Newton:
             return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
         if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
             return ending
-        reached = f"relative gap {certificate.relative_gap:.2g}"
         if record.iteration >= self.max_iterations:
-            return Outcome("not converged", f"{record.iteration} Newton steps, {reached}")
-        gaps = [one.certificate.gap for one in state.history]
-        if len(gaps) > _MOST_IDLE and min(gaps[-_MOST_IDLE:]) > _IDLE * min(gaps[:-_MOST_IDLE]):
             return Outcome(
-                "not converged",
-                f"Newton steps make no progress in float64 after {record.iteration}, {reached}: the columns are of "
-                "very different or very large size",
+                "not converged", f"{record.iteration} Newton steps, relative gap {certificate.relative_gap:.2g}"
             )
-        return None
+        return idle_ending(state.history, certificate)
 
     def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
         return Solution(
             state.best_point.weights.copy(), state.best_record.certificate.bias, state.best_record.certificate
         )
+
+
+def idle_ending(history: Sequence[NewtonRecord], certificate: Certificate) -> Outcome | None:
+    """Return the outcome of a run whose last checks did not lower the gap, or None."""
+    gaps = [one.certificate.gap for one in history]
+    if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
+        return None
+    return Outcome(
+        "not converged",
+        f"Newton steps make no progress in float64 after {history[-1].iteration}, relative gap "
+        f"{certificate.relative_gap:.2g}: the columns are of very different or very large size",
+    )
 
 
 @dataclass

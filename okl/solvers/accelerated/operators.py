@@ -216,10 +216,16 @@ class DenseRows(MatrixRows):
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
-        total = np.zeros((self.n_image + len(border),) * 2)
-        add_curvature(total, self.rows, self.signs, weights, border)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
+
+        columns : of z_i, or None for all
+        """
+        n = self.n_image if columns is None else len(columns)
+        total = np.zeros((n + len(border),) * 2)
+        add_curvature(total, self.rows, self.signs, weights, border, columns)
         return total
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
@@ -235,16 +241,26 @@ _GATHERED = 2048  # rows that are copied at a time
 
 
 def add_curvature(
-    total: FloatArray, rows: FloatArray, signs: FloatArray, weights: FloatArray, border: FloatArray
+    total: FloatArray,
+    rows: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    border: FloatArray,
+    columns: IntArray | None = None,
 ) -> None:
-    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read."""
+    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read.
+
+    columns : of z_i, or None for all
+    """
     chosen = np.flatnonzero(weights)
-    n = rows.shape[1]
+    n = len(total) - len(border)
+    columns = None if columns is None or n == rows.shape[1] else columns
     block = np.empty((min(_GATHERED, len(chosen)), n + len(border)))
     for first in range(0, len(chosen), _GATHERED):
         some = chosen[first : first + _GATHERED]
         part, roots = block[: len(some)], np.sqrt(weights[some])
-        np.multiply(rows[some], (roots * signs[some])[:, np.newaxis], out=part[:, :n])
+        gathered = rows[some] if columns is None else rows[np.ix_(some, columns)]
+        np.multiply(gathered, (roots * signs[some])[:, np.newaxis], out=part[:, :n])
         np.multiply(border[:, some].T, roots[:, np.newaxis], out=part[:, n:])
         total += part.T @ part
 
@@ -330,12 +346,19 @@ class SparseRows(MatrixRows):
         """Overwrite out (m,) by A'v."""
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m)."""
-        n, k = self.n_image, len(border)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m).
+
+        columns : of z_i, ascending, or None for all; without a border
+        """
+        assert columns is None or not len(border), "a border is of all columns"
+        rows = self.rows if columns is None or len(columns) == self.n_image else self.rows[:, columns]
+        n, k = rows.shape[1], len(border)
         total = np.zeros((n + k, n + k))
         products, unused = np.zeros((n, n)), np.zeros(n)
-        add_sparse_products(products, unused, self.rows.data, self.rows.indices, self.rows.indptr, weights)
+        add_sparse_products(products, unused, rows.data, rows.indices, rows.indptr, weights)
         total[:n, :n] = products
         for line, values in enumerate(border):
             self.image(total[n + line, :n], weights * values)

@@ -25,7 +25,7 @@ from okl.solvers.settings import (
     number_of,
 )
 
-NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd")
+NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
 
 
 class CostOptions(SolverSettings):
@@ -73,7 +73,7 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     method: MethodName = Field(
         "auto",
-        description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated "
+        description="newton: Newton's method, for all models but mm-fda and mm-mpm; fapg: accelerated "
         "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, and for logistic "
         "with any number, else fapg",
     )

@@ -112,11 +112,17 @@ class ShardRows(SegmentedRows):
         """Visit the segments of the shard one after the other."""
         return [work(cut, block.inputs) for cut, block in self.rows.blocks(self.shard)]
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
-        total = np.zeros((self.n_image + len(border),) * 2)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
+
+        columns : of z_i, or None for all
+        """
+        n = self.n_image if columns is None else len(columns)
+        total = np.zeros((n + len(border),) * 2)
         for cut, block in self.rows.blocks(self.shard):
-            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut])
+            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut], columns)
         return total
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:

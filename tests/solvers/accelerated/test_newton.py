@@ -13,6 +13,7 @@ from okl.kernels import Gaussian
 from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.l1_newton import L1Newton
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
 from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory, positive_solution
@@ -208,7 +209,9 @@ def test_the_choice_depends_on_sizes_alone() -> None:
     wide = LogisticRegression(1.0).problem(many.rows)
     assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, Fapg, Newton]
     assert type(auto.of(few, n_columns=2000)) is Fapg
-    assert auto.of(MAKERS["l1-logistic"](rows)) == replace(auto, name="fapg").of(few)
+    sparse_model = MAKERS["l1-logistic"](rows)
+    assert type(auto.of(sparse_model)) is L1Newton
+    assert auto.of(sparse_model, n_columns=2000) == replace(auto, name="fapg").of(few)
     assert type(replace(auto, name="newton").of(many)) is Newton
     assert replace(auto, name="proven").of(few) == Fapg("proven", 1e-6, max_iterations=20_000)
     with pytest.raises(ConfigError, match="explicit columns"):
