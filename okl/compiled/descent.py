@@ -49,69 +49,68 @@ def descend_pairs(
     point: FloatArray,
     slopes: FloatArray,
     products: FloatArray,
-    normals: FloatArray,
-    groups: IntArray,
+    starts: IntArray,
     lower: FloatArray,
     upper: FloatArray,
-    n_groups: int,
     tolerance: float,
     max_steps: int,
 ) -> int:
-    """Minimise 1/2 a'Qa + c'a over lower <= a <= upper with sum_i p_i a_i fixed in every group; return the steps.
+    """Minimise 1/2 a'Qa + c'a over lower <= a <= upper with the sum of every group fixed; return the steps.
 
-    A step moves the pair of a group that violates the optimality conditions: the entry that gains most by the slope,
-    and the one with which the quadratic falls most. Without groups it moves one entry. Point and slopes change in
-    place.
+    A step moves the pair of a group that violates the optimality conditions: the entry that gains most by a rise, and
+    the one with which the quadratic falls most. Without groups it moves one entry. Point and slopes change in place.
 
     Parameters
     ----------
     point : a (n,); slopes : Q a + c (n,); products : Q (n, n), symmetric
-    normals : p (n,), -1 or +1; groups : (n,), from 0 to n_groups - 1; n_groups : 0 where no sum is fixed
+    starts : (n_groups + 1,), entries from starts[g] to starts[g + 1] are group g; (1,) where no sum is fixed
     tolerance : of the violation, a difference of slopes; max_steps : int >= 1
 
     Source: Fan, Chen & Lin, JMLR 6, 2005, WSS 2.
     """
+    n_groups = starts.shape[0] - 1
     for step in range(max_steps):
         if n_groups == 0:
             first = _steepest(point, slopes, products, lower, upper, tolerance)
             if first < 0:
                 return step
             entry = point[first] - slopes[first] / max(products[first, first], 1e-300)
-            change = min(max(entry, lower[first]), upper[first]) - point[first]
-            point[first] = min(max(entry, lower[first]), upper[first])
+            after = min(max(entry, lower[first]), upper[first])
+            change, line = after - point[first], products[first]
+            point[first] = after
             for k in range(point.shape[0]):
-                slopes[k] += change * products[first, k]
+                slopes[k] += change * line[k]
             continue
-        first, most = -1, tolerance
+        first, begin, end, most = -1, 0, 0, tolerance
         for group in range(n_groups):
-            top, best, least = -1, -math.inf, math.inf
-            for i in range(point.shape[0]):
-                if groups[i] != group:
-                    continue
-                gain = -normals[i] * slopes[i]
-                if gain > best and (point[i] < upper[i] if normals[i] > 0.0 else point[i] > lower[i]):
-                    top, best = i, gain
-                if gain < least and (point[i] > lower[i] if normals[i] > 0.0 else point[i] < upper[i]):
-                    least = gain
-            if best - least > most:
-                first, most = top, best - least
+            top, least, greatest = -1, math.inf, -math.inf
+            for i in range(starts[group], starts[group + 1]):
+                slope = slopes[i]
+                if slope < least and point[i] < upper[i]:
+                    top, least = i, slope
+                if slope > greatest and point[i] > lower[i]:
+                    greatest = slope
+            if greatest - least > most:
+                first, begin, end, most = top, starts[group], starts[group + 1], greatest - least
         if first < 0:
             return step
-        second, fall, bend = _partner(first, point, slopes, products, normals, groups, lower, upper)
-        length = fall / bend
-        room = upper[first] - point[first] if normals[first] > 0.0 else point[first] - lower[first]
-        other = point[second] - lower[second] if normals[second] > 0.0 else upper[second] - point[second]
-        length = min(length, room, other)
-        up, down = normals[first] * length, -normals[second] * length
-        point[first] = min(max(point[first] + up, lower[first]), upper[first])
-        point[second] = min(max(point[second] + down, lower[second]), upper[second])
-        if length == room:
-            point[first] = upper[first] if normals[first] > 0.0 else lower[first]
-        if length == other:
-            point[second] = lower[second] if normals[second] > 0.0 else upper[second]
-        line, line_of_second = products[first], products[second]
+        line, bend_of_first, least = products[first], products[first, first], slopes[first]
+        second, best, fall, bend = -1, -1.0, 0.0, 1.0
+        for j in range(begin, end):
+            difference = slopes[j] - least
+            if difference <= 0.0 or point[j] <= lower[j]:
+                continue
+            sum_of_bends = bend_of_first + products[j, j]
+            along = max(sum_of_bends - 2.0 * line[j], 1e-12 * sum_of_bends + 1e-300)
+            if difference * difference > best * along:
+                second, best, fall, bend = j, difference * difference / along, difference, along
+        room, other = upper[first] - point[first], point[second] - lower[second]
+        length = min(fall / bend, room, other)
+        point[first] = upper[first] if length == room else point[first] + length
+        point[second] = lower[second] if length == other else point[second] - length
+        line_of_second = products[second]
         for k in range(point.shape[0]):
-            slopes[k] += up * line[k] + down * line_of_second[k]
+            slopes[k] += length * (line[k] - line_of_second[k])
     return max_steps
 
 
@@ -136,30 +135,3 @@ def _steepest(
         if fall > most:
             best, most = i, fall
     return best
-
-
-@compiled
-def _partner(
-    first: int,
-    point: FloatArray,
-    slopes: FloatArray,
-    products: FloatArray,
-    normals: FloatArray,
-    groups: IntArray,
-    lower: FloatArray,
-    upper: FloatArray,
-) -> tuple[int, float, float]:
-    """Return the second entry of a pair, how the quadratic falls along the pair, and its second derivative there."""
-    best, most, fall_of_best, bend_of_best = -1, -1.0, 0.0, 1.0
-    gain = -normals[first] * slopes[first]
-    for j in range(point.shape[0]):
-        if groups[j] != groups[first] or not (point[j] > lower[j] if normals[j] > 0.0 else point[j] < upper[j]):
-            continue
-        fall = gain + normals[j] * slopes[j]
-        if fall <= 0.0:
-            continue
-        bend = products[first, first] + products[j, j] - 2.0 * normals[first] * normals[j] * products[first, j]
-        bend = max(bend, 1e-12 * (products[first, first] + products[j, j]) + 1e-300)
-        if fall * fall / bend > most:
-            best, most, fall_of_best, bend_of_best = j, fall * fall / bend, fall, bend
-    return best, fall_of_best, bend_of_best

@@ -340,7 +340,8 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     probability : whether to calibrate probabilities, by five more fits; the logistic model has some without
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
-    method : "newton" for Newton's method, on explicit columns and of all models but mm-fda and mm-mpm; "fapg" for
+    method : "newton" for Newton's method, on explicit columns and of all models but mm-fda and mm-mpm; "working-sets"
+        for exact kernels of c-svm, l2-svm and nu-svm, which "auto" takes for them; "fapg" for
         accelerated gradients, or "proven" for those with a bound on their iterations; "auto" for newton with up to
         1,000 columns, for logistic with any number, and for l1 models with up to 5,000 columns or rows, else fapg
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
@@ -534,7 +535,7 @@ class _MarginClassifier(AcceleratedClassifier):
     ----------
     bias : "own", the model's, or "errors", of fewest training errors
     class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    memory_budget : bytes that kernel values may take; those beyond are computed again in every iteration
+    memory_budget : bytes that kernel values may take; those beyond are computed again where they are needed
     """
 
     bias: Bias = "own"

@@ -24,7 +24,6 @@ def descend_pairs(
     point: Doubles,
     linear: Doubles,
     products: Doubles,
-    normals: Doubles,
     groups: NDArray[np.int64],
     box: tuple[Doubles, Doubles],
     n_steps: int,
@@ -33,23 +32,20 @@ def descend_pairs(
     a, (lower, upper) = point.copy(), box
     for _ in range(n_steps):
         slopes = products @ a + linear
-        gains = -normals * slopes
-        up = np.where(normals > 0.0, a < upper, a > lower)
-        down = np.where(normals > 0.0, a > lower, a < upper)
-        pairs = [(i, j) for i in np.flatnonzero(up) for j in np.flatnonzero(down) if groups[i] == groups[j]]
-        violations = {group: max(gains[i] - gains[j] for i, j in pairs if groups[i] == group) for group in set(groups)}
+        rising, falling = np.flatnonzero(a < upper), np.flatnonzero(a > lower)
+        pairs = [(i, j) for i in rising for j in falling if groups[i] == groups[j]]
+        violations = {group: max(slopes[j] - slopes[i] for i, j in pairs if groups[i] == group) for group in groups}
         group = max(violations, key=lambda one: violations[one])
-        i = max((i for i, _ in pairs if groups[i] == group), key=lambda i: gains[i])
+        i = min((i for i, _ in pairs if groups[i] == group), key=lambda i: slopes[i])
 
         def bend(j: Any, i: Any = i) -> float:
             direction = np.zeros(len(a))
-            direction[i], direction[j] = normals[i], -normals[j]
+            direction[i], direction[j] = 1.0, -1.0
             return float(direction @ products @ direction)
 
-        partners = [j for k, j in pairs if k == i and gains[i] > gains[j]]
-        j = max(partners, key=lambda j: (gains[i] - gains[j]) ** 2 / bend(j))
-        rooms = [upper[k] - a[k] if sign > 0.0 else a[k] - lower[k] for k, sign in ((i, normals[i]), (j, -normals[j]))]
-        length = min((gains[i] - gains[j]) / bend(j), *rooms)
-        a[i] += normals[i] * length
-        a[j] -= normals[j] * length
+        partners = [j for k, j in pairs if k == i and slopes[j] > slopes[i]]
+        j = max(partners, key=lambda j: (slopes[j] - slopes[i]) ** 2 / bend(j))
+        length = min((slopes[j] - slopes[i]) / bend(j), upper[i] - a[i], a[j] - lower[j])
+        a[i] += length
+        a[j] -= length
     return a

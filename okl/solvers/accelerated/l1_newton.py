@@ -286,8 +286,9 @@ def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Poi
     if not first < 0.0:
         return 0.0, 0
     low, high, step, below = 0.0, 1.0, 1.0, first
-    trials = 0
-    for trials in range(1, _MOST_TRIALS + 1):
+    asked = 0
+    while asked < _MOST_TRIALS:
+        asked += 1
         along = float(sum(problem.ask((L1Part.line, point, direction, step)))) + slope_of_norm(step)
         if abs(along) <= -_FLAT * first or (step == 1.0 and along < 0.0):
             break
@@ -297,7 +298,7 @@ def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Poi
             high = step
         secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
         step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-    return step, trials
+    return step, asked
 
 
 # The quadratic model of a step.

@@ -741,15 +741,20 @@ class Newton:
         )
 
 
-def idle_ending(history: Sequence[NewtonRecord], certificate: Certificate) -> Outcome | None:
+def idle_ending(
+    history: Sequence[NewtonRecord],
+    certificate: Certificate,
+    steps: str = "Newton steps",
+    reason: str = "the columns are of very different or very large size",
+) -> Outcome | None:
     """Return the outcome of a run whose last checks did not lower the gap, or None."""
     gaps = [one.certificate.gap for one in history]
     if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
         return None
     return Outcome(
         "not converged",
-        f"Newton steps make no progress in float64 after {history[-1].iteration}, relative gap "
-        f"{certificate.relative_gap:.2g}: the columns are of very different or very large size",
+        f"{steps} make no progress in float64 after {history[-1].iteration}, relative gap "
+        f"{certificate.relative_gap:.2g}: {reason}",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -533,6 +535,11 @@ class KernelTiles:
         kernel_block(values, inputs, self._panels[other], self.kernel.rule)
         return values
 
+    @cached_property
+    def row_cache(self) -> KernelRows:
+        """Return the rows of the matrix, for methods that need some of them; the kernel has a rule."""
+        return KernelRows(self)
+
     @property
     def _n_parts(self) -> int:
         return -(-self.n_rows // TILE_ROWS)
@@ -544,6 +551,46 @@ class KernelTiles:
     @cached_property
     def _held(self) -> list[FloatArray | None]:
         return [None] * self.n_held
+
+
+class KernelRows:
+    """Rows (m,) of a kernel matrix; those that were used last are held within the budget, which threads may share.
+
+    A row has the same bits whether it is held or computed again.
+    """
+
+    def __init__(self, tiles: KernelTiles) -> None:
+        self._tiles, self._panels = tiles, panels_of(tiles.inputs.T)
+        self._most = tiles.budget_bytes // (tiles.n_rows * tiles.inputs.itemsize)
+        self._held: OrderedDict[int, FloatArray] = OrderedDict()
+        self._lock = Lock()
+
+    def rows(self, indices: IntArray) -> FloatArray:
+        """Return some rows of the matrix, a new array (n_indices, m)."""
+        out = np.empty((len(indices), self._tiles.n_rows), dtype=self._tiles.inputs.dtype)
+        with self._lock:
+            held = [self._held.get(index) for index in indices.tolist()]
+            for index, row in zip(indices.tolist(), held, strict=True):
+                if row is not None:
+                    self._held.move_to_end(index)
+        for place, row in enumerate(held):
+            if row is not None:
+                out[place] = row
+        places = np.flatnonzero([row is None for row in held])
+        if len(places):
+            values = out if len(places) == len(out) else np.empty((len(places), out.shape[1]), dtype=out.dtype)
+            rule: Any = self._tiles.kernel.rule
+            kernel_block(values, self._tiles.inputs[indices[places]], self._panels, rule)
+            out[places] = values
+            self._hold(indices[places], values)
+        return out
+
+    def _hold(self, indices: IntArray, values: FloatArray) -> None:
+        with self._lock:
+            for index, row in zip(indices.tolist()[: self._most], values, strict=False):
+                self._held[index] = row.copy()
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,6 +100,10 @@ class ModelSettings(FourierOptions, IterationOptions):
             raise ConfigError(
                 f"method = 'newton' is set, but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it."
             )
+        if self.method == "working-sets":
+            raise ConfigError(
+                "method = 'working-sets' is set, but only estimators have exact kernels. Set method=auto or remove it."
+            )
         if self.bias in ("regularised", "free"):
             raise ConfigError(
                 f"bias = {self.bias!r}, but {self.SOLVER} has its own bias or that of fewest errors. Remove it, or "

@@ -19,6 +19,7 @@ from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression,
 from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory, positive_solution
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import HalfSquare
+from okl.solvers.accelerated.working_sets import WorkingSets
 from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, two_classes
 
 MARGIN_MODELS = [name for name in MAKERS if not name.startswith(("mm-", "l1-"))]
@@ -207,7 +208,7 @@ def test_the_choice_depends_on_sizes_alone() -> None:
     exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
     auto = MethodChoice()
     wide = LogisticRegression(1.0).problem(many.rows)
-    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, Fapg, Newton]
+    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, WorkingSets, Newton]
     assert type(auto.of(few, n_columns=2000)) is Fapg
     sparse_model = MAKERS["l1-logistic"](rows)
     assert type(auto.of(sparse_model)) is L1Newton
@@ -216,3 +217,5 @@ def test_the_choice_depends_on_sizes_alone() -> None:
     assert replace(auto, name="proven").of(few) == Fapg("proven", 1e-6, max_iterations=20_000)
     with pytest.raises(ConfigError, match="explicit columns"):
         replace(auto, name="newton").of(exact)
+    with pytest.raises(ConfigError, match="exact kernel"):
+        replace(auto, name="working-sets").of(few)
