@@ -565,25 +565,44 @@ class KernelRows:
         self._held: OrderedDict[int, FloatArray] = OrderedDict()
         self._lock = Lock()
 
-    def rows(self, indices: IntArray) -> FloatArray:
-        """Return some rows of the matrix, a new array (n_indices, m)."""
-        out = np.empty((len(indices), self._tiles.n_rows), dtype=self._tiles.inputs.dtype)
+    def block(self, indices: IntArray) -> FloatArray:
+        """Return the values between some rows, a new array (n_indices, n_indices)."""
+        values = np.empty((len(indices), len(indices)), dtype=self._tiles.inputs.dtype)
         with self._lock:
             held = [self._held.get(index) for index in indices.tolist()]
-            for index, row in zip(indices.tolist(), held, strict=True):
-                if row is not None:
-                    self._held.move_to_end(index)
         for place, row in enumerate(held):
             if row is not None:
-                out[place] = row
+                values[place] = row[indices]
         places = np.flatnonzero([row is None for row in held])
         if len(places):
-            values = out if len(places) == len(out) else np.empty((len(places), out.shape[1]), dtype=out.dtype)
-            rule: Any = self._tiles.kernel.rule
-            kernel_block(values, self._tiles.inputs[indices[places]], self._panels, rule)
-            out[places] = values
-            self._hold(indices[places], values)
-        return out
+            inputs = self._tiles.inputs[indices]
+            values[places] = self._computed(inputs[places], panels_of(inputs.T), len(indices))
+        return values
+
+    def add(self, out: FloatArray, indices: IntArray, coefficients: FloatArray) -> None:
+        """Add some rows times coefficients to out (m,), one after the other."""
+        for first in range(0, len(indices), TILE_ROWS):
+            part = slice(first, first + TILE_ROWS)
+            for row, coefficient in zip(self._rows(indices[part]), coefficients[part], strict=True):
+                out += coefficient * row
+
+    def _rows(self, indices: IntArray) -> list[FloatArray]:
+        with self._lock:
+            held = {index: self._held[index] for index in indices.tolist() if index in self._held}
+            for index in held:
+                self._held.move_to_end(index)
+        missing = np.array([index for index in indices.tolist() if index not in held], dtype=np.int64)
+        if len(missing):
+            values = self._computed(self._tiles.inputs[missing], self._panels, self._tiles.n_rows)
+            self._hold(missing, values)
+            held |= dict(zip(missing.tolist(), values, strict=True))
+        return [held[index] for index in indices.tolist()]
+
+    def _computed(self, inputs: FloatArray, panels: FloatArray, n_columns: int) -> FloatArray:
+        values, rule = np.empty((len(inputs), n_columns), dtype=inputs.dtype), self._tiles.kernel.rule
+        assert rule is not None, "kernels without a rule have no row cache"
+        kernel_block(values, inputs, panels, rule)
+        return values
 
     def _hold(self, indices: IntArray, values: FloatArray) -> None:
         with self._lock:

@@ -128,9 +128,7 @@ class KernelProblem:
         """Return A'A a by the rows of the support."""
         image = np.zeros(len(point))
         support = np.flatnonzero(point)
-        for first in range(0, len(support), _SIZE):
-            some = support[first : first + _SIZE]
-            image += (self.signs[some] * point[some]) @ self.rows.rows(some)
+        self.rows.add(image, support, self.signs[support] * point[support])
         image *= self.signs
         return image
 
@@ -226,17 +224,19 @@ class WorkingSets:
             if done and left <= enough:
                 break
             working = _working_set(entries, point, slopes, working)
-            done, n_rows = done + 1, n_rows + len(working)
-            values = problem.rows.rows(working)
             some = signs[working]
-            products = values[:, working] * some * some[:, np.newaxis]
+            products = problem.rows.block(working) * some * some[:, np.newaxis]
             products = np.ascontiguousarray(products, dtype=np.float64)
             np.einsum("ii->i", products)[:] += entries.curvatures[working]
             moved = minimised_among(entries.of(working), point[working], slopes[working], products, _OF_ROUND * left)
             change = some * (moved - point[working])
             if not change.any():
                 break
-            image += signs * (change @ values)
+            changed = np.flatnonzero(change)
+            done, n_rows = done + 1, n_rows + len(changed)
+            added = np.zeros(len(point))
+            problem.rows.add(added, working[changed], change[changed])
+            image += signs * added
             point[working] = moved
         return _checked(problem, Iterate(point, image), working, state, done, n_rows, self.tolerance)
 
