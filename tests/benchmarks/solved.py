@@ -27,17 +27,11 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
-from tests.benchmarks.accelerated_data import Doubles, shared_rows
+from tests.benchmarks.accelerated_data import Doubles, scaled, shared_rows
 
 TOLERANCE, SHARES, COSTS = 1e-4, (0.05, 0.3, 0.6, 0.95), tuple(2.0**k for k in (-5, 0, 5, 10, 15))
 NUS = (1e-4, 1e-2, 1.0)
 SMALL = ("heart", "german", "diabetes", "australian", "ionosphere", "sonar", "spambase", "svmguide3", "a9a", "w7a")
-
-
-def scaled(inputs: Doubles) -> Doubles:
-    spread = inputs.std(axis=0)
-    values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
-    return values
 
 
 def generated() -> Iterator[tuple[str, Doubles, Doubles]]:
