@@ -40,7 +40,7 @@ def shared_rows(name: str, precision: str = "float64") -> tuple[NDArray[np.float
     return np.ascontiguousarray(np.column_stack(columns)), labels
 
 
-def scaled(inputs: Doubles) -> Doubles:
+def scaled(inputs: NDArray[np.floating]) -> Doubles:
     """Columns of mean 0 and standard deviation 1."""
     spread = inputs.std(axis=0)
     values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)

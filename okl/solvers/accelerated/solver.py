@@ -23,6 +23,7 @@ from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, m
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
+from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.newton import Newton, NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
@@ -97,6 +98,7 @@ class OneClass:
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
+        assert isinstance(method, Fapg), "working sets are for kernels in memory"
         first = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
         return ClassState(first, self._model.parameter, rounds.log, rounds.carried, work)
 

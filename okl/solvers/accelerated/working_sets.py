@@ -209,7 +209,7 @@ class WorkingSets:
     def start(self, problem: KernelProblem, point: FloatArray | None = None) -> WorkingSetState:
         """Return the state at the first point of an open problem, with a check."""
         first = Iterate(problem.start, problem.image(problem.start))
-        return _checked(problem, first, np.empty(0, dtype=np.int64), None, 0, np.count_nonzero(problem.start))
+        return _checked(problem, first, np.empty(0, dtype=np.int64), None, 0, int(np.count_nonzero(problem.start)))
 
     def advance(self, state: WorkingSetState, problem: KernelProblem) -> WorkingSetState:
         """Return the state after the rounds that leave a share of the violation."""
