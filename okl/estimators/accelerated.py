@@ -296,14 +296,13 @@ def one_or_all(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
 
-def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
+def warn_of(name: str, fits: list[ClassFit], tolerance: float, max_iterations: int) -> None:
     """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
     for note in sorted({fit.fitted.note for fit in fits} - {""}):
         warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
     worst = max((fit.fitted for fit in fits if not fit.fitted.converged), default=None, key=_gap)
     if worst is not None:
-        at_floor = worst.certificate.gap <= worst.certificate.rounding
-        advice = "Scale the inputs" if at_floor else "Raise max_iter, scale the inputs"
+        advice = "Scale the inputs" if worst.iterations < max_iterations else "Raise max_iter, scale the inputs"
         warnings.warn(
             f"{name}: {worst.outcome.reason}. The certified relative duality gap is {_gap(worst):.2g}, above "
             f"tol = {tolerance:g}. {advice}, or raise tol.",
@@ -341,9 +340,10 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     probability : whether to calibrate probabilities, by five more fits; the logistic model has some without
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
-    method : "newton" for Newton's method, on explicit columns and of c-svm, l2-svm, logistic, nu-svm and dwd; "fapg"
-        for accelerated gradients, or "proven" for those with a bound on their iterations; "auto" for newton with up
-        to 1,000 columns, and for logistic with any number, else fapg
+    method : "newton" for Newton's method, on explicit columns and of all models but mm-fda and mm-mpm; "working-sets"
+        for exact kernels of c-svm, l2-svm and nu-svm, which "auto" takes for them; "fapg" for
+        accelerated gradients, or "proven" for those with a bound on their iterations; "auto" for newton with up to
+        1,000 columns, for logistic with any number, and for l1 models with up to 5,000 columns or rows, else fapg
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 
@@ -411,7 +411,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep_weights(np.stack([fit.weights for fit in fits]), labelled.inputs, labelled.numbers)
         self._keep_certificates(fits, fitting.task)
-        warn_of(type(self).__name__, fits, self.tol)
+        warn_of(type(self).__name__, fits, self.tol, self.max_iter)
         if self.probability:
             self.calibration_ = calibrate(fitting, self.space_, labelled, seed, n_threads)
         return self
@@ -535,7 +535,7 @@ class _MarginClassifier(AcceleratedClassifier):
     ----------
     bias : "own", the model's, or "errors", of fewest training errors
     class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    memory_budget : bytes that kernel values may take; those beyond are computed again in every iteration
+    memory_budget : bytes that kernel values may take; those beyond are computed again where they are needed
     """
 
     bias: Bias = "own"

@@ -40,6 +40,13 @@ def shared_rows(name: str, precision: str = "float64") -> tuple[NDArray[np.float
     return np.ascontiguousarray(np.column_stack(columns)), labels
 
 
+def scaled(inputs: NDArray[np.floating]) -> Doubles:
+    """Columns of mean 0 and standard deviation 1."""
+    spread = inputs.std(axis=0)
+    values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    return values
+
+
 def dense(rows: NDArray[np.floating], labels: Doubles, precision: str = "float32", n_threads: int = 2) -> DenseRows:
     """Rows as the method holds them: sums are float64 whatever their precision."""
     return DenseRows(np.ascontiguousarray(rows, dtype=precision), labels, n_threads)

@@ -27,17 +27,11 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
-from tests.benchmarks.accelerated_data import Doubles, shared_rows
+from tests.benchmarks.accelerated_data import Doubles, scaled, shared_rows
 
 TOLERANCE, SHARES, COSTS = 1e-4, (0.05, 0.3, 0.6, 0.95), tuple(2.0**k for k in (-5, 0, 5, 10, 15))
 NUS = (1e-4, 1e-2, 1.0)
 SMALL = ("heart", "german", "diabetes", "australian", "ionosphere", "sonar", "spambase", "svmguide3", "a9a", "w7a")
-
-
-def scaled(inputs: Doubles) -> Doubles:
-    spread = inputs.std(axis=0)
-    values: Doubles = (inputs - inputs.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
-    return values
 
 
 def generated() -> Iterator[tuple[str, Doubles, Doubles]]:
@@ -94,12 +88,14 @@ def independent(name: str, value: float, inputs: Any, labels: Doubles) -> float 
         limits, cones = np.concatenate([-np.ones(m), np.zeros(m)]), [clarabel.NonnegativeConeT(2 * m)]
         found = clarabel.DefaultSolver(quadratic, linear, sparse.csc_matrix(matrix), limits, cones, settings).solve()
         return float(found.obj_val) if found.status == clarabel.SolverStatus.Solved else None
-    common: dict[str, Any] = {"C": value, "tol": 1e-8, "max_iter": 100_000}
     penalty = "l1" if name.startswith("l1-") else "l2"
+    # LIBLINEAR does not reach more on raw columns at a large C
+    common: dict[str, Any] = {"C": value, "tol": 1e-8 if penalty == "l2" else 1e-5, "max_iter": 3000}
     if name in ("l1-l2-svm", "l1-logistic"):
         kind: Any = LinearSVC if name == "l1-l2-svm" else LogisticRegression
-        more: dict[str, Any] = {"dual": False} if kind is LinearSVC else {"solver": "liblinear"}
-        machine = kind(penalty=penalty, fit_intercept=False, **common, **more)
+        squared: dict[str, Any] = {"dual": False, "penalty": "l1"}
+        more = squared if kind is LinearSVC else {"solver": "liblinear", "l1_ratio": 1.0}
+        machine = kind(fit_intercept=False, **common, **more)
     elif name == "logistic":
         machine = LogisticRegression(solver="newton-cholesky", **common)
     else:

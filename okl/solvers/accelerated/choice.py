@@ -8,16 +8,21 @@ from typing import Any, Literal
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.solvers.accelerated import l1_newton, working_sets
 from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.newton import MOST_COLUMNS, Newton, NewtonState, is_smooth, is_supported
+from okl.solvers.accelerated.working_sets import WorkingSets, WorkingSetState
 from okl.solvers.base import Outcome
 
-MethodName = Literal["auto", "newton", "fapg", "proven"]
-METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "fapg", "proven")
+MethodName = Literal["auto", "newton", "working-sets", "fapg", "proven"]
+METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "working-sets", "fapg", "proven")
 
-Method = Fapg | Newton
-MethodState = FapgState | NewtonState
+Method = Fapg | Newton | L1Newton | WorkingSets
+MethodState = FapgState | NewtonState | L1State | WorkingSetState
+
+_MOST_OF_L1 = 5000  # columns or rows, whichever are fewer: no more columns have a weight
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,10 @@ class MethodChoice:
 
     Parameters
     ----------
-    name : "newton"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method for explicit rows
-        of c-svm, l2-svm, logistic, nu-svm and dwd with at most 1,000 columns, and for logistic with any number;
-        FAPG for all others
+    name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
+        for explicit rows of c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models with at most 1,000 columns, for
+        logistic with any number, and for l1 models in memory with at most 5,000 columns or rows; working sets for
+        exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -57,6 +63,16 @@ class MethodChoice:
         """Return Newton's method."""
         return Newton(self.tolerance, self.max_iterations)
 
+    @property
+    def working_sets(self) -> WorkingSets:
+        """Return working sets."""
+        return WorkingSets(self.tolerance, self.max_iterations)
+
+    @property
+    def l1_newton(self) -> L1Newton:
+        """Return Newton's method for an l1 penalty."""
+        return L1Newton(self.tolerance, self.max_iterations)
+
     def of(self, problem: CompositeProblem, n_columns: int | None = None) -> Method:
         """Return the method for a problem.
 
@@ -66,12 +82,23 @@ class MethodChoice:
         ------
         ConfigError : Newton's method is set for a problem that it does not solve
         """
-        possible = is_supported(problem)
+        of_kernel = working_sets.is_supported(problem)
+        if self.name == "working-sets" and not of_kernel:
+            raise ConfigError(
+                'method = "working-sets" solves c-svm, l2-svm and nu-svm with an exact kernel. Set method = "auto".'
+            )
+        if of_kernel and self.name in ("auto", "working-sets"):
+            return self.working_sets
+        with_l1 = l1_newton.is_supported(problem)
+        possible = is_supported(problem) or with_l1
         if self.name == "newton" and not possible:
             raise ConfigError(
-                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm and dwd on explicit columns. '
+                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models on explicit columns. '
                 'Set method = "auto", or a feature map for a kernel.'
             )
+        if with_l1:
+            few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1
+            return self.l1_newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
         suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem))
         return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
 
@@ -89,6 +116,10 @@ def method_of(chooser: Chooser, state: MethodState) -> Any:
     """Return the method that a state is of."""
     if not isinstance(chooser, MethodChoice):
         return chooser
+    if isinstance(state, L1State):
+        return chooser.l1_newton
+    if isinstance(state, WorkingSetState):
+        return chooser.working_sets
     return chooser.newton if isinstance(state, NewtonState) else chooser.fapg
 
 

@@ -809,6 +809,7 @@ class SmoothLoss(Protocol):
     """A convex, falling, smooth function of the margin, entry by entry.
 
     curvature : its largest second derivative
+    second_derivative : or a generalised one, at a kink of the derivative
     excess : value(z) - value(z') - derivative(z') (z - z'), without its cancellation
     conjugate : value of the conjugate at -a, for the a = -derivative that occur and their multiples by [0, 1]
     """
@@ -818,6 +819,8 @@ class SmoothLoss(Protocol):
     def value(self, margins: FloatArray) -> FloatArray: ...
 
     def derivative(self, margins: FloatArray) -> FloatArray: ...
+
+    def second_derivative(self, margins: FloatArray) -> FloatArray: ...
 
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray: ...
 

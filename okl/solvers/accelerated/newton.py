@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
+from scipy.special import xlog1py, xlogy
 
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
 from okl.data.dataset import Shard
@@ -144,6 +145,10 @@ class _Response:
     def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
         raise NotImplementedError
 
+    def value(self, problem: DualProblem, duals: FloatArray) -> float:
+        """Return the separable part and the region at dual entries."""
+        return problem.separable.value(duals) + problem.region.value(duals)
+
 
 class _Shifted(NamedTuple):
     """Margins (m,), the thresholds of rows of either sign, anchors (m,) and pace."""
@@ -157,7 +162,11 @@ class _Shifted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _BoxResponse(_Response):
-    """Entries of a box; widths : of its sides, in which steps from an anchor are counted, or steps without one."""
+    """Entries of a box.
+
+    widths : of its sides, in which steps from an anchor are counted; or the steps that curvatures allow, which those
+        from an anchor are no longer than; anchored : whether entries of the sides are
+    """
 
     signs: FloatArray
     widths: FloatArray
@@ -167,9 +176,13 @@ class _BoxResponse(_Response):
     anchored: bool
 
     def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        steps = at.pace * self.widths if self.anchored else self.widths
+        steps, anchors = self.widths, at.anchors
+        if self.anchored:
+            steps = at.pace * steps
+        elif at.pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
+            steps, anchors = (at.pace / (1.0 + at.pace)) * steps, anchors / (1.0 + at.pace)
         box = (self.targets, self.lower, self.upper)
-        box_duals(out, slopes, at.margins, self.signs, at.anchors, steps, *box, at.plus, at.minus)
+        box_duals(out, slopes, at.margins, self.signs, anchors, steps, *box, at.plus, at.minus)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +192,11 @@ class _EntropyResponse(_Response):
 
     def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
         entropy_duals(out, slopes, at.margins, self.signs, self.upper, at.plus, at.minus)
+
+    def value(self, problem: DualProblem, duals: FloatArray) -> float:
+        """Return the sum with all digits where entries are small beside their bounds."""
+        shares = np.divide(duals, self.upper, out=np.zeros(len(duals)), where=self.upper > 0.0)
+        return float(np.sum(xlogy(duals, shares) + xlog1py(self.upper - duals, -shares)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +276,7 @@ class NewtonPart:
             image=image,
             balance=balance,
             risk=problem.risk.sum_at(margins, at.point.thresholds),
-            value=problem.separable.value(duals) + problem.region.value(duals),
+            value=self._response.value(problem, duals),
             along=float(duals @ margins) - float(balance @ at.point.thresholds),
             size=size,
             terms=self._length * size,
@@ -283,6 +301,12 @@ class NewtonPart:
         moved *= slopes
         rows.image(image, moved)
         return np.concatenate([image, -(self._normals @ moved)])
+
+    def diagonal(self, at: Place) -> FloatArray:
+        """Return the diagonal of the curvature, (n_columns + n_hyperplanes,)."""
+        slopes = self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)[1]
+        rows: Any = self._problem.rows
+        return np.concatenate([rows.squared_columns(slopes), np.square(self._normals) @ slopes])
 
     def step_by_rows(self, at: Place, gradient: FloatArray, reach: float) -> FloatArray:
         """Return the Newton step (n_columns + n_hyperplanes,) by the products of the free rows with each other.
@@ -384,14 +408,15 @@ class NewtonPart:
     def _anchor(self, anchors: tuple[Point, ...]) -> FloatArray:
         if not anchors:
             return self._first
-        return self._cache(("anchor", len(anchors)), lambda: self.duals(Place(anchors[-1], anchors[:-1])))
+        name = ("anchor", len(anchors), anchors[-1].serial, anchors[-1].pace)
+        return self._cache(name, lambda: self.duals(Place(anchors[-1], anchors[:-1])))
 
 
 MOST_COLUMNS = 1000  # of a Newton system that is solved directly
 _KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
 
 
-class _LastArrays:
+class LastArrays:
     """A cache that keeps the values that were used last; threads may share it."""
 
     def __init__(self) -> None:
@@ -438,6 +463,11 @@ class NewtonProblem:
         return isinstance(self.prototype.region, BoxSet) and isinstance(self.prototype.separable, LinearTerm)
 
     @property
+    def has_unit(self) -> bool:
+        """Return whether margins have a fixed size in a problem whose dual entries may depend on an anchor."""
+        return isinstance(self.prototype.region, BoxSet) and self.prototype.separable != LinearTerm(0.0)
+
+    @property
     def in_ball(self) -> bool:
         """Return whether the weights are bound by a ball instead of a penalty."""
         return isinstance(self.prototype.outer, EuclideanNorm)
@@ -477,7 +507,7 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
     longest = float(problem.rows.squared_lengths().max())
-    part = NewtonPart(problem, longest, first, _LastArrays())
+    part = NewtonPart(problem, longest, first, LastArrays())
 
     def ask(question: Question) -> list[Any]:
         method, *given = question
@@ -511,11 +541,11 @@ class NewtonWork:
         method, *given = question
         return [method(self._part(shard), *given)]
 
-    def problem(self, execution: Execution, shards: Sequence[Shard]) -> NewtonProblem:
+    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
         """Return the problem of all shards."""
 
         def ask(question: Question) -> list[Any]:
-            answers: list[list[Any]] = execution.sum(self, shards, question, _in_order)
+            answers: list[list[Any]] = execution.sum(self, shards, question, in_order)
             return [answer for (answer,) in answers]
 
         start = None
@@ -523,7 +553,7 @@ class NewtonWork:
             start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
         return NewtonProblem(self.prototype, self.rows.n_columns, ask, start)
 
-    def _part(self, shard: Shard) -> NewtonPart:
+    def _part(self, shard: Shard) -> Any:
         cached = _of_shard(self.run, shard.index)
 
         def read() -> tuple[FloatArray, FloatArray]:
@@ -534,26 +564,29 @@ class NewtonWork:
         groups = groups_of_class(targets, self.positive, self.n_groups)
         rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
         problem = self.prototype.part(rows, lambda values: spread(values, groups))
-        first = np.zeros(len(targets))
-        warm = self.warm
+        return self.part_of(problem, float(longest[0]), cached)
+
+    def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
+        """Return the part of a shard's rows."""
+        first, warm = np.zeros(problem.rows.n_points), self.warm
         if warm is not None and isinstance(problem.risk, SumOfLosses):
             first = cached("first", lambda: _implied(problem, warm))
-        return NewtonPart(problem, float(longest[0]), first, cached)
+        return NewtonPart(problem, longest, first, cached)
 
 
 _MOST_RUNS = 2
-_runs: OrderedDict[str, dict[int, _LastArrays]] = OrderedDict()
+_runs: OrderedDict[str, dict[int, LastArrays]] = OrderedDict()
 _lock = Lock()
 
 
-def _of_shard(run: str, shard: int) -> _LastArrays:
+def _of_shard(run: str, shard: int) -> LastArrays:
     """Return the vectors that this process holds of a shard; those of abandoned runs are dropped."""
     with _lock:
         of_run = _runs.setdefault(run, {})
         _runs.move_to_end(run)
         while len(_runs) > _MOST_RUNS:
             _runs.popitem(last=False)
-        return of_run.setdefault(shard, _LastArrays())
+        return of_run.setdefault(shard, LastArrays())
 
 
 def forget_vectors() -> None:
@@ -571,7 +604,8 @@ def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
     return duals
 
 
-def _in_order(answers: list[list[Any]]) -> list[Any]:
+def in_order(answers: list[list[Any]]) -> list[Any]:
+    """Return the answers of the shards: they are added by the driver."""
     return answers
 
 
@@ -621,11 +655,20 @@ class NewtonState:
 _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10
 _SHARE = 0.1  # of what the proximal step leaves of the gap: the residual of an inner problem
 _OF_TOLERANCE = 0.2
-_MOST_STEPS, _STEPS_A_CHECK, _MOST_TRIALS = 50, 3, 40  # of an inner problem; of the only one; of a line search
+_MOST_STEPS, _STEPS_A_CHECK, _MOST_TRIALS, _MOST_STANDING = (
+    50,
+    3,
+    40,
+    2,
+)  # of an inner problem; of the only one; of a line search
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
 _LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side that are left; products with a vector
+_MOST_IDLE, _IDLE = 12, 0.99  # checks, in which the gap does not fall to such a share
+_RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
+_SLOWER, _FIRST_SLOW, _STANDING = 1e-4, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
+_HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -666,9 +709,10 @@ class Newton:
 
     def advance(self, state: NewtonState, problem: NewtonProblem) -> NewtonState:
         """Return the state after an inner problem, or after some steps of the only one."""
-        run = _Run(problem, self.tolerance, state.history[-1].iteration, state.reads)
+        largest = state.history[0].certificate.primal
+        run = _Run(problem, self.tolerance, state.history[-1].iteration, state.reads, largest)
         place = Place(state.point, state.anchors)
-        if problem.anchored:
+        if state.point.pace > 0.0:
             faster = min(_FASTER * state.point.pace, _MOST_PACE) if state.anchors else state.point.pace
             place = Place(replace(state.point, pace=faster), (*state.anchors, state.point))
         place = run.minimised(place, self.max_iterations)
@@ -688,7 +732,7 @@ class Newton:
             return Outcome(
                 "not converged", f"{record.iteration} Newton steps, relative gap {certificate.relative_gap:.2g}"
             )
-        return None
+        return idle_ending(state.history, certificate)
 
     def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
@@ -697,14 +741,35 @@ class Newton:
         )
 
 
+def idle_ending(
+    history: Sequence[NewtonRecord],
+    certificate: Certificate,
+    steps: str = "Newton steps",
+    reason: str = "the columns are of very different or very large size",
+) -> Outcome | None:
+    """Return the outcome of a run whose last checks did not lower the gap, or None."""
+    gaps = [one.certificate.gap for one in history]
+    if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
+        return None
+    return Outcome(
+        "not converged",
+        f"{steps} make no progress in float64 after {history[-1].iteration}, relative gap "
+        f"{certificate.relative_gap:.2g}: {reason}",
+    )
+
+
 @dataclass
 class _Run:
-    """An inner problem under way; iteration : Newton steps so far; reads : questions so far."""
+    """An inner problem under way.
+
+    iteration : Newton steps so far; reads : questions so far; largest : objective of the first point
+    """
 
     problem: NewtonProblem
     tolerance: float
     iteration: int
     reads: int
+    largest: float = 0.0
     serial: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -733,14 +798,18 @@ class _Run:
 
     def minimised(self, place: Place, max_iterations: int) -> Place:
         """Return where the losses' sum and the penalty are least, to a share of the gap."""
-        for _ in range(_MOST_STEPS if self.problem.anchored else _STEPS_A_CHECK):
+        standing, least = 0, math.inf
+        for _ in range(_MOST_STEPS if place.point.pace > 0.0 else _STEPS_A_CHECK):
             gradient = added(self.ask(NewtonPart.gradient, place))
             if self._is_near(place, gradient) or self.iteration >= max_iterations:
                 break
             direction = self._direction(place, gradient)
             step = self._step(place, gradient, direction)
-            if step == 0.0:
-                break
+            residual = self._residual(place.point.weights, gradient.image)
+            standing = standing + 1 if _stands(place.point, direction, step) and residual >= 0.5 * least else 0
+            least = min(least, residual)
+            if step == 0.0 or standing >= _MOST_STANDING:
+                return self._slower(place)
             self.iteration += 1
             self.serial = 2 * self.iteration
             point = place.point
@@ -753,13 +822,34 @@ class _Run:
             place = replace(place, point=moved)
         return place
 
+    def _slower(self, place: Place) -> Place:
+        """Return the place with a smaller pace and without anchors, which may be far larger than the dual optimum.
+
+        Margins are rounded, and dual entries move by the pace times their error.
+        """
+        if not self.problem.has_unit:
+            return place
+        return Place(replace(place.point, pace=_SLOWER * place.point.pace or _FIRST_SLOW), ())
+
     def _is_near(self, place: Place, gradient: Gradient) -> bool:
         point, prototype = place.point, self.problem.prototype
-        size = abs(gradient.risk) + self._regulariser(point.weights)
-        left = max(gradient.risk + gradient.value + gradient.along, 0.0)
+        rounded = self._is_rounded(gradient)
+        size = self._regulariser(point.weights) + (0.0 if rounded else abs(gradient.risk))
+        left = 0.0 if rounded else max(gradient.risk + gradient.value + gradient.along, 0.0)
         unbalanced = np.abs(gradient.balance - prototype.region.totals).max(initial=0.0)
         enough = _SHARE * max(left, _OF_TOLERANCE * self.tolerance * size)
         return self._residual(point.weights, gradient.image) <= enough and unbalanced <= _BALANCED * gradient.size
+
+    def _is_rounded(self, gradient: Gradient) -> bool:
+        """Return whether hinge losses may be those of margins of 1 that are rounded."""
+        return self.problem.anchored and gradient.risk <= _RESOLVED * self.largest
+
+    def _stretched(self, point: Point) -> Point:
+        """Return weights that are longer by a share of the tolerance, so that margins of 1 are above it."""
+        longer = 1.0 + min(_LONGER, 1e-2 * self.tolerance)
+        return replace(
+            point, serial=-3 - self.iteration, weights=longer * point.weights, thresholds=longer * point.thresholds
+        )
 
     def _regulariser(self, weights: FloatArray) -> float:
         return 0.0 if self.problem.in_ball else 0.5 * float(weights @ weights)
@@ -804,14 +894,13 @@ class _Run:
     def _by_products(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
         """Return a step that solves the Newton system to a share of its right side, by conjugate gradients.
 
+        The diagonal preconditions them: columns may be of any size.
+
         Source: Dembo & Steihaug, Mathematical Programming 26, 1983, for the share.
         """
         n = self.problem.n_columns
-        scale = np.ones(len(slopes))
-        for index in range(n, len(slopes)):
-            unit = np.zeros(len(slopes))
-            unit[index] = 1.0
-            scale[index] = sum(part[index] for part in self.ask(NewtonPart.product, place, unit))
+        scale = np.sum(self.ask(NewtonPart.diagonal, place), axis=0)
+        scale[:n] += 1.0
         stuck = np.flatnonzero(scale <= 0.0)
         scale[stuck] = np.maximum(np.abs(slopes[stuck]), _EPSILON) / (1.0 + gradient.margin)
 
@@ -848,7 +937,7 @@ class _Run:
         if not first < 0.0:
             return 0.0
         low, high, step = 0.0, math.inf, 1.0
-        for _ in range(_MOST_TRIALS):
+        for trial in range(_MOST_TRIALS):
             sums = np.sum(self.ask(NewtonPart.line, place, direction, (step,)), axis=0)[0]
             slope = penalty * float((weights + step * direction.weights) @ direction.weights) + float(sums[0])
             slope -= float(totals @ direction.thresholds)
@@ -859,8 +948,13 @@ class _Run:
             following = step - slope / fall if fall > 0.0 else math.inf
             if math.isinf(high):
                 step = min(max(following, 2.0 * step), 10.0 * step)
+            elif low < following < high:
+                step = following
+            elif low == 0.0 and trial >= _HALVED:  # steps may be of any size
+                step = high * 0.5 ** (trial - _HALVED + 2)
             else:
-                step = following if low < following < high else 0.5 * (low + high)
+                wide = trial >= _HALVED and high > _WIDE * low
+                step = math.sqrt(low * high) if wide else 0.5 * (low + high)
         return step
 
     def balanced(self, place: Place) -> Place:
@@ -883,9 +977,15 @@ class _Run:
         """Return the state at a place, whose thresholds are made those of a dual point."""
         place = self.balanced(place)
         gradient, prototype = added(self.ask(NewtonPart.gradient, place)), self.problem.prototype
-        point = place.point
+        point, of_losses = place.point, gradient.risk
+        residual = float(np.linalg.norm(point.weights - gradient.image))
+        if of_losses > 0.0 and self._is_rounded(gradient):
+            longer = self._stretched(point)
+            of_longer = added(self.ask(NewtonPart.gradient, replace(place, point=longer))).risk
+            if of_longer + self._regulariser(longer.weights) < of_losses + self._regulariser(point.weights):
+                point, of_losses = longer, of_longer
         squared = float(gradient.image @ gradient.image)
-        risk = gradient.risk - float(prototype.region.totals @ point.thresholds)
+        risk = of_losses - float(prototype.region.totals @ point.thresholds)
         bias = prototype.risk.bias_at(point.thresholds) if prototype.intercept else 0.0
         certificate = prototype.proof(squared, risk, gradient.value, bias, gradient.terms, point.weights)
         certificate = replace(certificate, dual=min(certificate.dual, certificate.primal))
@@ -893,21 +993,21 @@ class _Run:
             iteration=self.iteration,
             objective=-certificate.dual,
             certificate=certificate,
-            residual=float(np.linalg.norm(point.weights - gradient.image)),
+            residual=residual,
             reads=self.reads,
             free=gradient.free,
         )
         if before is None:
-            return NewtonState(point, place.anchors, point, self._dual_point(place, gradient), record, (record,))
+            return NewtonState(place.point, place.anchors, point, self._dual_point(place, gradient), record, (record,))
         bounds = certificate.dual, before.best_record.certificate.dual
         # a bound above an objective is so by rounding
         dual = min(max(bounds), certificate.primal, before.best_record.certificate.primal)
         record, best = (
             replace(some, certificate=replace(some.certificate, dual=dual)) for some in (record, before.best_record)
         )
-        better = record.certificate.gap < best.certificate.gap
+        better = record.certificate.primal < best.certificate.primal  # the gaps may differ by less than they round
         return NewtonState(
-            point=point,
+            point=place.point,
             anchors=place.anchors,
             best_point=point if better else before.best_point,
             best=self._dual_point(place, gradient) if better else before.best,
@@ -918,6 +1018,13 @@ class _Run:
     def _dual_point(self, place: Place, gradient: Gradient) -> Iterate:
         duals = self.ask(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)
         return Iterate(duals, gradient.image)
+
+
+def _stands(point: Point, direction: Point, step: float) -> bool:
+    """Return whether a step changes weights and thresholds by no more than rounding."""
+    of_weights = step * float(np.linalg.norm(direction.weights)) <= _STANDING * float(np.linalg.norm(point.weights))
+    changes = step * np.abs(direction.thresholds) <= _STANDING * (1.0 + np.abs(point.thresholds))
+    return of_weights and bool(changes.all())
 
 
 def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -216,11 +218,21 @@ class DenseRows(MatrixRows):
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
-        total = np.zeros((self.n_image + len(border),) * 2)
-        add_curvature(total, self.rows, self.signs, weights, border)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
+
+        columns : of z_i, or None for all
+        """
+        n = self.n_image if columns is None else len(columns)
+        total = np.zeros((n + len(border),) * 2)
+        add_curvature(total, self.rows, self.signs, weights, border, columns)
         return total
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        return squared_columns(self.rows, weights)
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
@@ -231,18 +243,37 @@ _GATHERED = 2048  # rows that are copied at a time
 
 
 def add_curvature(
-    total: FloatArray, rows: FloatArray, signs: FloatArray, weights: FloatArray, border: FloatArray
+    total: FloatArray,
+    rows: FloatArray,
+    signs: FloatArray,
+    weights: FloatArray,
+    border: FloatArray,
+    columns: IntArray | None = None,
 ) -> None:
-    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read."""
+    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read.
+
+    columns : of z_i, or None for all
+    """
     chosen = np.flatnonzero(weights)
-    n = rows.shape[1]
+    n = len(total) - len(border)
+    columns = None if columns is None or n == rows.shape[1] else columns
     block = np.empty((min(_GATHERED, len(chosen)), n + len(border)))
     for first in range(0, len(chosen), _GATHERED):
         some = chosen[first : first + _GATHERED]
         part, roots = block[: len(some)], np.sqrt(weights[some])
-        np.multiply(rows[some], (roots * signs[some])[:, np.newaxis], out=part[:, :n])
+        gathered = rows[some] if columns is None else rows[np.ix_(some, columns)]
+        np.multiply(gathered, (roots * signs[some])[:, np.newaxis], out=part[:, :n])
         np.multiply(border[:, some].T, roots[:, np.newaxis], out=part[:, n:])
         total += part.T @ part
+
+
+def squared_columns(rows: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
+    """Return sum_i weight_i z_ij^2 of rows (m, n), (n,)."""
+    total = np.zeros(rows.shape[1])
+    for first in range(0, len(rows), _GATHERED):
+        part = slice(first, first + _GATHERED)
+        total += weights[part] @ np.square(rows[part], dtype=np.float64)
+    return total
 
 
 # Groups of like rows.
@@ -317,12 +348,19 @@ class SparseRows(MatrixRows):
         """Overwrite out (m,) by A'v."""
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m)."""
-        n, k = self.n_image, len(border)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m).
+
+        columns : of z_i, ascending, or None for all; without a border
+        """
+        assert columns is None or not len(border), "a border is of all columns"
+        rows = self.rows if columns is None or len(columns) == self.n_image else self.rows[:, columns]
+        n, k = rows.shape[1], len(border)
         total = np.zeros((n + k, n + k))
         products, unused = np.zeros((n, n)), np.zeros(n)
-        add_sparse_products(products, unused, self.rows.data, self.rows.indices, self.rows.indptr, weights)
+        add_sparse_products(products, unused, rows.data, rows.indices, rows.indptr, weights)
         total[:n, :n] = products
         for line, values in enumerate(border):
             self.image(total[n + line, :n], weights * values)
@@ -331,8 +369,16 @@ class SparseRows(MatrixRows):
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
-        squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
-        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+        return np.asarray(self._squares.sum(axis=1), dtype=np.float64)
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        return np.asarray(self._squares.T @ weights, dtype=np.float64)
+
+    @property
+    def _squares(self) -> Any:
+        squares = self.rows.data.astype(np.float64) ** 2
+        return sparse.csr_array((squares, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
 
 
 # Mapped rows that are computed again in every read.
@@ -489,6 +535,11 @@ class KernelTiles:
         kernel_block(values, inputs, self._panels[other], self.kernel.rule)
         return values
 
+    @cached_property
+    def row_cache(self) -> KernelRows:
+        """Return the rows of the matrix, for methods that need some of them; the kernel has a rule."""
+        return KernelRows(self)
+
     @property
     def _n_parts(self) -> int:
         return -(-self.n_rows // TILE_ROWS)
@@ -500,6 +551,65 @@ class KernelTiles:
     @cached_property
     def _held(self) -> list[FloatArray | None]:
         return [None] * self.n_held
+
+
+class KernelRows:
+    """Rows (m,) of a kernel matrix; those that were used last are held within the budget, which threads may share.
+
+    A row has the same bits whether it is held or computed again.
+    """
+
+    def __init__(self, tiles: KernelTiles) -> None:
+        self._tiles, self._panels = tiles, panels_of(tiles.inputs.T)
+        self._most = tiles.budget_bytes // (tiles.n_rows * tiles.inputs.itemsize)
+        self._held: OrderedDict[int, FloatArray] = OrderedDict()
+        self._lock = Lock()
+
+    def block(self, indices: IntArray) -> FloatArray:
+        """Return the values between some rows, a new array (n_indices, n_indices)."""
+        values = np.empty((len(indices), len(indices)), dtype=self._tiles.inputs.dtype)
+        with self._lock:
+            held = [self._held.get(index) for index in indices.tolist()]
+        for place, row in enumerate(held):
+            if row is not None:
+                values[place] = row[indices]
+        places = np.flatnonzero([row is None for row in held])
+        if len(places):
+            inputs = self._tiles.inputs[indices]
+            values[places] = self._computed(inputs[places], panels_of(inputs.T), len(indices))
+        return values
+
+    def add(self, out: FloatArray, indices: IntArray, coefficients: FloatArray) -> None:
+        """Add some rows times coefficients to out (m,), one after the other."""
+        for first in range(0, len(indices), TILE_ROWS):
+            part = slice(first, first + TILE_ROWS)
+            for row, coefficient in zip(self._rows(indices[part]), coefficients[part], strict=True):
+                out += coefficient * row
+
+    def _rows(self, indices: IntArray) -> list[FloatArray]:
+        with self._lock:
+            held = {index: self._held[index] for index in indices.tolist() if index in self._held}
+            for index in held:
+                self._held.move_to_end(index)
+        missing = np.array([index for index in indices.tolist() if index not in held], dtype=np.int64)
+        if len(missing):
+            values = self._computed(self._tiles.inputs[missing], self._panels, self._tiles.n_rows)
+            self._hold(missing, values)
+            held |= dict(zip(missing.tolist(), values, strict=True))
+        return [held[index] for index in indices.tolist()]
+
+    def _computed(self, inputs: FloatArray, panels: FloatArray, n_columns: int) -> FloatArray:
+        values, rule = np.empty((len(inputs), n_columns), dtype=inputs.dtype), self._tiles.kernel.rule
+        assert rule is not None, "kernels without a rule have no row cache"
+        kernel_block(values, inputs, panels, rule)
+        return values
+
+    def _hold(self, indices: IntArray, values: FloatArray) -> None:
+        with self._lock:
+            for index, row in zip(indices.tolist()[: self._most], values, strict=False):
+                self._held[index] = row.copy()
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
 
 
 @dataclass(frozen=True, eq=False)

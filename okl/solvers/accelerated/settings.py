@@ -25,7 +25,7 @@ from okl.solvers.settings import (
     number_of,
 )
 
-NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd")
+NEWTON_MODELS = ("c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
 
 
 class CostOptions(SolverSettings):
@@ -73,7 +73,7 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     method: MethodName = Field(
         "auto",
-        description="newton: Newton's method, for c-svm, l2-svm, logistic, nu-svm and dwd; fapg: accelerated "
+        description="newton: Newton's method, for all models but mm-fda and mm-mpm; fapg: accelerated "
         "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, and for logistic "
         "with any number, else fapg",
     )
@@ -99,6 +99,10 @@ class ModelSettings(FourierOptions, IterationOptions):
         if self.method == "newton" and self.SOLVER not in NEWTON_MODELS:
             raise ConfigError(
                 f"method = 'newton' is set, but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it."
+            )
+        if self.method == "working-sets":
+            raise ConfigError(
+                "method = 'working-sets' is set, but only estimators have exact kernels. Set method=auto or remove it."
             )
         if self.bias in ("regularised", "free"):
             raise ConfigError(

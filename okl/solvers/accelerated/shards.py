@@ -16,7 +16,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature
+from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature, squared_columns
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -112,11 +112,24 @@ class ShardRows(SegmentedRows):
         """Visit the segments of the shard one after the other."""
         return [work(cut, block.inputs) for cut, block in self.rows.blocks(self.shard)]
 
-    def curvature(self, weights: FloatArray, border: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m)."""
-        total = np.zeros((self.n_image + len(border),) * 2)
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
+
+        columns : of z_i, or None for all
+        """
+        n = self.n_image if columns is None else len(columns)
+        total = np.zeros((n + len(border),) * 2)
         for cut, block in self.rows.blocks(self.shard):
-            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut])
+            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut], columns)
+        return total
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        total = np.zeros(self.n_image)
+        for part in self.over_segments(lambda cut, rows: squared_columns(rows, weights[cut])):
+            total += part
         return total
 
 

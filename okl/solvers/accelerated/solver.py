@@ -22,7 +22,9 @@ from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProbl
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
-from okl.solvers.accelerated.newton import Newton, NewtonProblem, NewtonWork
+from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.newton import Newton, NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
 from okl.solvers.accelerated.shards import (
@@ -91,11 +93,12 @@ class OneClass:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
         method = method_for(chooser, prototype, rows.n_columns)
-        if isinstance(method, Newton):
+        if isinstance(method, Newton | L1Newton):
             return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
         work = WorkerState(secrets.token_hex(8), opening, self.scratch)
         rounds = Rounds(execution, rows.data.split("train"), work, CommandLog())
+        assert isinstance(method, Fapg), "working sets are for kernels in memory"
         first = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
         return ClassState(first, self._model.parameter, rounds.log, rounds.carried, work)
 
@@ -113,20 +116,21 @@ class OneClass:
         return found
 
     def _begin_newton(
-        self, rows: MappedRows, method: Newton, prototype: CompositeProblem, execution: Execution
+        self, rows: MappedRows, method: Newton | L1Newton, prototype: CompositeProblem, execution: Execution
     ) -> ClassState:
         begun: list[ClassState] = []
+        kind = L1Work if isinstance(method, L1Newton) else NewtonWork
         for warm in (None, self.warm) if self.warm is not None else (None,):
             name = secrets.token_hex(8)
-            work = NewtonWork(rows, prototype, self.positive, len(self.classes.rows), name, warm)
-            state = method.start(self._newton(work, execution))
+            work = kind(rows, prototype, self.positive, len(self.classes.rows), name, warm)
+            state: MethodState = method.start(self._newton(work, execution))
             begun.append(ClassState(state, self._model.parameter, CommandLog(), None, work))
         return min(begun, key=lambda one: one.method_state.best_record.certificate.primal)
 
-    def _newton(self, work: NewtonWork, execution: Execution) -> NewtonProblem:
+    def _newton(self, work: NewtonWork, execution: Execution) -> Any:
         return work.problem(execution, work.rows.data.split("train"))
 
-    def _problem(self, at: ClassState, execution: Execution) -> MinimaxProblem | PartitionedProblem | NewtonProblem:
+    def _problem(self, at: ClassState, execution: Execution) -> Any:
         if at.minimax is not None:
             return at.minimax
         if isinstance(at.work, NewtonWork):

@@ -13,11 +13,13 @@ from okl.kernels import Gaussian
 from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.l1_newton import L1Newton
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
 from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory, positive_solution
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import HalfSquare
+from okl.solvers.accelerated.working_sets import WorkingSets
 from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, two_classes
 
 MARGIN_MODELS = [name for name in MAKERS if not name.startswith(("mm-", "l1-"))]
@@ -124,8 +126,29 @@ def test_columns_too_large_for_float64_are_never_called_solved(scale: float) -> 
     rows = two_classes(6, n_rows=100, n_columns=3)
     for model in (CSVM(), L2SVM(), LogisticRegression()):
         problem = model.problem(DenseRows(scale * rows.rows, rows.labels))
-        _, outcome, _ = solve(problem, MethodChoice(tolerance=1e-4, max_iterations=50))
-        assert outcome.kind != "done", (model, outcome)
+        state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-4))
+        assert outcome.kind == "not converged", (model, outcome)
+        assert state.history[-1].iteration < 200
+
+
+@pytest.mark.parametrize("scales", [(1e10, 1e10, 1e10), (1e10, 1.0, 1e-6), (1e7, 1e3, 1e8)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_large_columns_are_certified_by_the_optimum_of_scaled_ones(
+    scales: tuple[float, ...], noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((200, 3))
+    labels = np.where(inputs[:, 0] + noise * rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    for model, most in product((CSVM(), L2SVM(), LogisticRegression()), (1000, 2)):
+        monkeypatch.setattr(newton, "MOST_COLUMNS", most)  # 2: by products with vectors
+        problem = model.problem(DenseRows(np.array(scales) * inputs, labels))
+        state, outcome, method = solve(problem, Newton(1e-4))
+        assert outcome.kind == "done", (model, most, outcome)
+        assert state.history[-1].iteration < 200
+        found = method.solution(state, problem)
+        margins = labels * (inputs @ (np.array(scales) * found.weights) - found.bias)
+        value = problem.risk.loss.value(margins) @ problem.risk.weights + 0.5 * found.weights @ found.weights  # type: ignore[attr-defined]
+        assert value == pytest.approx(found.certificate.primal, rel=1e-6)
 
 
 def test_a_system_that_is_not_finite_is_an_error() -> None:
@@ -185,10 +208,14 @@ def test_the_choice_depends_on_sizes_alone() -> None:
     exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
     auto = MethodChoice()
     wide = LogisticRegression(1.0).problem(many.rows)
-    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, Fapg, Newton]
+    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, WorkingSets, Newton]
     assert type(auto.of(few, n_columns=2000)) is Fapg
-    assert auto.of(MAKERS["l1-logistic"](rows)) == replace(auto, name="fapg").of(few)
+    sparse_model = MAKERS["l1-logistic"](rows)
+    assert type(auto.of(sparse_model)) is L1Newton
+    assert auto.of(sparse_model, n_columns=2000) == replace(auto, name="fapg").of(few)
     assert type(replace(auto, name="newton").of(many)) is Newton
     assert replace(auto, name="proven").of(few) == Fapg("proven", 1e-6, max_iterations=20_000)
     with pytest.raises(ConfigError, match="explicit columns"):
         replace(auto, name="newton").of(exact)
+    with pytest.raises(ConfigError, match="exact kernel"):
+        replace(auto, name="working-sets").of(few)

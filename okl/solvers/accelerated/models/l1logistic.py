@@ -27,6 +27,9 @@ class _L1LogisticLoss:
     def derivative(self, margins: FloatArray) -> FloatArray:
         return -_share(margins)
 
+    def second_derivative(self, margins: FloatArray) -> FloatArray:
+        return _share(margins) * _share(-margins)
+
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
         # that of the conjugate with the arguments exchanged: two relative entropies of shares
         return _relative_entropy(at, margins) + _relative_entropy(-at, -margins)

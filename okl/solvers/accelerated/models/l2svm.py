@@ -28,6 +28,10 @@ class SquaredHinge:
         values: FloatArray = np.minimum(0.0, 2.0 * (margins - 1.0))
         return values
 
+    def second_derivative(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.where(margins < 1.0, 2.0, 0.0)
+        return values
+
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
         short, at_short = np.maximum(0.0, 1.0 - margins), np.maximum(0.0, 1.0 - at)
         values: FloatArray = np.square(short - at_short) + 2.0 * at_short * np.maximum(0.0, margins - 1.0)

@@ -1,0 +1,382 @@
+"""Newton's method for smooth losses with an l1 penalty, with the same certificate as the accelerated method.
+
+A step minimises the penalty and a quadratic model of the losses over the columns that have a weight or may get one: by
+coordinate descent, which finds their signs, and by the linear system of the weights of these signs, which does not slow
+down where columns are of unlike size or nearly dependent. Slopes of the losses give the dual point.
+
+Source: Yuan, Ho & Lin, JMLR 13, 2012, newGLMNET; Lee, Battle, Raina & Ng, NIPS 2006, for the search of signs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.descent import descend_weights
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
+from okl.foundation.errors import DataError
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.validation import check_at_least, check_positive
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.dual import SparseProblem
+from okl.solvers.accelerated.method import rounded_ending
+from okl.solvers.accelerated.newton import (
+    Cache,
+    LastArrays,
+    NewtonRecord,
+    NewtonWork,
+    Point,
+    Question,
+    idle_ending,
+    in_order,
+    positive_solution,
+)
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+from okl.solvers.base import Outcome
+
+# A partition of the rows.
+
+
+class Slopes(NamedTuple):
+    """A partition's part of the gradient of the losses over the weights, (n_columns,), and of their sum."""
+
+    slopes: FloatArray
+    risk: float
+
+
+class L1Part:
+    """Rows of a partition: pure functions of a point, whose margins are kept while there is room."""
+
+    def __init__(self, problem: SparseProblem, cache: Cache) -> None:
+        self._problem, self._cache = problem, cache
+
+    def slopes(self, at: Point) -> Slopes:
+        """Return the first derivatives."""
+        margins, slopes = self._margins(at), np.empty(self._problem.n_points)
+        self._problem.pull(slopes, margins)
+        return Slopes(slopes, float(self._problem.weights @ self._problem.loss.value(margins)))
+
+    def curvature(self, at: Point, columns: IntArray) -> FloatArray:
+        """Return the second derivatives over some columns, at least their lower triangle."""
+        problem, rows = self._problem, self._problem.rows
+        weights = problem.weights * problem.loss.second_derivative(self._margins(at))
+        curvature: FloatArray = rows.curvature(weights, np.empty((0, rows.n_points)), columns)  # type: ignore[attr-defined]
+        return curvature
+
+    def line(self, at: Point, direction: Point, step: float) -> float:
+        """Return the derivative of the losses at a step along a direction."""
+        change = self._margins(direction)
+        derivative = self._problem.loss.derivative(self._margins(at) + step * change)
+        return float((self._problem.weights * derivative) @ change)
+
+    def conjugate(self, at: Point, factor: float) -> float:
+        """Return minus the dual objective of the slopes, times a factor."""
+        return self._problem.conjugate(self._margins(at), factor)
+
+    def _margins(self, at: Point) -> FloatArray:
+        def multiplied() -> FloatArray:
+            margins = np.empty(self._problem.n_image)
+            self._problem.image(margins, at.weights)
+            return margins
+
+        return self._cache(("margins", at.serial), multiplied)
+
+
+@dataclass(frozen=True, eq=False)
+class L1Problem:
+    """A problem as this method sees it, with its rows in this process or in partitions; see `NewtonProblem`."""
+
+    prototype: SparseProblem
+    n_columns: int
+    ask: Callable[[Question], list[Any]]
+    start: FloatArray | None = None
+
+
+def is_supported(problem: CompositeProblem) -> bool:
+    """Return whether this method solves a problem: explicit rows in memory and an l1 penalty."""
+    return isinstance(problem, SparseProblem) and type(problem.rows) in (DenseRows, SparseRows)
+
+
+@stored("l1-newton-work")
+@dataclass(frozen=True, eq=False)
+class L1Work(NewtonWork):
+    """Work on a shard for an l1 model."""
+
+    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
+        """Return the problem of all shards."""
+
+        def ask(question: Question) -> list[Any]:
+            answers: list[list[Any]] = execution.sum(self, shards, question, in_order)
+            return [answer for (answer,) in answers]
+
+        start = None if self.warm is None else self.warm.weights
+        return L1Problem(self.prototype, self.rows.n_columns, ask, start)
+
+    def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
+        """Return the part of a shard's rows."""
+        return L1Part(problem, cached)
+
+
+# The method.
+
+
+@stored("l1-newton-state")
+@dataclass(frozen=True, eq=False)
+class L1State:
+    """State of a run; a value.
+
+    point, slopes : the current weights, and the gradient of the losses there
+    best_point : the one of least objective; best : its weights, to start another run from
+    best_record : with the gap between it and the best dual objective; history : a record a step
+    """
+
+    point: Point
+    slopes: FloatArray
+    best_point: Point
+    best: Iterate
+    best_record: NewtonRecord
+    history: tuple[NewtonRecord, ...]
+
+    @property
+    def reads(self) -> int:
+        """Return the number of questions to all rows."""
+        return self.history[-1].reads
+
+
+_NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep by more stay out of a step
+_MOST_WORKING, _GROWTH = 1000, 2  # columns of a step, unless more have a weight; new ones for each that has
+_SHARE, _FLAT, _MOST_TRIALS = 0.01, 0.1, 40  # of the violation that a step leaves; of the slope along it; of lengths
+_MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 4, 100  # of the search of signs; steps in a round
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class L1Newton:
+    """Newton's method with an l1 penalty.
+
+    Parameters
+    ----------
+    tolerance : of the gap, relative to the objective; > 0
+    max_iterations : int >= 1, Newton steps
+
+    Raises
+    ------
+    ConfigError : a number outside its range
+    """
+
+    tolerance: float = 1e-6
+    max_iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        check_positive("tolerance", self.tolerance)
+        check_at_least("max_iterations", self.max_iterations, 1)
+
+    def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> L1Problem:
+        """Return what the other methods take, of rows in this process.
+
+        Raises
+        ------
+        DataError : the point has another length, or is not finite
+        """
+        if point is not None and (point.shape != (problem.n_points,) or not np.isfinite(point).all()):
+            raise DataError(
+                f"The warm start has shape {point.shape}, but this problem requires {problem.n_points} finite numbers."
+            )
+        part = L1Part(problem, LastArrays())
+
+        def ask(question: Question) -> list[Any]:
+            method, *given = question
+            return [method(part, *given)]
+
+        return L1Problem(problem, problem.n_points, ask, point)
+
+    def start(self, problem: L1Problem, point: FloatArray | None = None) -> L1State:
+        """Return the state at the first point of an open problem, with a check."""
+        first = np.zeros(problem.n_columns) if problem.start is None else np.array(problem.start, dtype=np.float64)
+        return _checked(problem, Point(0, first, np.empty(0), 0.0), None, 0)
+
+    def advance(self, state: L1State, problem: L1Problem) -> L1State:
+        """Return the state after a step."""
+        point, slopes = state.point, state.slopes
+        columns = working_columns(point.weights, slopes)
+        parts = problem.ask((L1Part.curvature, point, columns))
+        lower = np.tril(np.sum(parts, axis=0))
+        products = lower + np.tril(lower, -1).T
+        weights = point.weights[columns]
+        enough = _SHARE * violation(point.weights, slopes)
+        target = minimised_model(weights, slopes[columns], products, enough)
+        change = np.zeros(problem.n_columns)
+        change[columns] = target - weights
+        direction = replace(point, serial=point.serial + 1, weights=change)
+        step, n_trials = _length(problem, point, slopes, direction)
+        moved = point.weights + step * change
+        if step == 1.0:
+            moved[columns] = target  # zeros stay zeros
+        following = replace(point, serial=point.serial + 2, weights=moved)
+        return _checked(problem, following, state, n_trials + 1)
+
+    def finished(self, state: L1State) -> Outcome | None:
+        """Return why the run is over, or None."""
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not (math.isfinite(record.certificate.gap) and np.isfinite(state.point.weights).all()):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} Newton steps")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
+        if record.iteration >= self.max_iterations:
+            reached = f"relative gap {certificate.relative_gap:.2g}"
+            return Outcome("not converged", f"{record.iteration} Newton steps, {reached}")
+        return idle_ending(state.history, certificate)
+
+    def solution(self, state: L1State, problem: Any) -> Solution:
+        """Return the weights of least gap so far, with their certificate."""
+        return Solution(state.best_point.weights.copy(), 0.0, state.best_record.certificate)
+
+
+def _checked(problem: L1Problem, point: Point, before: L1State | None, questions: int) -> L1State:
+    """Return the state at a point; questions : asked since the last one."""
+    answers = problem.ask((L1Part.slopes, point))
+    slopes, risk = np.sum([one.slopes for one in answers], axis=0), float(sum(one.risk for one in answers))
+    factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
+    dual = float(sum(problem.ask((L1Part.conjugate, point, factor))))
+    certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)
+    record = NewtonRecord(
+        iteration=0 if before is None else before.history[-1].iteration + 1,
+        objective=certificate.primal,
+        certificate=certificate,
+        residual=violation(point.weights, slopes),
+        reads=questions + 2 + (0 if before is None else before.reads),
+        free=int(np.count_nonzero(point.weights)),
+    )
+    if before is None:
+        return L1State(point, slopes, point, Iterate(point.weights, np.empty(0)), record, (record,))
+    best = before.best_record
+    bound = min(max(certificate.dual, best.certificate.dual), certificate.primal, best.certificate.primal)
+    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
+    better = record.certificate.primal < best.certificate.primal
+    best_point = point if better else before.best_point
+    return L1State(
+        point=point,
+        slopes=slopes,
+        best_point=best_point,
+        best=Iterate(best_point.weights, np.empty(0)),
+        best_record=record if better else best,
+        history=(*before.history, record),
+    )
+
+
+def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:
+    """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were asked."""
+    weights, change = point.weights, direction.weights
+
+    def slope_of_norm(step: float) -> float:
+        moved = weights + step * change
+        signs = np.sign(np.where(moved != 0.0, moved, weights if step > 0.0 else change))
+        return float(signs @ change)
+
+    first = float(slopes @ change) + slope_of_norm(0.0)
+    if not first < 0.0:
+        return 0.0, 0
+    low, high, step, below = 0.0, 1.0, 1.0, first
+    asked = 0
+    while asked < _MOST_TRIALS:
+        asked += 1
+        along = float(sum(problem.ask((L1Part.line, point, direction, step)))) + slope_of_norm(step)
+        if abs(along) <= -_FLAT * first or (step == 1.0 and along < 0.0):
+            break
+        if along < 0.0:
+            low, below = step, along
+        else:
+            high = step
+        secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
+        step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    return step, asked
+
+
+# The quadratic model of a step.
+
+
+def working_columns(weights: FloatArray, slopes: FloatArray) -> IntArray:
+    """Return the columns of a step: those with a weight, and those without whose losses are steepest."""
+    steep = np.abs(slopes)
+    near = min(_NEAR, violation(weights, slopes))
+    has_weight = weights != 0.0
+    columns = np.flatnonzero(has_weight | (steep >= 1.0 - near))
+    n_weights = int(np.count_nonzero(has_weight))
+    most = max(_MOST_WORKING, (1 + _GROWTH) * n_weights)
+    if len(columns) > most:
+        others = columns[~has_weight[columns]]
+        steepest = others[np.argsort(-steep[others], kind="stable")[: most - n_weights]]
+        columns = np.sort(np.concatenate([np.flatnonzero(has_weight), steepest]))
+    return columns
+
+
+def violation(weights: FloatArray, slopes: FloatArray) -> float:
+    """Return the largest violation of the optimality conditions, in slopes of the penalty."""
+    return float(_violations(weights, slopes).max(initial=0.0))
+
+
+def _violations(weights: FloatArray, slopes: FloatArray) -> NDArray[np.float64]:
+    violations: NDArray[np.float64] = np.where(
+        weights != 0.0, np.abs(slopes + np.sign(weights)), np.maximum(np.abs(slopes) - 1.0, 0.0)
+    )
+    return violations
+
+
+def minimised_model(weights: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float) -> FloatArray:
+    """Return the v (n,) that minimises g'(v - w) + 1/2 (v - w)'H(v - w) + ||v||_1, to a violation of its conditions.
+
+    weights : w (n,); slopes : g (n,); products : H (n, n), symmetric
+    """
+    products = np.ascontiguousarray(products)
+    point, at = weights.copy(), slopes.copy()
+    for _ in range(_MOST_ROUNDS):
+        descend_weights(point, at, products, _SWEEPS)
+        at = slopes + products @ (point - weights)
+        left = _violations(point, at)
+        if left.max(initial=0.0) <= tolerance:
+            break
+        noise = 4.0 * _EPSILON * (np.abs(products) @ (np.abs(point) + np.abs(weights)))
+        if np.all(left <= np.maximum(tolerance, noise)):
+            break
+        for _ in range(_MOST_FACES):
+            face = np.flatnonzero(point)
+            if not len(face):
+                break
+            point[face], is_least = _step_on_face(point, at, products, face)
+            at = slopes + products @ (point - weights)
+            if is_least:
+                break
+    return point
+
+
+def _step_on_face(point: FloatArray, at: FloatArray, products: FloatArray, face: IntArray) -> tuple[FloatArray, bool]:
+    """Return weights of some columns (n_face,) after a step to the least of the model among weights of their signs.
+
+    Also return whether the step got there: one that ends where weights become 0 leaves fewer columns for the next.
+    """
+    inner, weights = np.ascontiguousarray(products[np.ix_(face, face)]), point[face]
+    bends = np.einsum("ii->i", inner)
+    bends[bends <= 0.0] = _EPSILON * max(float(bends.max()), 1e-300)
+    slopes = at[face] + np.sign(weights)
+    direction = -positive_solution(inner, slopes)
+    crossings = np.where(direction * weights < 0.0, -weights / np.where(direction == 0.0, 1.0, direction), np.inf)
+    nearest = float(crossings.min())
+    length = 1.0
+    while length > nearest:
+        moved = np.where(crossings <= length, 0.0, weights + length * direction)
+        change = moved - weights
+        rise = float(at[face] @ change) + 0.5 * float(change @ inner @ change)
+        if rise + float(np.abs(moved).sum() - np.abs(weights).sum()) < 0.0:
+            return moved, False
+        length *= 0.25
+    length = min(1.0, nearest)
+    return np.where(crossings <= length, 0.0, weights + length * direction), nearest > 1.0

@@ -1,0 +1,427 @@
+"""Working sets for exact kernels: c-svm, nu-svm and l2-svm, with the same certificate as the accelerated method.
+
+A round takes the dual entries that violate the optimality conditions most, and minimises the dual problem over them by
+pairs, which needs their kernel values alone; then it updates all slopes by their kernel rows. Rows are kept within the
+memory budget of the kernel, and computed again where they are not; the kernel matrix is never needed at once.
+
+Source: Joachims, Making large-scale SVM learning practical, 1998; Fan, Chen & Lin, JMLR 6, 2005, for the pairs; Wen,
+Shi, Li, He & Chen, JMLR 19(21), 2018, for large working sets, half of which stays from round to round.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.descent import descend_pairs
+from okl.foundation.errors import DataError
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.validation import check_at_least, check_positive
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.method import rounded_ending
+from okl.solvers.accelerated.newton import NewtonRecord, idle_ending, positive_solution
+from okl.solvers.accelerated.operators import KernelRows, TiledKernel
+from okl.solvers.accelerated.problem import (
+    BoxHyperplane,
+    BoxRegion,
+    BoxSet,
+    HalfSquare,
+    LinearTerm,
+    Quadratic,
+    SimplexPair,
+)
+from okl.solvers.base import Outcome
+
+# Problems.
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Numbers of the dual entries, (m,) each: 1/2 ||A a||^2 + sum_i curvature_i a_i^2 / 2 + linear_i a_i over a box.
+
+    normals : -1 or +1; groups : of entries whose sum, times their normals, is fixed; n_groups : 0 for none
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    normals: FloatArray
+    groups: IntArray
+    n_groups: int
+    curvatures: FloatArray
+    linear: FloatArray
+
+    def of(self, some: IntArray) -> _Entries:
+        """Return the numbers of some entries."""
+        arrays = (self.lower[some], self.upper[some], self.normals[some], self.groups[some])
+        return _Entries(*arrays, self.n_groups, self.curvatures[some], self.linear[some])
+
+    @property
+    def unsigned(self) -> _Entries:
+        """Return the numbers of the entries times their normals."""
+        ends = np.sort(np.stack([self.normals * self.lower, self.normals * self.upper]), axis=0)
+        return replace(self, lower=ends[0], upper=ends[1], normals=np.ones(len(self.normals)))
+
+    def rooms(self, point: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which entries, times their normals, may rise, and which may fall."""
+        rises, falls = point < self.upper, point > self.lower
+        forward = self.normals > 0.0
+        return np.where(forward, rises, falls), np.where(forward, falls, rises)
+
+
+def _entries_of(problem: DualProblem) -> _Entries:
+    region: Any = problem.region
+    m, separable = problem.n_points, problem.separable
+    lower, upper = (_spread(bound, m) for bound in (region.lower, region.upper))
+    if isinstance(separable, Quadratic):
+        curvatures, linear = separable.curvatures, -_spread(separable.targets, m)
+    else:
+        assert isinstance(separable, LinearTerm), "the problem was checked"
+        curvatures, linear = np.zeros(m), np.full(m, separable.slope)
+    normals, groups, n_groups = np.ones(m), np.zeros(m, dtype=np.int64), 0
+    if isinstance(region, BoxHyperplane):
+        normals, n_groups = np.array(region.signs, dtype=np.float64), 1
+    elif isinstance(region, SimplexPair):
+        groups, n_groups = (region.signs < 0.0).astype(np.int64), 2
+    return _Entries(lower, upper, normals, groups, n_groups, curvatures, linear)
+
+
+def _spread(value: float | FloatArray, size: int) -> NDArray[np.float64]:
+    return np.array(np.broadcast_to(value, size), dtype=np.float64)
+
+
+def is_supported(problem: CompositeProblem) -> bool:
+    """Return whether working sets solve a problem: an exact kernel, and dual entries in a box."""
+    return (
+        type(problem) is DualProblem
+        and isinstance(problem.rows, TiledKernel)
+        and problem.rows.tiles.kernel.rule is not None
+        and isinstance(problem.outer, HalfSquare)
+        and isinstance(problem.region, BoxRegion | BoxHyperplane | SimplexPair)
+        and isinstance(problem.separable, LinearTerm | Quadratic)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProblem:
+    """A problem with its kernel rows, which are shared by the problems of one kernel.
+
+    start : first point, of the problem's set
+    """
+
+    problem: DualProblem
+    entries: _Entries
+    rows: KernelRows
+    start: FloatArray
+
+    @property
+    def signs(self) -> FloatArray:
+        """Return the labels, (m,)."""
+        return self.problem.rows.signs
+
+    def image(self, point: FloatArray) -> NDArray[np.float64]:
+        """Return A'A a by the rows of the support."""
+        image = np.zeros(len(point))
+        support = np.flatnonzero(point)
+        self.rows.add(image, support, self.signs[support] * point[support])
+        image *= self.signs
+        return image
+
+
+# The method.
+
+
+@stored("working-set-state")
+@dataclass(frozen=True, eq=False)
+class WorkingSetState:
+    """State of a run; a value.
+
+    current : the point and its image; working : entries of the last round
+    best : the point of least primal objective at a check; best_record : with the gap to the best dual objective
+    history : a record a check; its residual is the violation of the optimality conditions
+    """
+
+    current: Iterate
+    working: IntArray
+    best: Iterate
+    best_record: NewtonRecord
+    history: tuple[NewtonRecord, ...]
+
+    @property
+    def reads(self) -> int:
+        """Return how often all rows were read, by the kernel rows that rounds took."""
+        return self.history[-1].reads
+
+
+# entries of a working set: at least, at most, and for each entry inside its bounds; the worst of all are a share
+_SIZE, _MOST, _OF_INSIDE, _NEW = 256, 2048, 1.5, 0.5
+_SHARE, _OF_ROUND = 0.3, 0.1  # of the violation: left until the next check; left by a round
+_ROUNDS_A_CHECK, _STEPS = 100, 2  # at most; pairs between two Newton steps, for each entry of a working set
+_MOST_SOLVES, _MOST_BOUNDS, _ADDED = 40, 8, 1e-10  # of a round; entries that reach bounds in one; of the diagonal
+_SHORT = 0.1  # of a Newton step
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class WorkingSets:
+    """Rounds of steps along pairs in working sets.
+
+    Parameters
+    ----------
+    tolerance : of the gap, relative to the objective; > 0
+    max_iterations : int >= 1, rounds
+
+    Raises
+    ------
+    ConfigError : a number outside its range
+    """
+
+    tolerance: float = 1e-6
+    max_iterations: int = 20_000
+
+    def __post_init__(self) -> None:
+        check_positive("tolerance", self.tolerance)
+        check_at_least("max_iterations", self.max_iterations, 1)
+
+    def opened(self, problem: DualProblem, point: FloatArray | None = None) -> KernelProblem:
+        """Return what the other methods take.
+
+        Raises
+        ------
+        DataError : the point has another length, or is not finite
+        """
+        rows: Any = problem.rows
+        entries = _entries_of(problem)
+        first = _first_point(problem, entries)
+        if point is not None:
+            if point.shape != first.shape or not np.isfinite(point).all():
+                raise DataError(
+                    f"The warm start has shape {point.shape}, but this problem requires {len(first)} finite numbers."
+                )
+            problem.region.prox(first, np.array(point, dtype=np.float64), 1.0)
+        return KernelProblem(problem, entries, rows.tiles.row_cache, first)
+
+    def start(self, problem: KernelProblem, point: FloatArray | None = None) -> WorkingSetState:
+        """Return the state at the first point of an open problem, with a check."""
+        first = Iterate(problem.start, problem.image(problem.start))
+        return _checked(problem, first, np.empty(0, dtype=np.int64), None, 0, int(np.count_nonzero(problem.start)))
+
+    def advance(self, state: WorkingSetState, problem: KernelProblem) -> WorkingSetState:
+        """Return the state after the rounds that leave a share of the violation."""
+        entries, signs = problem.entries, problem.signs
+        point, image, working = state.current.point.copy(), state.current.image.copy(), state.working
+        enough = _SHARE * state.history[-1].residual
+        done, n_rows = 0, 0
+        most = min(_ROUNDS_A_CHECK, max(1, self.max_iterations - state.history[-1].iteration))
+        while done < most:
+            slopes = image + entries.curvatures * point + entries.linear
+            left = _violation(entries, point, slopes)
+            if done and left <= enough:
+                break
+            working = _working_set(entries, point, slopes, working)
+            some = signs[working]
+            products = problem.rows.block(working) * some * some[:, np.newaxis]
+            products = np.ascontiguousarray(products, dtype=np.float64)
+            np.einsum("ii->i", products)[:] += entries.curvatures[working]
+            moved = minimised_among(entries.of(working), point[working], slopes[working], products, _OF_ROUND * left)
+            change = some * (moved - point[working])
+            if not change.any():
+                break
+            changed = np.flatnonzero(change)
+            done, n_rows = done + 1, n_rows + len(changed)
+            added = np.zeros(len(point))
+            problem.rows.add(added, working[changed], change[changed])
+            image += signs * added
+            point[working] = moved
+        return _checked(problem, Iterate(point, image), working, state, done, n_rows, self.tolerance)
+
+    def finished(self, state: WorkingSetState) -> Outcome | None:
+        """Return why the run is over, or None."""
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not math.isfinite(record.certificate.gap):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} rounds")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
+        if record.iteration >= self.max_iterations:
+            reached = f"relative gap {certificate.relative_gap:.2g}"
+            return Outcome("not converged", f"{record.iteration} rounds of working sets, {reached}")
+        return idle_ending(state.history, certificate, "Rounds of working sets", "the kernel values are rounded")
+
+    def solution(self, state: WorkingSetState, problem: Any) -> Solution:
+        """Return the coefficients of the rows of least gap so far, with their certificate."""
+        of: DualProblem = problem.problem if isinstance(problem, KernelProblem) else problem
+        return of.solution(state.best.point, state.best.image, state.best_record.certificate)
+
+
+def _first_point(problem: DualProblem, entries: _Entries) -> FloatArray:
+    """Return the problem's first point, or one of fewer entries where the sums of groups are not 0."""
+    region: Any = problem.region
+    first = problem.start()
+    if not isinstance(region, BoxSet) or not np.any(region.totals) or np.any(entries.lower):
+        return first
+    for group, total in enumerate(region.totals):
+        members = np.flatnonzero(entries.groups == group)
+        before = np.cumsum(entries.upper[members]) - entries.upper[members]
+        first[members] = np.clip(total - before, 0.0, entries.upper[members])
+    return first
+
+
+def _checked(
+    problem: KernelProblem,
+    at: Iterate,
+    working: IntArray,
+    before: WorkingSetState | None,
+    rounds: int,
+    n_rows: int,
+    tolerance: float = 0.0,
+) -> WorkingSetState:
+    """Return the state at a point; the image of one within the tolerance is computed again, without its rounding."""
+    entries = problem.entries
+    certificate = problem.problem.certificate(at.point, at.image, at.image)
+    if certificate.relative_gap <= tolerance:
+        at = replace(at, image=problem.image(at.point))
+        n_rows += int(np.count_nonzero(at.point))
+        certificate = problem.problem.certificate(at.point, at.image, at.image)
+    slopes = at.image + entries.curvatures * at.point + entries.linear
+    history = () if before is None else before.history
+    record = NewtonRecord(
+        iteration=rounds + (history[-1].iteration if history else 0),
+        objective=-certificate.dual,
+        certificate=certificate,
+        residual=_violation(entries, at.point, slopes),
+        reads=-(-n_rows // len(at.point)) + (history[-1].reads if history else 0),
+        free=int(np.count_nonzero((at.point > entries.lower) & (at.point < entries.upper))),
+    )
+    if before is None:
+        return WorkingSetState(at, working, at, record, (record,))
+    best = before.best_record
+    bound = max(certificate.dual, best.certificate.dual)
+    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
+    better = record.certificate.primal < best.certificate.primal
+    return WorkingSetState(
+        current=at,
+        working=working,
+        best=at if better else before.best,
+        best_record=record if better else best,
+        history=(*history, record),
+    )
+
+
+# Entries that violate the optimality conditions.
+
+
+def _violation(entries: _Entries, point: FloatArray, slopes: FloatArray) -> float:
+    """Return the largest violation: a slope, or a difference of two slopes of a group."""
+    gains = -entries.normals * slopes
+    rises, falls = entries.rooms(point)
+    if entries.n_groups == 0:
+        return float(max(gains[rises].max(initial=0.0), -gains[falls].min(initial=0.0)))
+    worst = 0.0
+    for group in range(entries.n_groups):
+        members = entries.groups == group
+        up, down = gains[rises & members], gains[falls & members]
+        if len(up) and len(down):
+            worst = max(worst, float(up.max() - down.min()))
+    return worst
+
+
+def minimised_among(
+    entries: _Entries, point: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float
+) -> FloatArray:
+    """Return the entries (n,) that minimise 1/2 a'Qa + c'a with the sums of a point, to a violation.
+
+    Steps along pairs find which entries are at bounds, and are slow where many are not: Newton steps move those.
+
+    slopes : Q a + c at the point, (n,); products : Q (n, n), symmetric
+    """
+    # entries times their normals, group by group: sums of groups have no signs
+    order, signs = np.argsort(entries.groups, kind="stable"), entries.normals
+    moved = _descended(
+        entries.of(order).unsigned,
+        (signs * point)[order],
+        (signs * slopes)[order],
+        (products * signs * signs[:, np.newaxis])[np.ix_(order, order)],
+        tolerance,
+    )
+    found = np.empty(len(point))
+    found[order] = moved
+    return signs * found
+
+
+def _descended(
+    entries: _Entries, point: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float
+) -> FloatArray:
+    """Return the entries of `minimised_among`, of groups that follow each other and normals of 1."""
+    at, most = slopes.copy(), _STEPS * len(point)
+    starts = np.searchsorted(entries.groups, np.arange(entries.n_groups + 1))
+    starts = starts if entries.n_groups else starts[:1]
+    for _ in range(_MOST_SOLVES):
+        if descend_pairs(point, at, products, starts, entries.lower, entries.upper, tolerance, most) < most:
+            break
+        for _ in range(_MOST_BOUNDS):
+            inside = np.flatnonzero((point > entries.lower) & (point < entries.upper))
+            if len(inside) < 2:
+                break
+            step = _newton_step(entries.of(inside), at[inside], products[np.ix_(inside, inside)])
+            low, high = entries.lower[inside] - point[inside], entries.upper[inside] - point[inside]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rooms = np.where(step > 0.0, high / step, np.where(step < 0.0, low / step, np.inf))
+            length = min(1.0, float(rooms.min()))
+            after = np.clip(point[inside] + length * step, entries.lower[inside], entries.upper[inside])
+            reached = rooms <= length
+            after[reached] = np.where(step > 0.0, entries.upper[inside], entries.lower[inside])[reached]
+            at += products[:, inside] @ (after - point[inside])
+            point[inside] = after
+            if length == 1.0:
+                break
+            if length < _SHORT:  # far from the optimum pairs are cheaper
+                most *= 2
+                break
+    return point
+
+
+def _newton_step(entries: _Entries, slopes: FloatArray, products: FloatArray) -> FloatArray:
+    """Return the step (n,) to the least of the quadratic that keeps the sums of groups; products change."""
+    np.einsum("ii->i", products)[:] *= 1.0 + _ADDED
+    normals = [entries.normals * (entries.groups == group) for group in range(entries.n_groups)]
+    normals = [one for one in normals if one.any()]
+    solved = positive_solution(products, np.column_stack([-slopes, *normals]))
+    step: FloatArray = solved[:, 0]
+    if normals:
+        sums = np.stack(normals)
+        step = step - solved[:, 1:] @ np.linalg.solve(sums @ solved[:, 1:], sums @ step)
+    return step
+
+
+def _working_set(entries: _Entries, point: FloatArray, slopes: FloatArray, before: IntArray) -> IntArray:
+    """Return entries, ascending: those that gain most by a rise or a fall in each group, and some of the last ones."""
+    m, gains = len(point), -entries.normals * slopes
+    n_inside = int(np.count_nonzero((point > entries.lower) & (point < entries.upper)))
+    size_of_set = int(min(max(_SIZE, _OF_INSIDE * n_inside), _MOST))
+    if m <= size_of_set:
+        return np.arange(m)
+    rises, falls = entries.rooms(point)
+    n_sides = 2 * max(entries.n_groups, 1)
+    chosen = np.zeros(m, dtype=np.bool_)
+    for group in range(max(entries.n_groups, 1)):
+        members = entries.groups == group
+        least, most = gains[falls & members].min(initial=np.inf), gains[rises & members].max(initial=-np.inf)
+        if entries.n_groups == 0:
+            least = most = 0.0
+        for some, order in ((rises & members & (gains > least), -gains), (falls & members & (gains < most), gains)):
+            candidates = np.flatnonzero(some)
+            size = min(int(_NEW * size_of_set) // n_sides, len(candidates))
+            # ties go to the first rows: the same bits everywhere
+            chosen[candidates[np.argsort(order[candidates], kind="stable")[:size]]] = True
+    rest = before[~chosen[before]]
+    inside = (point[rest] > entries.lower[rest]) & (point[rest] < entries.upper[rest])
+    kept = np.concatenate([rest[inside], rest[~inside]])[: size_of_set - int(np.count_nonzero(chosen))]
+    chosen[kept] = True
+    return np.flatnonzero(chosen)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tests.naive.descent as naive
+from okl.compiled.descent import descend_pairs, descend_weights
+
+
+def test_descent_over_weights_matches_naive() -> None:
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((9, 6))
+    products, linear, weights = factor.T @ factor, 3.0 * rng.standard_normal(6), rng.standard_normal(6)
+    expected = naive.descend_weights(weights, linear, products, 4)
+    found, slopes = weights.copy(), linear + products @ weights
+    assert descend_weights(found, slopes, products, 4)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(slopes, linear + products @ found, atol=1e-12)
+    descend_weights(found, slopes, products, 10_000)
+    assert 0 < np.count_nonzero(found) < 6
+    assert np.abs(slopes).max() <= 1.0 + 1e-9
+    np.testing.assert_allclose(slopes[found != 0.0], -np.sign(found[found != 0.0]), atol=1e-9)
+
+
+@pytest.mark.parametrize("starts", [[0, 14], [0, 6, 14]])
+def test_steps_along_pairs_match_naive(starts: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    n = 14
+    factor = rng.standard_normal((n, 5))
+    products, linear = factor @ factor.T, -np.ones(n)
+    groups = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    lower, upper = -rng.uniform(0.0, 0.3, n), rng.uniform(0.2, 1.0, n)
+    point = 0.3 * upper
+    for n_steps in (1, 5):
+        expected = naive.descend_pairs(point, linear, products, groups, (lower, upper), n_steps)
+        found, slopes = point.copy(), products @ point + linear
+        assert descend_pairs(found, slopes, products, np.array(starts), lower, upper, 1e-9, n_steps) == n_steps
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        np.testing.assert_allclose(slopes, products @ found + linear, atol=1e-12)
+    for group in range(len(starts) - 1):  # the sums are those of the first point
+        assert found[groups == group].sum() == pytest.approx(point[groups == group].sum())
+
+
+def test_entries_without_a_fixed_sum_meet_the_optimality_conditions() -> None:
+    rng = np.random.default_rng(2)
+    factor = rng.standard_normal((20, 8))
+    products = factor @ factor.T + 0.1 * np.eye(20)
+    lower, upper = np.zeros(20), np.full(20, 0.4)
+    point, slopes = np.zeros(20), -np.ones(20)
+    assert descend_pairs(point, slopes, products, np.array([0]), lower, upper, 1e-8, 100_000) < 100_000
+    np.testing.assert_allclose(slopes, products @ point - 1.0, atol=1e-10)
+    assert np.any(point == 0.4)
+    assert np.abs(slopes[(point > 0.0) & (point < 0.4)]).max() <= 1e-8
+    assert slopes[point == 0.0].min(initial=0.0) >= -1e-8
+    assert slopes[point == 0.4].max() <= 1e-8

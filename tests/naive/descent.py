@@ -1,0 +1,51 @@
+"""Slow, obvious twins of okl/compiled/descent.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+
+def descend_weights(weights: Doubles, linear: Doubles, products: Doubles, n_sweeps: int) -> Doubles:
+    """Return w after exact minimisations of g'w + 1/2 w'Hw + ||w||_1 over one weight after the other."""
+    w = weights.copy()
+    for _ in range(n_sweeps):
+        for j in range(len(w)):
+            others = linear[j] + products[j] @ w - products[j, j] * w[j]
+            w[j] = -np.sign(others) * max(abs(others) - 1.0, 0.0) / products[j, j]
+    return w
+
+
+def descend_pairs(
+    point: Doubles,
+    linear: Doubles,
+    products: Doubles,
+    groups: NDArray[np.int64],
+    box: tuple[Doubles, Doubles],
+    n_steps: int,
+) -> Doubles:
+    """Return a after steps along the pair of the largest gain, chosen by definition among all pairs of a group."""
+    a, (lower, upper) = point.copy(), box
+    for _ in range(n_steps):
+        slopes = products @ a + linear
+        rising, falling = np.flatnonzero(a < upper), np.flatnonzero(a > lower)
+        pairs = [(i, j) for i in rising for j in falling if groups[i] == groups[j]]
+        violations = {group: max(slopes[j] - slopes[i] for i, j in pairs if groups[i] == group) for group in groups}
+        group = max(violations, key=lambda one: violations[one])
+        i = min((i for i, _ in pairs if groups[i] == group), key=lambda i: slopes[i])
+
+        def bend(j: Any, i: Any = i) -> float:
+            direction = np.zeros(len(a))
+            direction[i], direction[j] = 1.0, -1.0
+            return float(direction @ products @ direction)
+
+        partners = [j for k, j in pairs if k == i and slopes[j] > slopes[i]]
+        j = max(partners, key=lambda j: (slopes[j] - slopes[i]) ** 2 / bend(j))
+        length = min((slopes[j] - slopes[i]) / bend(j), upper[i] - a[i], a[j] - lower[j])
+        a[i] += length
+        a[j] -= length
+    return a

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from okl.solvers.accelerated import l1_newton
+from okl.solvers.accelerated.choice import MethodChoice, solve
+from okl.solvers.accelerated.l1_newton import L1Newton, L1Part, minimised_model, violation, working_columns
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models import L1LogisticRegression, L1SquaredHinge
+from okl.solvers.accelerated.newton import Point
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+from tests.solvers.accelerated.model_cases import Doubles, two_classes
+
+MODELS: list[Any] = [L1LogisticRegression, L1SquaredHinge]
+
+
+def solved(model: Any, rows: Any, tolerance: float = 1e-9, point: Doubles | None = None) -> tuple[Any, Any, Any]:
+    method, problem = L1Newton(tolerance), model.problem(rows)
+    state, outcome, _ = solve(problem, method, point)
+    return state, outcome, method.solution(state, problem).weights
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_second_derivatives_match_finite_differences(kind: Any) -> None:
+    rows, rng = two_classes(2), np.random.default_rng(2)
+    for form in (rows, SparseRows(sparse.csr_array(rows.rows), rows.labels)):
+        problem = kind(0.7).problem(form)
+        opened = L1Newton().opened(problem)
+        base, columns = 0.3 * rng.standard_normal(4), np.array([0, 2, 3])
+        (curvature,) = opened.ask((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns))
+        curvature = np.tril(curvature) + np.tril(curvature, -1).T
+        for place, column in enumerate(columns):
+            step = np.zeros(4)
+            step[column] = 1e-6
+            points = [Point(9 + 2 * place + k, base + sign * step, np.empty(0), 0.0) for k, sign in enumerate((1, -1))]
+            up, down = (opened.ask((L1Part.slopes, point))[0].slopes for point in points)
+            np.testing.assert_allclose(curvature[place], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
+            derivative = opened.ask((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
+            assert derivative == pytest.approx(up @ step, rel=1e-9)
+
+
+def test_the_model_of_a_step_is_minimised_for_columns_of_any_size() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        n = int(rng.integers(1, 12))
+        factor = rng.standard_normal((n + 3, n)) * 10.0 ** rng.integers(-3, 6, n)
+        factor[:, -1] = factor[:, 0]  # two columns alike
+        products, slopes = factor.T @ factor, factor.T @ rng.standard_normal(n + 3) * 3.0
+        found = minimised_model(np.zeros(n), slopes, products, 1e-6)
+        at = slopes + products @ found
+        rounding = 1e-10 * (np.abs(products) @ np.abs(found) + np.abs(slopes)).max()
+        assert violation(found, at) <= 1e-6 + rounding
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_optimum_is_that_of_liblinear_and_fapg(kind: Any) -> None:
+    rng = np.random.default_rng(4)
+    for C, n_columns in product((0.05, 1.0, 5.0), (5, 120)):
+        labels = np.where(rng.random(80) < 0.4, 1.0, -1.0)
+        inputs = rng.standard_normal((80, n_columns)) + 0.3 * labels[:, np.newaxis]
+        state, outcome, weights = solved(kind(C), SparseRows(sparse.csr_array(inputs), labels))
+        _, _, same = solved(kind(C), DenseRows(inputs, labels))
+        proof = state.best_record.certificate
+        assert outcome.kind == "done"
+        np.testing.assert_allclose(weights, same, atol=1e-6 * np.abs(weights).max(initial=1.0))
+        assert np.count_nonzero(weights) <= 80
+        problem = kind(C).problem(DenseRows(inputs, labels))
+        reference = solve(problem, Fapg(tolerance=1e-4, max_iterations=3000))[0].best_record.certificate
+        assert reference.dual - 1e-9 <= proof.primal <= reference.primal + proof.gap
+        common: dict[str, Any] = {"C": C, "fit_intercept": False, "tol": 1e-5, "max_iter": 20_000}
+        peer: Any = LogisticRegression(solver="liblinear", l1_ratio=1.0, **common)
+        if kind is L1SquaredHinge:
+            peer = LinearSVC(dual=False, penalty="l1", **common)
+        theirs = peer.fit(inputs, labels).coef_[0]
+        values = [
+            np.abs(w).sum() + problem.weights @ problem.loss.value(labels * (inputs @ w)) for w in (weights, theirs)
+        ]
+        assert values[0] == pytest.approx(proof.primal, rel=1e-9)
+        assert values[0] <= values[1] + proof.gap + 1e-12 * values[1]
+        assert values[1] == pytest.approx(values[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_large_costs_raw_columns_and_weights_are_certified(kind: Any) -> None:
+    rows = two_classes(4, n_rows=300, n_columns=6)
+    inputs = rows.rows * 10.0 ** np.array([-4.0, -1.0, 0.0, 2.0, 4.0, 5.0])
+    weights = np.random.default_rng(4).integers(1, 4, 300).astype(np.float64)
+    for C in (2.0**-5, 1e3, 2.0**15):
+        problem = kind(C).problem(DenseRows(inputs, rows.labels), weights)
+        state, outcome, method = solve(problem, MethodChoice(tolerance=1e-6))
+        assert isinstance(method, L1Newton)
+        assert outcome.kind == "done", (C, outcome)
+        again = problem.certificate(state.best.point, problem_image(problem, state.best.point), state.slopes)
+        assert again.primal == pytest.approx(state.best_record.certificate.primal, rel=1e-9)
+
+
+def problem_image(problem: Any, point: Doubles) -> Doubles:
+    image = np.empty(problem.n_image)
+    problem.image(image, point)
+    return image
+
+
+def test_working_columns_hold_all_weights_and_the_steepest_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, slopes = np.zeros(50), np.linspace(0.0, 3.0, 50)
+    weights[[0, 7]] = 1.0
+    assert set(working_columns(weights, slopes)) >= {0, 7, 49}
+    monkeypatch.setattr(l1_newton, "_MOST_WORKING", 4)
+    assert working_columns(weights, slopes).tolist() == [0, 7, *range(46, 50)]
+    # solved through ever larger sets of columns
+    labels = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
+    inputs = np.random.default_rng(5).standard_normal((60, 200)) + 0.2 * labels[:, np.newaxis]
+    state, outcome, weights = solved(L1LogisticRegression(5.0), DenseRows(inputs, labels))
+    assert outcome.kind == "done"
+    assert 4 < np.count_nonzero(weights) < 60
+    # a warm start is near at once
+    again, outcome, _ = solved(L1LogisticRegression(5.5), DenseRows(inputs, labels), point=state.best.point)
+    assert outcome.kind == "done"
+    assert again.history[0].certificate.relative_gap < 0.2
