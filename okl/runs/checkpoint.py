@@ -656,8 +656,12 @@ class RunCheckpoints:
         CheckpointError : the checkpoint is damaged
         """
         at = self.read(MAIN)
-        if at is not None:
-            self.resumed, self.run_seconds, self.traffic = at.resumed + 1, at.run_seconds, at.traffic
+        last = at
+        if last is None and (others := checkpoints_in(self.folder)):  # of a later loop of the automatic choice
+            newest = max(others, key=lambda checkpoint: checkpoint.stat().st_mtime_ns)
+            last = read_value(read_head(newest), self.shared)
+        if last is not None:
+            self.resumed, self.run_seconds, self.traffic = last.resumed + 1, last.run_seconds, last.traffic
         return at
 
     def read(self, loop: str) -> Position | None:

@@ -1,0 +1,153 @@
+"""Laws of the sizes that the automatic choice trains: more never harms, and what is held out is not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.distributed.local import LocalExecution
+from okl.foundation.settings import settings_from
+from okl.metrics.criterion import criterion_error
+from okl.models.inputs import class_indices
+from okl.runs import select
+from okl.runs.select import Choice, choose_solver
+from okl.runs.sizes import HELD_SHARE, BestSize, _spread_order, held_groups, read_groups, train_sizes, without_groups
+from okl.solvers.factory import training_columns
+from okl.solvers.settings import TrainSettings
+from tests.data.sources import settings as ingest_settings
+
+ROWS = 4000
+
+
+def stored(folder: Path, target: str) -> Dataset:
+    random = np.random.default_rng(2)
+    inputs = random.uniform(-2.0, 2.0, size=(ROWS, 3))
+    wave = np.sin(4.0 * inputs[:, 0]) + np.cos(3.0 * inputs[:, 1] * inputs[:, 2]) + 0.5 * random.normal(size=ROWS)
+    if target == "noise":  # a smooth boundary, for which a few landmarks are enough
+        wave = np.square(inputs[:, 0]) + inputs[:, 1] + random.normal(size=ROWS)
+    y = wave if target == "number" else np.digitize(wave, [0.0, 0.8] if target == "three" else [0.4])
+    folder.mkdir()
+    pq.write_table(pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "c": inputs[:, 2], "y": y}), folder / "rows.parquet")
+    asked = ingest_settings(rows_per_shard=600, rows_per_group=60)
+    return ingest(folder / "rows.parquet", folder / "set", asked).dataset
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few landmarks and one round: sizes of 16 to 128 landmarks."""
+    for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
+        monkeypatch.setattr(select, name, value)
+    monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
+    monkeypatch.setattr(select, "FACTORS", {"gaussian": (0.5, 1.0)})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    folder = tmp_path_factory.mktemp("sizes")
+    return {target: stored(folder / target, target) for target in ("two", "three", "number", "noise")}
+
+
+def chosen(data: Dataset, **values: Any) -> tuple[Choice, Dataset]:
+    values = {"data": str(data.folder), "rescale": "standard", "validation": "rows", "budget_seconds": 60.0} | values
+    choice = choose_solver(settings_from(TrainSettings, values, "test"), data)
+    return choice, training_columns(choice.settings, data)
+
+
+def trained(choice: Choice, data: Dataset, threads: int = 1) -> BestSize:
+    with LocalExecution(threads) as execution:
+        return train_sizes(choice, data, execution)
+
+
+def scores(best: BestSize) -> list[float]:
+    return [answer["score"] for answer in best.record["answers"]]
+
+
+@pytest.mark.parametrize(
+    ("target", "online", "optimise"),
+    [("two", False, "auto"), ("three", True, "log-loss"), ("two", True, "auc"), ("number", False, "auto")],
+)
+def test_more_sizes_add_answers_and_never_make_the_best_one_worse(
+    target: str, online: bool, optimise: str, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if online:
+        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
+        monkeypatch.setattr(select, "_ONLINE", ((4, 1), (40, 1), (400, 3)))
+    choice, rows = chosen(data[target], optimise=optimise)
+    assert len(choice.models) > 2
+    assert {settings.solver for settings, _ in choice.models} == ({"fogd", "ridge"} if online else {"ridge"})
+    whole = trained(choice, rows)
+    assert len(scores(whole)) > 1
+    by_name = {size.name: settings for settings, size in choice.models if size is not None}
+    for number in range(2, len(choice.models)):
+        fewer = trained(replace(choice, models=choice.models[:number]), rows, threads=2)
+        assert scores(fewer) == scores(whole)[: len(scores(fewer))]
+        best = max(fewer.record["answers"], key=lambda answer: answer["score"])
+        assert fewer.settings == by_name[best["name"]]
+    assert max(scores(whole)) > scores(whole)[0]
+    assert whole.record["why"][:-1] == choice.record["why"]
+    assert all(answer["name"] in whole.record["why"][-1] for answer in whole.record["answers"])
+
+
+def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]) -> None:
+    choice, rows = chosen(data["noise"])
+    best = trained(choice, rows)
+    assert len(scores(best)) < len(choice.models) == 4
+    assert "was not better by more than chance, so no larger size was trained" in best.record["why"][-1]
+    errors = [1.0 - score for score in scores(best)]
+    assert errors[-2] - errors[-1] < 2.0 * (errors[-1] * (1.0 - errors[-1]) / ROWS) ** 0.5
+
+
+def test_held_out_rows_are_the_ones_that_no_model_is_trained_on(
+    data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = data["three"]
+    held = held_groups(rows)
+    training = without_groups(rows, held)
+    n_held = sum(shard.row_groups[group] for shard, group in held)
+    assert 0 < n_held <= HELD_SHARE * rows.rows("train")
+    assert training.rows("train") == rows.rows("train") - n_held
+    assert all(group == len(shard.row_groups) - 1 for shard, group in held)
+    every, left, out = (
+        np.concatenate([read_groups(of, ((shard, group),), "float64").inputs for shard, group in groups])
+        for of, groups in (
+            (rows, [(shard, k) for shard in rows.split("train") for k in range(len(shard.row_groups))]),
+            (training, [(shard, k) for shard in training.split("train") for k in range(len(shard.row_groups))]),
+            (rows, held),
+        )
+    )
+    assert sorted(map(tuple, np.concatenate([left, out]))) == sorted(map(tuple, every))
+    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(select, "_ONLINE", ((4, 1), (40, 1)))
+    choice, columns = chosen(rows)
+    best = trained(choice, columns)
+    sample = read_groups(columns, held, best.settings.precision)
+    found = np.asarray(best.trained.predictor.scores(sample.inputs), dtype=np.float64)
+    error = criterion_error("accuracy", found, class_indices(rows.schema, sample.targets))
+    assert max(scores(best)) == pytest.approx(1.0 - error)
+
+
+def test_a_class_that_no_small_group_holds_leaves_one_size(
+    data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr("okl.runs.sizes.HELD_SHARE", 0.001)
+    choice, rows = chosen(data["two"])
+    assert held_groups(rows) == ()
+    best = trained(choice, rows)
+    assert best.settings == choice.settings
+    assert "Sizes were not compared" in best.record["why"][-1]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 100])
+def test_the_first_shards_of_a_spread_order_are_far_apart(n: int) -> None:
+    order = _spread_order(n)
+    assert sorted(order) == list(range(n))
+    assert n < 4 or abs(order[0] - order[1]) >= n // 4
