@@ -187,7 +187,7 @@ class Started:
 
 
 class StagedRun(Protocol):
-    """What the flow of a run needs of it: see `okl.runs.run.Run`."""
+    """Part of a run that its flow uses: see `okl.runs.run.Run`."""
 
     observer: Observer
 

@@ -1,3 +1,4 @@
+from . import runs as runs
 from .data.manifest import __version__ as __version__
 from .data.manifest import open_dataset as open_dataset
 from .estimators import BudgetKernelClassifier as BudgetKernelClassifier
@@ -10,6 +11,8 @@ from .estimators import ExpertKernelRegressor as ExpertKernelRegressor
 from .estimators import FOGDClassifier as FOGDClassifier
 from .estimators import FOGDRegressor as FOGDRegressor
 from .estimators import FourierMap as FourierMap
+from .estimators import KernelClassifier as KernelClassifier
+from .estimators import KernelRegressor as KernelRegressor
 from .estimators import KernelRidgeClassifier as KernelRidgeClassifier
 from .estimators import KernelRidgeRegressor as KernelRidgeRegressor
 from .estimators import L1L2SVMClassifier as L1L2SVMClassifier
@@ -39,7 +42,9 @@ from .models.export import export as export
 from .models.reference import load as load
 from .models.registry import Registry as Registry
 from .report.results import RunResult as RunResult
+from .runs.api import compare as compare
 from .runs.api import evaluate as evaluate
+from .runs.api import explain as explain
 from .runs.api import ingest as ingest
 from .runs.api import predict as predict
 from .runs.api import train as train

@@ -17,7 +17,7 @@ import pytest
 import okl
 from okl.data.dataset import Dataset
 from okl.data.manifest import open_dataset
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, DataError, ModelError
 
 README = Path(__file__).parents[1] / "README.md"
 HEAVY = (
@@ -121,7 +121,8 @@ def test_training_and_loading_need_neither_prefect_nor_dask_nor_scikit_learn(dat
 def test_every_public_name_is_there_and_listed() -> None:
     for name in okl.__all__:
         assert getattr(okl, name) is getattr(okl, name)
-        assert name in dir(okl)
+    assert dir(okl) == sorted(okl.__all__)
+    assert [name for name in dir(okl) if name.startswith("_")] == ["__version__"]
     assert okl.FOGDClassifier.__module__ == "okl.estimators.online"
     assert issubclass(okl.DivergedError, okl.OklError)
     assert re.match(r"\d+\.\d+|unknown", okl.__version__)
@@ -168,8 +169,31 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
     assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
     told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), keys=["id"], frequencies=20, out=tmp_path / "b")
     assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 640)
-    with pytest.raises(ConfigError, match=r"okl\.train reads rows from files, but data is a list\. Write it to a file"):
-        okl.train([1.0], target="y")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"Expected a table or an array, but got list"):
+        okl.train([1.0], target="y")
+
+
+def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    table = pq.read_table(source)
+    options: dict[str, Any] = {"keys": ["id"], "solver": "ridge", "n_landmarks": 50}
+    of_table, of_file = okl.train(table.to_pandas(), target="y", **options), okl.train(source, **options)
+    assert of_table["weights_sha256"] == of_file["weights_sha256"]
+    assert (of_table["settings"]["data"], of_table["name"][:6]) == ("table in memory", "table-")
+    for file in Path(of_table["run"]).rglob("*.[jh]*"):
+        assert "okl-rows" not in file.read_text()
+    explained, as_of_file = (okl.explain(of_table["model"], rows)["importance"] for rows in (table, source))
+    assert explained["columns"] == as_of_file["columns"]
+    assert explained["on"] == "rows of a table in memory"
+    assert okl.evaluate(of_table["model"], table)["metrics"] == okl.evaluate(of_table["model"], source)["metrics"]
+    compared = okl.compare(table, models="c-svm,logistic", grid=2, keys=["id"], holdout=0.5)
+    assert {row["model"] for row in compared["models"]} == {"c-svm", "logistic"}
+    assert okl.runs(1) == okl.runs()[:1]  # type: ignore[operator]
+    assert {run["name"] for run in okl.runs()} >= {of_table["name"], of_file["name"]}  # type: ignore[operator]
+    with pytest.raises(DataError, match=r"table has no target column 'z'"):
+        okl.train(table, target="z")
 
 
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:
@@ -208,13 +232,14 @@ def test_model_in_memory_and_out_of_core_say_the_same(data: Dataset, result: dic
 def test_readme_and_site_show_what_works(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [README.read_text(), (README.parent / "infra" / "docs" / "how-to" / "from-python.md").read_text()]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    flights = (README.parent / "data" / "flights.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "flights.csv").write_text("".join(flights[:1] + flights[1::16]))
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((300, len(data.schema.features)))
-    names: dict[str, Any] = {"rows": inputs, "X_train": inputs, "X_test": inputs}
+    names: dict[str, Any] = {"X_train": inputs, "X_test": inputs}
     names |= {"y_train": inputs[:, 0] > 0, "y_test": inputs[:, 0] > 0}
     for block in blocks:
-        exec(block.replace("data/covtype", str(data.folder)), names)
-    assert names["labels"].shape == (300,)
+        exec(block.replace("data/flights.csv", str(tmp_path / "flights.csv")).replace("4000", "200"), names)
     assert names["classifier"].predict(inputs).shape == (300,)

@@ -411,7 +411,7 @@ class HindsightProgress:
         return cls(observer, rows + sum(progress.done_rows for progress in _nearest(standings)))
 
     def read(self, rows: int) -> None:
-        """So many more rows are read, or certified."""
+        """Report the number of further rows that were read or certified."""
         self.done += rows
         self.observer.advance(min(self.done, self.total), self.total, {})
 

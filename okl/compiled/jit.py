@@ -7,19 +7,23 @@ the outermost function, and would go on using an inlined one that has since chan
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  numba's np.dot calls this BLAS: load it before threads are limited
 from numba import config
+from numba.core import event
 from numba.core.codegen import get_host_cpu_features
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
@@ -66,6 +70,45 @@ def _allow_wide_vectors() -> None:
 
 
 _allow_wide_vectors()
+
+
+SILENT_SECONDS = 0.5
+
+
+class CompilationNotice(event.Listener):  # type: ignore[misc]
+    """One line on standard error when compilation takes long, which it does once: without it, a run seems to hang.
+
+    numba holds its lock of the compiler in both calls. Worker processes print nothing.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.printed = multiprocessing.parent_process() is not None
+        self._depth, self._started = 0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        """Print the line if compilation has taken long, and there is still something to compile."""
+        if not event.data["dispatcher"].py_func.__module__.startswith("okl."):
+            return
+        now = perf_counter()
+        self._started = self._started if self._depth else now
+        self._depth += 1
+        if not self.printed and self.seconds + now - self._started > SILENT_SECONDS:
+            self.printed = True
+            print(
+                f"Compiling for this machine, once: 5 to 20 seconds. The machine code is kept in {cache_folder()}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Add the seconds of a function and of all that it calls."""
+        if event.data["dispatcher"].py_func.__module__.startswith("okl."):
+            self._depth -= 1
+            self.seconds += 0.0 if self._depth else perf_counter() - self._started
+
+
+event.register("numba:compile", CompilationNotice())
 
 
 def _compile(function: Function, fastmath: set[str], **options: bool) -> Function:

@@ -14,6 +14,7 @@ from okl.estimators.accelerated import (
     NuSVMClassifier,
     UnifiedClassifier,
 )
+from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.estimators.fourier_map import FourierMap
 from okl.estimators.online import (
     BudgetKernelClassifier,
@@ -41,6 +42,8 @@ __all__ = [
     "FOGDClassifier",
     "FOGDRegressor",
     "FourierMap",
+    "KernelClassifier",
+    "KernelRegressor",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "L1L2SVMClassifier",

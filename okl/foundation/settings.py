@@ -216,6 +216,9 @@ class IngestSettings(BaseModel):
 
 # Validation of values from a command line, a TOML file or the parameters of a flow
 
+OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial", "laplace": "laplacian", "matern": "matern52"}
+"""Names that other libraries have for what okl names otherwise."""
+
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
@@ -274,4 +277,6 @@ def _innermost(values: Mapping[str, Any], path: Sequence[int | str]) -> tuple[st
 def _reason(fault: ErrorDetails) -> str:
     """Return the reason of a fault, from pydantic or a validator, to be placed inside a sentence."""
     reason = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else fault["msg"]
-    return reason[:1].lower() + reason[1:].rstrip(".")
+    meant = OTHER_NAMES.get(fault["input"]) if isinstance(fault["input"], str) else None
+    hint = f" (did you mean {meant!r}?)" if fault["type"] == "literal_error" and repr(meant) in reason else ""
+    return reason[:1].lower() + reason[1:].rstrip(".") + hint

@@ -29,10 +29,12 @@ from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.metrics.criterion import criterion_error, criterion_of
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
+from okl.models.quality import tally_of
 from okl.report.format import CRITERION_NAMES, criterion_value, scalar_metrics
 from okl.report.retraining import SHARD
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import calibrated
-from okl.runs.evaluate import ConstantPredictor, scored_windows, tally_of
+from okl.runs.evaluate import scored_windows
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import Challenger, ModelHistory

@@ -23,7 +23,7 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.record import Finding, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
-from okl.runs.evaluate import ConstantPredictor
+from okl.runs.baselines import ConstantPredictor
 
 # Progressive errors of the champion on new rows.
 

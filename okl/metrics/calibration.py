@@ -97,7 +97,7 @@ class Sigmoid:
 
 
 LOG_ODDS = Sigmoid(-1.0, 0.0)
-"""Of scores that are the logarithm of the odds, as the logistic loss makes them."""
+"""Sigmoid for scores that are the logarithm of the odds, as the logistic loss makes them."""
 
 
 @one_blas_thread()  # bits depend on the number of threads
@@ -177,7 +177,7 @@ def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
 # Log-odds of scores, of two classes or several.
 
 LEAST_SLOPE = 1e-3
-"""Of standardised scores that rank no better than chance: probabilities are then close to the shares of the classes."""
+"""Slope for standardised scores that rank no better than chance: probabilities are close to the shares of classes."""
 
 _LARGEST_OFFSET = 20.0
 
@@ -200,12 +200,13 @@ class ScoreCalibration:
         return logits
 
 
-def fit_calibration(scores: FloatArray, classes: IntArray) -> ScoreCalibration:
+def fit_calibration(scores: FloatArray, classes: IntArray, sample_weight: FloatArray | None = None) -> ScoreCalibration:
     """Fit slope and offsets of the least log loss to scores of rows that were not learned from.
 
     Parameters
     ----------
     scores : (rows,) of two classes, or (rows, n_classes); classes : (rows,), indices
+    sample_weight : (rows,) above 0, or None
 
     Raises
     ------
@@ -214,19 +215,20 @@ def fit_calibration(scores: FloatArray, classes: IntArray) -> ScoreCalibration:
     Source: of two classes, `fit_sigmoid`; of several, the temperature with biases of Alexandari, Kundaje & Shrikumar,
     ICML 2020, with a Gaussian prior of one row on each bias.
     """
+    weights = np.ones(len(classes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if scores.ndim == 2:
-        return _fit_softmax(np.asarray(scores, dtype=np.float64), classes)
-    sigmoid = fit_sigmoid(scores, np.where(classes > 0, 1.0, -1.0))
+        return _fit_softmax(np.asarray(scores, dtype=np.float64), classes, weights)
+    sigmoid = fit_sigmoid(scores, np.where(classes > 0, 1.0, -1.0), weights)
     spread, least = float(np.std(scores)) or 1.0, LEAST_SLOPE
     if -sigmoid.slope * spread >= least:
         return ScoreCalibration(-sigmoid.slope, (-sigmoid.offset,))
-    positive = int((classes > 0).sum())
-    prior = math.log((positive + 1.0) / (len(classes) - positive + 1.0))
+    positive = float(weights[classes > 0].sum())
+    prior = math.log((positive + 1.0) / (float(weights.sum()) - positive + 1.0))
     return ScoreCalibration(least / spread, (prior - least / spread * float(np.mean(scores)),))
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def _fit_softmax(scores: NDArray[np.float64], classes: IntArray) -> ScoreCalibration:
+def _fit_softmax(scores: NDArray[np.float64], classes: IntArray, weights: NDArray[np.float64]) -> ScoreCalibration:
     if not np.isfinite(scores).all():
         raise DataError("Calibration requires finite scores. Use a smaller step size.")
     n_rows, n_classes = scores.shape
@@ -237,8 +239,9 @@ def _fit_softmax(scores: NDArray[np.float64], classes: IntArray) -> ScoreCalibra
         logits = slope / spread * scores + offsets
         excess = probabilities_of(logits)
         excess[rows, classes] -= 1.0
+        excess *= weights[:, np.newaxis]
         slopes = np.concatenate([[float((excess * (slope / spread * scores)).sum())], excess.sum(axis=0) + offsets])
-        return float(log_losses(logits, classes).sum() + 0.5 * offsets @ offsets) / n_rows, slopes / n_rows
+        return float((weights * log_losses(logits, classes)).sum() + 0.5 * offsets @ offsets) / n_rows, slopes / n_rows
 
     bounds = [(math.log(LEAST_SLOPE), -math.log(LEAST_SLOPE)), *[(-_LARGEST_OFFSET, _LARGEST_OFFSET)] * n_classes]
     found = minimize(value_and_slopes, np.zeros(1 + n_classes), jac=True, method="L-BFGS-B", bounds=bounds)

@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,10 @@ from okl.features.predictors import CalibratedPredictor, Predictor, predictor_fr
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import FloatArray, Precision
-from okl.models.inputs import RawValues, inputs_of, predictions, refuse_nonfinite
+from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
+
+if TYPE_CHECKING:
+    from okl.models.quality import Importances
 
 # Schema validation.
 
@@ -107,9 +111,12 @@ WHAT_TO_GIVE = (
 MODEL_PARTS = {"predictor": dict, "schema": dict, "configuration": dict, "provenance": dict, "weights_sha256": str}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A predictor with all that raw rows need to become scores.
+
+    Rows are a table in memory (pandas, polars, Arrow) whose columns are matched by name, an array of numbers in the
+    order of schema.features, or the location of files or of a data set, which are read into memory.
 
     schema : columns in order, scaling, missing-value policy, label names, target inverse
     predictor : what was learned; configuration : the settings it was learned with
@@ -132,18 +139,22 @@ class Model:
         return isinstance(self.predictor, CalibratedPredictor)
 
     def prepare(self, values: RawValues) -> FloatArray:
-        """Return scaled inputs (rows, n_features) from a table with the model's columns, or from an array of inputs.
+        """Return scaled inputs (rows, n_features) of raw rows.
 
         Parameters
         ----------
         values : table with the columns of schema.source_columns, in any order, text and dates as they are: pandas,
-            Arrow, or whatever hands out an Arrow stream; or an array (rows, n_features) in the order of schema.features
+            polars, Arrow; an array (rows, n_features) in the order of schema.features; or the location of rows
 
         Raises
         ------
-        DataError : a column of a table that is missing or of another kind, or a value that cannot be taken
+        DataError : a column that is missing or of another kind, or a value that cannot be taken
         ModelError : an array of another shape or type, or with a value that is not finite; a row that misses a value
         """
+        if isinstance(values, str | os.PathLike):
+            from okl.models.pieces import located_inputs
+
+            return located_inputs(self, values)
         return inputs_of(self.schema, values, self.precision)
 
     def scores(self, values: RawValues, n_threads: int = 1) -> FloatArray:
@@ -173,6 +184,79 @@ class Model:
             raise ModelError(no_probabilities(self.schema))
         return self.predictor.probabilities(self.scores(values, n_threads))
 
+    def evaluate(self, values: RawValues, targets: Any = None, n_threads: int = 1) -> dict[str, Any]:
+        """Return metrics of labelled rows by name, as `okl evaluate` does; of a data set, those of its test rows.
+
+        Parameters
+        ----------
+        values : raw rows, see `prepare`; targets : (rows,), None where the rows have the target column
+
+        Raises
+        ------
+        DataError : a label never seen in training, no complete row; and the errors of `prepare`
+        """
+        from okl.models.pieces import labelled_rows
+        from okl.models.quality import in_scaled_unit, in_target_unit, tally_of
+
+        rows, schema = labelled_rows(self, values, targets), self.schema
+        scores = in_target_unit(schema, self.predictor.scores(rows.inputs, n_threads))
+        tally = tally_of(schema, scores, in_target_unit(schema, rows.targets), self.predictor)
+        return in_scaled_unit(schema, tally.report())
+
+    def explain(
+        self, values: RawValues, targets: Any = None, most_rows: int = 5000, repeats: int = 5, seed: int = 0
+    ) -> Importances:
+        """Return how much the error rises when the values of each column are permuted, as `okl explain` does.
+
+        Parameters
+        ----------
+        values, targets : as in `evaluate`; most_rows : a sample is used if there are more
+        repeats : permutations of each column; seed : of the sample and the permutations
+
+        Raises
+        ------
+        DataError : fewer than two complete rows; and the errors of `evaluate`
+        """
+        from okl.models.pieces import labelled_rows
+        from okl.models.quality import permutation_importance
+
+        rows = labelled_rows(self, values, targets)
+        taken = np.sort(np.random.default_rng(seed).permutation(len(rows.targets))[:most_rows])
+        return permutation_importance(self, rows.inputs[taken], rows.targets[taken], repeats, seed)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model to a new folder, which `okl.load` opens; raises ModelError if the folder exists."""
+        save_model(self, Path(folder))
+
+    def __repr__(self) -> str:
+        return "\n".join(["Model", *(f"  {name:<11}{text}" for name, text in self._facts())])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._facts())
+        return f"<table><caption>Model</caption>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return a few names and texts that describe the model."""
+        schema, columns = self.schema, self.schema.source_columns
+        target, labels = f"{schema.target} (regression)", [shortened(label) for label in schema.labels]
+        if labels:
+            more = f" and {len(labels) - 4} more" if len(labels) > 4 else ""
+            chance = "probabilities" if self.has_probabilities else "no probabilities"
+            target = f"{schema.target}: {', '.join(labels[:4])}{more}; {chance}"
+        more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
+        described, arrays = self.predictor.describe(), self.predictor.arrays()
+        form = described.get("map") or described
+        kernel, numbers = form.get("kernel") or {"name": "linear"}, sum(array.size for array in arrays.values())
+        bandwidth = f", bandwidth {kernel['bandwidth']:.4g}" if "bandwidth" in kernel else ""
+        solver = self.configuration.get("solver") or form.get("kind")
+        trained = self.provenance.get("train_rows")
+        return [
+            ("Predicts", target),
+            ("From", f"{', '.join(columns[:6])}{more}" + ("" if len(columns) < 3 else f" ({len(columns)} columns)")),
+            ("Predictor", f"{solver}, {kernel['name']} kernel{bandwidth}; {numbers:,} numbers, {self.precision}"),
+            *([("Trained on", f"{trained:,} rows, {self.provenance.get('created', '')[:10]}")] if trained else []),
+        ]
+
     def with_threshold(self, threshold: float | None) -> Model:
         """Return the model with another threshold of the second of two classes, between 0 and 1; None: as it is.
 
@@ -193,13 +277,6 @@ class Model:
         if not isinstance(self.predictor, CalibratedPredictor):
             raise ModelError(no_probabilities(self.schema))
         return replace(self, predictor=self.predictor.with_threshold(threshold))
-
-
-def no_probabilities(schema: Schema) -> str:
-    """Return the message for a model without probabilities."""
-    if schema.task == "regression":
-        return f"The model predicts the number {schema.target!r} and has no probabilities. Use predict."
-    return "The model has no probabilities: it was trained without test rows. Train it again with --holdout 0.2."
 
 
 def save_model(model: Model, folder: Path) -> str:

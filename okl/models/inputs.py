@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
 from okl.data.ingest.columns import values_hint
-from okl.data.ingest.sources import SourceBatch, list_files
+from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError
@@ -224,31 +224,54 @@ RawValues: TypeAlias = Any
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
     """Return inputs (rows, n_features), rounded to float32 as in data sets, then scaled. See `Model.prepare`."""
     if isinstance(values, np.ndarray | list | tuple):
-        try:
-            array = np.asarray(values)
-        except ValueError as error:
-            raise ModelError(f"The model takes rows of {schema.n_features} columns each: {error}") from None
-        return _of_array(schema, array, precision)
+        return _of_array(schema, checked_array(schema, values), precision)
     return _of_table(schema, values, precision)
 
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
     """Return inputs from a table, by the code that prepares the rows of a file."""
-    try:
-        table = pa.table(values)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise ModelError(f"The model takes a table or an array, but got {type(values).__name__}: {why}.") from None
+    table = table_of(values)
     check_columns(schema, table.schema, "table")
-    columns = list(schema.source_columns)
-    batch = pa.RecordBatch.from_arrays([_joined(table.column(name)) for name in columns], names=columns)
-    raw = prepare_rows(schema, SourceBatch("table", 0, batch), precision)
+    raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
     if raw.complete is not None:
         row = int(raw.complete.argmin())
         raise ModelError(
             f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
         )
     return raw.inputs
+
+
+def table_of(values: Any) -> pa.Table:
+    """Return a table (pandas, polars, Arrow) as an Arrow table of its columns.
+
+    Raises
+    ------
+    ModelError : it is no table, or a column mixes types
+    """
+    try:
+        if hasattr(values, "iloc"):  # pandas, whose index is no column
+            return pa.Table.from_pandas(values, preserve_index=False)
+        table = pa.table(values)
+        columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
+        table = pa.table(columns) if len(columns) == table.num_columns else table
+        return table.cast(without_views(table.schema))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
+        raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
+
+
+def batch_of(table: pa.Table, columns: list[str]) -> SourceBatch:
+    """Return columns of a table as one batch."""
+    arrays = [_joined(table.column(name)) for name in columns]
+    return SourceBatch("table", 0, pa.RecordBatch.from_arrays(arrays, names=columns))
+
+
+def _without_viewed_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of categories of polars with plain text for its names: Arrow casts none to a file."""
+    if not (pa.types.is_dictionary(column.type) and column.type.value_type == pa.string_view()):
+        return column
+    arrays = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.string())) for part in column.chunks]
+    return pa.chunked_array(arrays, pa.dictionary(column.type.index_type, pa.string()))
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
@@ -258,8 +281,13 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision) -> FloatArray:
+def checked_array(schema: Schema, rows: Any) -> np.ndarray[Any, Any]:
+    """Return rows as an array (rows, n_features) of numbers, or raise ModelError."""
     n = schema.n_features
+    try:
+        values = np.asarray(rows)
+    except ValueError as error:
+        raise ModelError(f"The model takes rows of {n} columns each: {error}") from None
     if values.ndim != 2 or values.shape[1] != n or values.dtype.kind not in "fiub":
         shown = ", ".join([*schema.source_columns[:8], *(["..."] if len(schema.source_columns) > 8 else [])])
         what = f"shape {values.shape}" if values.dtype.kind in "fiub" else f"type {values.dtype}"
@@ -267,6 +295,11 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
             f"The model takes rows of {n} columns, but got {what}. Give an array (rows, {n}) in the order "
             f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
         )
+    return values
+
+
+def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision) -> FloatArray:
+    n = schema.n_features
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
         rounded = values.astype(np.float32)  # as data sets hold inputs: the model learned from these
     fills = np.zeros(n) if schema.missing == "zero" else plain_means(schema)
@@ -299,6 +332,13 @@ def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
     chosen = np.argmax(scores, axis=1) if schema.task == "multiclass" else (scores >= 0).astype(np.int64)
     named: NDArray[Any] = labels[chosen]
     return named
+
+
+def no_probabilities(schema: Schema) -> str:
+    """Return the message for a model without probabilities."""
+    if schema.task == "regression":
+        return f"The model predicts the number {schema.target!r} and has no probabilities. Use predict."
+    return "The model has no probabilities: it was trained without test rows. Train it again with --holdout 0.2."
 
 
 def refuse_nonfinite(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
+from okl.data.executor import Rows
 from okl.data.ingest.csv import first_word
 from okl.data.ingest.reference import csv_types, open_by
 from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source
@@ -21,11 +23,23 @@ from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.values import is_text
 from okl.features.predictors import CalibratedPredictor
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import Place, place_of
+from okl.foundation.types import FloatArray
 from okl.models.file import Model
-from okl.models.inputs import check_columns, check_encodings, predictions, prepare_rows, refuse_nonfinite
+from okl.models.inputs import (
+    RawRows,
+    RawValues,
+    batch_of,
+    check_columns,
+    check_encodings,
+    checked_array,
+    predictions,
+    prepare_rows,
+    refuse_nonfinite,
+    table_of,
+)
 
 # Pieces of a source to be scored in parallel.
 
@@ -171,6 +185,81 @@ def _with_text_labels(piece: TablePiece, batch: pa.RecordBatch, target_index: in
     index = stored_index(batch.column(target_index).to_numpy(), piece.stored_labels)
     labels = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
     return batch.set_column(target_index, pa.field(piece.target, pa.string()), labels)
+
+
+# Rows in memory, of any kind.
+
+
+def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray:
+    """Return scaled inputs (rows, n_features) of all rows of files or of a data set; see `Model.prepare`."""
+    parts, n_rows = list[FloatArray](), 0
+    for rows in _rows_at(model, os.fspath(location), with_targets=False):
+        if rows.complete is not None and not rows.complete.all():
+            raise ModelError(
+                f"{location}: row {n_rows + int(rows.complete.argmin())} (counted from 0) has a missing "
+                "value, but the model requires complete rows. Drop such rows, or use okl.predict."
+            )
+        parts.append(rows.inputs)
+        n_rows += len(rows.inputs)
+    return np.concatenate(parts)
+
+
+def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:
+    """Return complete rows with targets; of a data set, its test rows if there are any. See `Model.evaluate`.
+
+    Raises
+    ------
+    DataError : columns are missing or of another kind, a label never seen in training, no complete row
+    """
+    if not isinstance(values, str | os.PathLike):
+        parts = [_rows_of(model, values, targets)]
+    elif targets is None:
+        parts = list(_rows_at(model, os.fspath(values), with_targets=True))
+    else:
+        raise ConfigError("targets are for rows in memory. Give files with the target column, and no targets.")
+    complete = [slice(None) if rows.complete is None else rows.complete for rows in parts]
+    inputs = np.concatenate([rows.inputs[kept] for rows, kept in zip(parts, complete, strict=True)])
+    if not len(inputs):
+        raise DataError("There is no row without missing values. Give complete rows.")
+    return Rows(inputs, np.concatenate([_targets(rows)[kept] for rows, kept in zip(parts, complete, strict=True)]))
+
+
+def _targets(rows: RawRows) -> NDArray[np.float64]:
+    assert rows.targets is not None, "they were requested"
+    return rows.targets
+
+
+def _rows_at(model: Model, location: str, with_targets: bool) -> Iterator[RawRows]:
+    """Yield the rows of files, or of a data set: of that with targets, its test rows if there are any."""
+    source: str | Dataset = location
+    if is_dataset(location):
+        source = open_dataset(location)
+        test = source.split("test") if with_targets else ()
+        source = replace(source, shards=test) if test else source
+    pieces = table_pieces(source, model.schema)
+    check_pieces(model.schema, pieces, location, with_targets)
+    for piece in pieces:
+        schema = piece.seen_by(model.schema)
+        for rows in read_table(piece, [*schema.source_columns, *([schema.target] if with_targets else [])]):
+            yield prepare_rows(schema, rows, model.precision, with_targets)
+
+
+def _rows_of(model: Model, values: RawValues, targets: Any) -> RawRows:
+    """Return rows of a table, or of an array of inputs, with their targets."""
+    schema = model.schema
+    if isinstance(values, np.ndarray | list | tuple):
+        schema = replace(schema, encodings=())
+        values = pa.table(dict(zip(schema.features, np.asarray(checked_array(schema, values)).T, strict=True)))
+    table = table_of(values)
+    if targets is not None:
+        if schema.target in table.column_names:
+            table = table.drop_columns([schema.target])
+        column = pa.array(targets) if isinstance(targets, list | tuple) else pa.array(np.asarray(targets))
+        if len(column) != table.num_rows:
+            raise DataError(f"There are {len(column):,} targets, but {table.num_rows:,} rows. Give one for each row.")
+        table = table.append_column(schema.target, column)
+    check_columns(schema, table.schema, "table", with_targets=True)
+    return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), model.precision, True)
 
 
 # Scoring of one piece.

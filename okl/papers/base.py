@@ -461,7 +461,7 @@ def code_digest(parts: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What to run of a table: validated names in the order of the table, and the outcomes so far by item name.
+    """Selection of a table to run: validated names in the order of the table, and the outcomes so far by item name.
 
     searched : try the candidates of every setting that has some, even where one is stated
     """
@@ -506,7 +506,7 @@ class Case:
 
 
 class Experiment:
-    """How the cases of a table are run; one subclass for each kind of experiment."""
+    """Experiment of a table, which runs its cases; one subclass for each kind of experiment."""
 
     picture_title: str = "{}"  # format of the titles of pictures
 

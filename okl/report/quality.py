@@ -61,7 +61,7 @@ def _error_bars(result: RunResult) -> list[Block]:
 # Decisions between two classes: thresholds with precision, recall and lift
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Of the rows, from the highest score down, whose thresholds are listed."""
+"""Shares of the rows, from the highest score down, whose thresholds are listed."""
 THRESHOLD_HEADER = ("From", "rows", "precision", "recall", "lift")
 
 

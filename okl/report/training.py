@@ -250,6 +250,8 @@ def probability_sentence(result: RunResult) -> str:
     if "none" in found:
         return f"none. {found['none']}"
     text = f"calibrated on {found['on']}" if "loss" not in found["on"] else f"by {found['on']}"
+    if found["on"].endswith("test rows"):
+        text += ", whose log loss is therefore a little too low"
     labels = result.dataset.get("labels") or [""]
     if "threshold" not in found:
         return text

@@ -1,31 +1,40 @@
-"""Python functions `okl.train`, `okl.ingest`, `okl.evaluate` and `okl.predict`."""
+"""The commands as Python functions: `okl.train`, `okl.compare`, `okl.ingest`, `okl.evaluate`, `okl.predict`, ..."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer
+from okl.runs.run import IN_MEMORY
 from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
     from okl.report.results import RunResult
 
 Place = str | os.PathLike[str]
-OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys()
+TABLE = "table"
+"""Name of the temporary file, and of the run, of a table in memory."""
 
 
-def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> RunResult:
-    """Train on a data set or a source, evaluate and save: `okl train` in this process, without Prefect.
+def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None, **options: Any) -> RunResult:
+    """Train on a data set, a source or a table, evaluate and save: `okl train` in this process, without Prefect.
 
     Parameters
     ----------
-    data : folder of a data set, or a source; or all settings at once, which `options` then change
+    data : folder of a data set, or a source; a table in memory (pandas, polars, Arrow) with the target column; or all
+        settings at once, which `options` then change
     observer : observer of stages and progress
     options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"; and for a
         source those of `IngestSettings`, such as target="churned", holdout=0.2, or all of them as ingest=...
@@ -39,23 +48,44 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
     ------
     OklError : the run failed; no incomplete files remain
     """
-    from okl.runs.train import train as run
+    from okl.report.results import RunResult
+    from okl.runs.train import TrainingRun
 
-    if not isinstance(data, TrainSettings | str | os.PathLike):
-        raise ConfigError(
-            f"okl.train reads rows from files, but data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
-            "or fit rows in memory with an estimator such as okl.KernelRidgeClassifier."
-        )
-    base_settings: dict[str, Any] = {"data": data}
+    base: dict[str, Any] = {}
     if isinstance(data, TrainSettings):  # what was left open stays open: some defaults go by what else is given
-        base_settings = data.model_dump(exclude_unset=True)
-    of_source = {name: value for name, value in options.items() if name in OF_SOURCE}
-    given = base_settings | {name: value for name, value in options.items() if name not in of_source}
-    if of_source:
-        before = given.get("ingest") or {}
-        before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)
-        given["ingest"] = settings_from(IngestSettings, before | of_source, "okl.train")
-    return run(settings_from(TrainSettings, _plain(given), "okl.train"), observer)
+        base = data.model_dump(exclude_unset=True)
+        data = base.pop("data")
+    with location_of(data) as location:
+        given = _with_ingest(TrainSettings, {"data": location} | base | options, "okl.train")
+        settings = settings_from(TrainSettings, given, "okl.train")
+        return RunResult(TrainingRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform())
+
+
+def compare(data: Place | Any, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+    """Compare models on the same folds, and save the best: `okl compare`.
+
+    Parameters
+    ----------
+    data : folder of a data set, a source, or a table in memory with the target column
+    observer : observer of stages and progress
+    options : fields of `CompareSettings`, such as models="c-svm,logistic", folds=5, out="runs/first"; and for a source
+        or table those of `IngestSettings`, such as target="churned"
+
+    Returns
+    -------
+    models (the table), winner, certificate, test, model (its folder), run, ... as `okl compare --json` prints
+
+    Raises
+    ------
+    OklError : the settings, the data or a fit is wrong; no incomplete files remain
+    """
+    from okl.runs.compare_run import ComparisonRun
+    from okl.runs.compare_settings import CompareSettings
+
+    with location_of(data) as location:
+        given = _with_ingest(CompareSettings, {"data": location} | options, "okl.compare")
+        settings = settings_from(CompareSettings, given, "okl.compare")
+        return ComparisonRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform()
 
 
 def ingest(
@@ -89,12 +119,13 @@ def ingest(
     return ingest_source(os.fspath(source), os.fspath(destination), made, overwrite, progress).dataset
 
 
-def evaluate(model: Place, source: Place, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+def evaluate(model: Place, source: Place | Any, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
     """Evaluate a saved model on labelled rows, out of core: `okl evaluate`.
 
     Parameters
     ----------
-    model : folder of a model, or NAME@WHICH of a registry; source : data set, or raw rows with the target column
+    model : folder of a model, or NAME@WHICH of a registry
+    source : data set, or raw rows with the target column: files, or a table in memory
     options : fields of `EvaluateSettings`: split="test", registry, workers, scheduler, threads
 
     Returns
@@ -108,8 +139,10 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
     """
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
-    given = _plain({"model": model, "source": source} | options)
-    return evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)
+    with location_of(source) as location:
+        given = _plain({"model": model, "source": location} | options)
+        measured = evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)
+        return measured | ({"source": IN_MEMORY} if is_in_memory(source) else {})
 
 
 def predict(
@@ -140,6 +173,83 @@ def predict(
     given = _plain({"model": model, "source": source, "out": out} | options)
     settings = settings_from(ScoreSettings, given, "okl.predict")
     return ScoringRun(settings, observer or NullObserver()).perform()
+
+
+def explain(
+    model: Place, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
+) -> dict[str, Any]:
+    """Describe a saved model and compute the importance of its columns: `okl explain`.
+
+    Parameters
+    ----------
+    model : folder of a model, the name of a run, or NAME@WHICH of a registry
+    source : labelled rows, raw or a data set, or a table in memory; None: the data set of the model's run
+    options : fields of `ExplainSettings`: registry, rows, optimise, repeats, seed
+
+    Returns
+    -------
+    what it is, its configuration and lineage, the metrics and certificate of its run, and importance, as
+    `okl explain --json` prints
+
+    Raises
+    ------
+    OklError : the model cannot be read, or the rows do not fit it
+    """
+    from okl.runs.explain import ExplainSettings
+    from okl.runs.explain import explain as run
+
+    with location_of(source) as location:
+        given = _plain({"model": model, "source": location} | options)
+        found = run(settings_from(ExplainSettings, given, "okl.explain"), observer)
+        if is_in_memory(source):
+            found["importance"]["on"] = f"rows of a {IN_MEMORY}"
+        return found
+
+
+# Tables in memory, which the commands read from a temporary file
+
+
+def is_in_memory(data: Any) -> bool:
+    """Return whether rows are a table, and no location."""
+    return not (data is None or isinstance(data, str | os.PathLike))
+
+
+@contextmanager
+def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | None]:
+    """Yield the location of rows: as given, or of a temporary Parquet file with a table in memory.
+
+    name : of the file, without its ending; it stands for the table in errors
+
+    Raises
+    ------
+    ModelError : it is no table, or a column mixes types
+    """
+    if not is_in_memory(data):
+        yield None if data is None else os.fspath(data)
+        return
+    import pyarrow.parquet as pq
+
+    from okl.models.inputs import table_of
+
+    with TemporaryDirectory(prefix="okl-rows-") as folder:
+        file = Path(folder) / f"{name}.parquet"
+        pq.write_table(table_of(data), file, compression="none")
+        try:
+            yield str(file)
+        except (DataError, DivergedError) as error:
+            raise type(error)(str(error).replace(str(file), name)) from None
+
+
+def _with_ingest(kind: type[BaseModel], options: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return options with those of ingestion gathered as "ingest"."""
+    own = kind.model_fields.keys()
+    of_source = {name: options[name] for name in options if name in IngestSettings.model_fields and name not in own}
+    given = _plain({name: value for name, value in options.items() if name not in of_source})
+    if of_source:
+        before = given.get("ingest") or {}
+        before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)
+        given["ingest"] = settings_from(IngestSettings, before | of_source, where)
+    return given
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

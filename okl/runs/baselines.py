@@ -1,4 +1,4 @@
-"""Baselines of a classifier or regressor: a linear model tuned on its penalty, and gradient boosting on request."""
+"""Baselines of a classifier or regressor: a constant, a tuned linear model, and gradient boosting on request."""
 
 from __future__ import annotations
 
@@ -28,10 +28,95 @@ from okl.solvers.settings import TrainSettings
 Doubles = NDArray[np.float64]
 MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
 MOST_ROWS, TUNED_ROWS = 50_000, 10_000
+SAMPLE_GROUPS = 128  # row groups of a sample: with few, rows that are similar to their neighbours weaken the baseline
 BOOSTED_ROWS = 500_000
 COSTS = tuple(10.0**power for power in range(-2, 4))
 """Weights of the losses against the penalty, in units of inputs whose rows have a mean squared norm of 1."""
 _HELD_OUT = 5  # every fifth row of the tuning sample chooses the penalty
+
+
+# The constant baseline, and what it shares with boosting.
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Predictor to compare a model with, which is never stored.
+
+    Parameters
+    ----------
+    schema : of the data set
+    """
+
+    schema: Schema
+
+    @property
+    def n_inputs(self) -> int:
+        """Return the number of inputs."""
+        return self.schema.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Return the number of scores per row."""
+        return self.schema.n_outputs
+
+    @property
+    def precision(self) -> Precision:
+        """Return the precision of the scores."""
+        return "float64"
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return no arrays: nothing is stored."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """Return the description as JSON values."""
+        return {"kind": type(self).__name__}
+
+
+def constant_scores(schema: Schema, rows: int) -> FloatArray:
+    """Return scores of the constant baseline: the majority class (the first on a tie) or mean of the training targets.
+
+    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
+
+    Raises
+    ------
+    DataError : the schema has no class counts or target statistics
+    """
+    if schema.task == "regression":
+        if schema.target_statistics is None:
+            raise DataError(f"The schema has no statistics of the target {schema.target!r}. Ingest the data again.")
+        return np.full(rows, schema.target_statistics.mean)
+    if not schema.class_counts:
+        raise DataError(f"The schema has no class counts of the target {schema.target!r}. Ingest the data again.")
+    majority = int(np.argmax(schema.class_counts))
+    if schema.task == "binary":
+        return np.full(rows, 1.0 if majority == 1 else -1.0)
+    scores = np.zeros((rows, schema.n_outputs))
+    scores[:, majority] = 1.0
+    return scores
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantPredictor(Baseline):
+    """Baseline that predicts the majority class or the mean of the training rows."""
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Return the same scores for every row, (rows,) or (rows, n_classes)."""
+        scores = constant_scores(self.schema, len(inputs))
+        shift, factor = self.schema.target_shift_and_factor
+        return (scores - shift) * factor if self.schema.task == "regression" else scores
+
+    def logits(self, scores: FloatArray) -> FloatArray | None:
+        """Return log-odds or logits of the shares of the training rows, in the shape of scores; None for regression."""
+        if self.schema.task == "regression":
+            return None
+        counts = np.array(self.schema.class_counts, dtype=np.float64) + 1.0  # no share is 0
+        if self.schema.task == "binary":
+            return np.full(len(scores), float(np.log(counts[1] / counts[0])))
+        return np.tile(np.log(counts / counts.sum()), (len(scores), 1))
+
+
+# The linear baseline.
 
 
 def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:
@@ -110,34 +195,22 @@ def fit_logistic(
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 
 
+# Gradient boosting.
+
+
 @dataclass(frozen=True, eq=False)
-class BoostingPredictor:
+class BoostingPredictor(Baseline):
     """Histogram gradient boosting of scikit-learn, with the scores and probabilities of a predictor.
 
     Parameters
     ----------
+    schema : of the data set
     fitted : HistGradientBoostingClassifier or HistGradientBoostingRegressor of targets as `Rows` has them
-    schema : of the data set; shifts : log-odds from which on classes are predicted
+    shifts : log-odds from which on classes are predicted
     """
 
     fitted: Any
-    schema: Schema
     shifts: tuple[float, ...]
-
-    @property
-    def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
-        return self.schema.n_features
-
-    @property
-    def n_outputs(self) -> int:
-        """Return the number of scores of a row."""
-        return self.schema.n_outputs
-
-    @property
-    def precision(self) -> Precision:
-        """Return the precision of the scores."""
-        return "float64"
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """Return scores (rows,) or (rows, n_classes): log-odds less the shifts, or predictions of a regression."""
@@ -157,14 +230,6 @@ class BoostingPredictor:
     def _shift(self) -> Any:
         return np.array(self.shifts) if self.n_outputs > 1 else self.shifts[0]
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return no arrays: nothing is stored."""
-        return {}
-
-    def describe(self) -> dict[str, Any]:
-        """Return the description as JSON values."""
-        return {"kind": "boosting"}
-
 
 def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor | None:
     """Fit gradient boosting with the defaults of scikit-learn to a sample of the training rows."""
@@ -176,13 +241,13 @@ def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor 
     if schema.task != "regression" and len(np.unique(targets)) < len(schema.labels):
         return None
     shifts = () if schema.task == "regression" else shifts_of(settings, schema)
-    return BoostingPredictor(kind(random_state=settings.seed).fit(inputs, targets), schema, shifts)
+    return BoostingPredictor(schema, kind(random_state=settings.seed).fit(inputs, targets), shifts)
 
 
 def _sample(settings: TrainSettings, data: Dataset, most: int) -> tuple[Doubles, NDArray[Any]]:
     """Return shuffled inputs (rows, n_inputs) and classes or targets (rows,) of a sample of the training rows."""
     n_rows = max(2, min(most, MOST_NUMBERS // max(1, data.schema.n_features)))
-    rows: Rows = sample_rows(data, "train", n_rows, settings.seed, "float64")
+    rows: Rows = sample_rows(data, "train", n_rows, settings.seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((settings.seed, 0xBA5E)).permutation(len(rows.targets))
     targets: NDArray[Any] = rows.targets[order]
     if data.schema.task != "regression":

@@ -17,6 +17,7 @@ from okl.models.file import Model, save_model
 from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare import (
     CompareCandidate,
     ModelSearch,
@@ -33,7 +34,7 @@ from okl.runs.compare import (
     winner_of,
 )
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.runs.evaluate import predictor_tallies
 from okl.runs.results import describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.solvers.accelerated.models import is_model
@@ -70,7 +71,7 @@ class ComparisonRun(Run[CompareSettings]):
         self.output.open()
         self.data = open_run_data(self, settings)
         if not is_dataset(settings.data):
-            check_models(settings, replace(self.data, folder=place_of(settings.data)))  # errors name the source
+            check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
         self.names = model_names(settings)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)

@@ -11,25 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
-from okl.features.predictors import CalibratedPredictor, Predictor
-from okl.foundation.errors import DataError
+from okl.features.predictors import Predictor
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.metrics.calibration import log_losses
-from okl.metrics.counts import Tally, measure, merge, merge_named, predicted_classes
+from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.models.file import Model
 from okl.models.inputs import class_indices, learnt_among, prepare_rows, read_as
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
+from okl.models.quality import in_scaled_unit, in_target_unit, logits_of, tally_of
 from okl.models.reference import REGISTRY, load, pinned
-from okl.runs.baselines import BoostingPredictor
 
 # Evaluation of several predictors in one pass over a split of a data set
 
@@ -90,33 +89,6 @@ def scored_windows(
         yield in_target_unit(schema, rows.targets), scores
 
 
-def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
-    """Return the tally of scores and targets, those of a regression in the target's unit.
-
-    predictor : of the scores, which may have probabilities; None: they have none
-    """
-    statistics = schema.target_statistics
-    extent = None
-    if schema.task == "regression" and statistics is not None:
-        extent = statistics.minimum, statistics.maximum
-    return measure(schema.task, scores, targets, schema.n_outputs, extent, logits_of(predictor, scores))
-
-
-def logits_of(predictor: Predictor | None, scores: FloatArray) -> FloatArray | None:
-    """Return log-odds or logits of the scores of a predictor; None if it has no probabilities."""
-    if isinstance(predictor, CalibratedPredictor | ConstantPredictor | BoostingPredictor):
-        return predictor.logits(scores)
-    return None
-
-
-def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
-    """Return regression scores or targets in the unit of the target; other values unchanged."""
-    shift, factor = schema.target_shift_and_factor
-    if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
-        return values
-    return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
-
-
 def predictor_tallies(
     data: Dataset,
     shards: Sequence[Shard],
@@ -127,86 +99,6 @@ def predictor_tallies(
 ) -> dict[str, Tally]:
     """Return the tallies of every predictor over some shards, added in the order of the shards; see `MeasureShard`."""
     return merge_named(execution.map(MeasureShard(data, predictors, precision, criterion), shards))
-
-
-def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with squared_loss in units of the scaled target, as during training.
-
-    mse, mae and r2 remain in the unit of the target.
-    """
-    if report.get("squared_loss") is None:
-        return report
-    factor = schema.target_shift_and_factor[1]
-    # not factor**2: the square of the factor alone may overflow
-    return report | {"squared_loss": report["squared_loss"] * factor * factor}
-
-
-def constant_scores(schema: Schema, rows: int) -> FloatArray:
-    """Return scores of the constant baseline: the majority class (the first on a tie) or mean of the training targets.
-
-    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
-
-    Raises
-    ------
-    DataError : the schema has no class counts or target statistics
-    """
-    if schema.task == "regression":
-        if schema.target_statistics is None:
-            raise DataError(f"The schema has no statistics of the target {schema.target!r}. Ingest the data again.")
-        return np.full(rows, schema.target_statistics.mean)
-    if not schema.class_counts:
-        raise DataError(f"The schema has no class counts of the target {schema.target!r}. Ingest the data again.")
-    majority = int(np.argmax(schema.class_counts))
-    if schema.task == "binary":
-        return np.full(rows, 1.0 if majority == 1 else -1.0)
-    scores = np.zeros((rows, schema.n_outputs))
-    scores[:, majority] = 1.0
-    return scores
-
-
-@dataclass(frozen=True)
-class ConstantPredictor:
-    """Baseline that predicts the majority class or the mean of the training rows."""
-
-    schema: Schema
-
-    @property
-    def n_inputs(self) -> int:
-        """Return the number of inputs, which are ignored."""
-        return self.schema.n_features
-
-    @property
-    def n_outputs(self) -> int:
-        """Return the number of scores per row."""
-        return self.schema.n_outputs
-
-    @property
-    def precision(self) -> Precision:
-        """Return the precision of the scores."""
-        return "float64"
-
-    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Return the same scores for every row, (rows,) or (rows, n_classes)."""
-        scores = constant_scores(self.schema, len(inputs))
-        shift, factor = self.schema.target_shift_and_factor
-        return (scores - shift) * factor if self.schema.task == "regression" else scores
-
-    def logits(self, scores: FloatArray) -> FloatArray | None:
-        """Return log-odds or logits of the shares of the training rows, in the shape of scores; None for regression."""
-        if self.schema.task == "regression":
-            return None
-        counts = np.array(self.schema.class_counts, dtype=np.float64) + 1.0  # no share is 0
-        if self.schema.task == "binary":
-            return np.full(len(scores), float(np.log(counts[1] / counts[0])))
-        return np.tile(np.log(counts / counts.sum()), (len(scores), 1))
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return no arrays: nothing is stored."""
-        return {}
-
-    def describe(self) -> dict[str, str]:
-        """Return the description as JSON values."""
-        return {"kind": "constant"}
 
 
 # Evaluation of a saved model on labelled rows

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from okl.data.dataset import origins
 from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import Criterion, FloatArray, Optimise
-from okl.metrics.calibration import log_losses
-from okl.metrics.counts import predicted_classes
-from okl.metrics.criterion import criterion_error, criterion_of
-from okl.models.file import Model, load_model, no_probabilities
-from okl.models.inputs import class_indices, learnt_among, prepare_rows, read_as
+from okl.foundation.types import Optimise
+from okl.models.file import Model, load_model
+from okl.models.inputs import learnt_among, prepare_rows, read_as
 from okl.models.pieces import check_pieces, read_table, table_pieces
+from okl.models.quality import Importances, explained_criterion, permutation_importance
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
-from okl.runs.evaluate import in_target_unit, logits_of
 
 # Sample of labelled rows
 
@@ -63,135 +59,6 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
     if not len(targets):
         raise DataError(f"{source}: every row has a missing value. Give rows without missing values.")
     return Rows(inputs, targets)
-
-
-# Permutation importance: increase of the error when the values of a column are permuted
-
-
-@dataclass(frozen=True)
-class Importance:
-    """Importance of a source column.
-
-    Parameters
-    ----------
-    column : name of the column
-    rise : mean increase of the error with the column permuted
-    spread : standard deviation of the increase over the permutations
-    """
-
-    column: str
-    rise: float
-    spread: float
-
-
-@dataclass(frozen=True)
-class Importances:
-    """Importances of all source columns, the largest first.
-
-    error : error by the criterion without permutation
-    """
-
-    rows: int
-    repeats: int
-    error: float
-    columns: tuple[Importance, ...]
-    criterion: Criterion
-
-    def as_json(self) -> dict[str, Any]:
-        """Return rows, repeats, criterion, error, and the columns."""
-        columns = [{"column": item.column, "rise": item.rise, "spread": item.spread} for item in self.columns]
-        return {
-            "rows": self.rows,
-            "repeats": self.repeats,
-            "criterion": self.criterion,
-            "error": self.error,
-            "columns": columns,
-        }
-
-
-def permutation_importance(
-    model: Model,
-    inputs: FloatArray,
-    targets: FloatArray,
-    repeats: int = 5,
-    seed: int = 0,
-    n_threads: int = 1,
-    advance: Callable[[int, int], None] = lambda done, total: None,
-    criterion: Criterion | None = None,
-) -> Importances:
-    """Compute the increase of the error when the values of each source column are permuted among the rows.
-
-    All inputs of a source column (its categories, the parts of a date) are permuted together. If two columns carry
-    the same information, each alone may seem unimportant.
-
-    Parameters
-    ----------
-    inputs : (rows, n_features), scaled, of rows that were not used for training
-    targets : (rows,), as in `okl.data.reading.Rows`
-    repeats : permutations of each column, at least 1
-    seed : of the permutations
-    advance : called with the number of finished columns and of all columns
-
-    Raises
-    ------
-    DataError : fewer than two rows
-
-    Source: Breiman, Machine Learning 45, 2001, section 10; for any model as in Fisher, Rudin & Dominici, JMLR 20(177),
-    2019, section 3.2.
-    """
-    if len(inputs) < 2:
-        raise DataError(
-            f"{len(inputs)} rows to explain the model on; expected at least two, as values are permuted among rows."
-        )
-    schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
-    criterion = criterion or explained_criterion(model, "auto")
-    total = _total(model, inputs, targets, n_threads, criterion)
-    source = np.array(origins(schema.features, schema.encodings))
-    permuted = inputs.copy()
-    importances = []
-    for index, column in enumerate(schema.source_columns):
-        group = np.flatnonzero(source == column)
-        rises = np.empty(repeats)
-        for repeat in range(repeats):
-            permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
-            rises[repeat] = _total(model, permuted, targets, n_threads, criterion) - total
-        permuted[:, group] = inputs[:, group]
-        # sums of mistakes are whole numbers, so equal sums cancel to 0; means would leave 1e-17
-        importances.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
-        advance(index + 1, len(schema.source_columns))
-    importances.sort(key=lambda importance: -importance.rise)
-    return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
-
-
-def explained_criterion(model: Model, optimise: Optimise) -> Criterion:
-    """Return the criterion of an explanation: as given, that of the model's training, or by its classes.
-
-    Raises
-    ------
-    ConfigError : a criterion that does not fit the task; the log loss of a model without probabilities
-    """
-    schema = model.schema
-    wanted = optimise if optimise != "auto" else model.configuration.get("optimise", "auto")
-    criterion = criterion_of(wanted, schema.task, schema.class_counts, schema.target)
-    if criterion != "log-loss" or model.has_probabilities:
-        return criterion
-    if optimise == "log-loss":
-        raise ConfigError(f"optimise = 'log-loss' needs probabilities. {no_probabilities(schema)}")
-    return "auc" if schema.task == "binary" else "accuracy"
-
-
-def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int, criterion: Criterion) -> float:
-    """Return the error of rows by a criterion, times their number."""
-    schema, scores = model.schema, model.predictor.scores(inputs, n_threads)
-    if criterion == "squared-error":
-        return float(((in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2).sum())
-    classes = class_indices(schema, targets)
-    if criterion == "accuracy":
-        return float((predicted_classes(scores) != classes).sum())
-    logits = logits_of(model.predictor, scores)
-    if criterion == "log-loss" and logits is not None:
-        return float(log_losses(logits, classes).sum())
-    return len(classes) * criterion_error(criterion, np.asarray(scores, dtype=np.float64), classes)
 
 
 # `okl explain`: facts of a saved model, and the importance of its columns on a sample of rows

@@ -21,10 +21,12 @@ from okl.foundation.types import Criterion
 from okl.metrics.counts import Tally
 from okl.metrics.criterion import criterion_of
 from okl.models.file import Model
+from okl.models.quality import in_scaled_unit
 from okl.report.format import scalar_metrics
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import RunCheckpoints
-from okl.runs.evaluate import ConstantPredictor, in_scaled_unit, predictor_tallies
+from okl.runs.evaluate import predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner

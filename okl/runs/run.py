@@ -39,12 +39,14 @@ class Run(ABC, Generic[SettingsT]):
     ----------
     settings : settings of the run
     observer : observer of its progress
+    in_memory : whether the data are a temporary file of a table in memory, whose location nothing may keep
     """
 
     STAGES: ClassVar[tuple[str, ...]]
 
     settings: SettingsT
     observer: Observer = field(default_factory=NullObserver)
+    in_memory: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         self.timeline = Timeline()
@@ -203,6 +205,7 @@ def check_data(
 
 
 DEFAULT_HOLDOUT = 0.2
+IN_MEMORY = "table in memory"
 
 
 def open_run_data(run: Run[Any], settings: DataSettings, default_holdout: float | None = None) -> Dataset:
@@ -214,11 +217,14 @@ def open_run_data(run: Run[Any], settings: DataSettings, default_holdout: float 
         return open_dataset(settings.data)
     ingest_settings = settings.ingest or IngestSettings()
     destination = run.staging / "data"
-    return ingest(
+    made = ingest(
         settings.data,
         destination,
         ingest_settings,
         progress=run.report_rows,
         execution=run.execution,
         default_holdout=default_holdout,
-    ).dataset
+    )
+    if run.in_memory:
+        run.settings = run.settings.model_copy(update={"data": IN_MEMORY})
+    return made.dataset

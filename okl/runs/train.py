@@ -114,6 +114,7 @@ class TrainingRun(Run[TrainSettings]):
             # rows that follow change are evaluated as they come
             tracks = isinstance(settings.options, FogdSettings) and settings.options.track
             data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT)
+        settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
         if is_source:
             check_solver(settings, self.data)  # as far as it depends on the classes, which are known only now

@@ -49,6 +49,26 @@ def test_machine_code_is_kept_where_it_can_be_written(tmp_path: Path) -> None:
     assert numba_folder == str(tmp_path), "other users of numba keep their own folder"
 
 
+def test_first_use_prints_one_line_and_later_ones_nothing(tmp_path: Path) -> None:
+    command = (
+        "import numpy as np\n"
+        "from okl.compiled import jit\n"
+        "jit.SILENT_SECONDS = 0.0\n"
+        "from okl.compiled.kernels import KernelRule, to_kernel_values\n"
+        "for dtype in (np.float32, np.float64):\n"
+        "    to_kernel_values(np.ones(2, dtype=dtype), KernelRule(5, 1.0, 0.0, 0))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for expected in (1, 0):
+        done = subprocess.run(
+            [sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True
+        )
+        lines = done.stderr.splitlines()
+        assert len(lines) == expected
+        assert all(line.startswith("Compiling for this machine, once: ") for line in lines)
+        assert all(f"kept in {tmp_path}" in line for line in lines)
+
+
 def test_blocks_fit_the_cache_and_divide_256() -> None:
     assert rows_per_block(800, 4) == 256
     assert rows_per_block(10**5, 4) == 32

@@ -26,7 +26,7 @@ def test_rows_in_memory_of_differing_lengths_are_an_error(tmp_path: Path) -> Non
     schema = ingest(parquet(tmp_path, table(100, 2)), tmp_path / "data", settings()).dataset.schema
     with pytest.raises(ModelError, match="takes rows of 2 columns each"):
         inputs_of(schema, [[1.0, 2.0], [3.0]], "float32")
-    with pytest.raises(ModelError, match=r"takes a table or an array, but got float"):
+    with pytest.raises(ModelError, match=r"Expected a table or an array, but got float"):
         inputs_of(schema, 1.5, "float32")
     dropping = replace(schema, missing="drop")
     with pytest.raises(ModelError, match="Row 1 of the table has a missing value"):

@@ -61,7 +61,8 @@ class Terminal:
             code = int(stop.code or 0)
         finally:
             signal.signal(signal.SIGINT, before)
-        return Outcome(code, *self.capture.readouterr())
+        out, err = self.capture.readouterr()
+        return Outcome(code, out, without_notice(err))
 
     def okl_json(self, *words: str | Place) -> dict[str, Any]:
         """Run a command that must end well, and return its object."""
@@ -100,7 +101,12 @@ def end_started() -> None:
 def wait(process: subprocess.Popen[str]) -> Outcome:
     """Wait for the end of a command."""
     out, err = process.communicate(timeout=120)
-    return Outcome(process.returncode, out, err)
+    return Outcome(process.returncode, out, without_notice(err))
+
+
+def without_notice(err: str) -> str:
+    """Return standard error without the line on compilation, which depends on what earlier tests have compiled."""
+    return "".join(line for line in err.splitlines(keepends=True) if not line.startswith("Compiling for this machine"))
 
 
 def processes_of(home: Path) -> list[str]:

@@ -31,7 +31,7 @@ from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import Outcome, end_started, start, wait
+from tests.flows.commandline import Outcome, end_started, start, wait, without_notice
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 
@@ -68,7 +68,7 @@ def up(home: Path) -> Outcome:
         ["bash", "-c", command], env=environment, cwd=home, capture_output=True, text=True, start_new_session=True,
         check=False,
     )  # fmt: skip
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return Outcome(done.returncode, done.stdout, without_notice(done.stderr))
 
 
 def status(home: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import Task
 from okl.metrics.counts import Tally, measure, merge, predicted_classes
 from okl.metrics.residuals import measure_residuals
-from okl.runs.evaluate import constant_scores
+from okl.runs.baselines import constant_scores
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 

@@ -127,7 +127,7 @@ def test_paired_tests_find_a_better_predictor_and_none_among_equals(criterion: C
 
 
 def test_paired_tests_keep_their_level() -> None:
-    """Of 200 pairs of predictors that are alike, about one in ten is called better at a level of a tenth."""
+    """About one in ten of 200 pairs of predictors that are alike is called better at a level of a tenth."""
     found: dict[Criterion, list[float]] = {"auc": [], "log-loss": []}
     for _ in range(200):
         scores, classes = ranked(200, share=0.3)

@@ -12,7 +12,7 @@ from okl.metrics.counts import measure
 from okl.report.blocks import Figure
 from okl.report.format import scalar_metrics
 from okl.report.training import training_page
-from okl.runs.evaluate import constant_scores
+from okl.runs.baselines import constant_scores
 
 ROWS = 3000
 

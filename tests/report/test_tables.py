@@ -126,7 +126,7 @@ def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:
     as_text = rows.assign(at=rows["at"].astype(str))
     with pytest.raises(DataError, match=r"requires times\. In pandas: read_csv\(\.\.\., parse_dates=\['at'\]\)"):
         model.scores(as_text)
-    with pytest.raises(ModelError, match=r"takes a table or an array, but got int"):
+    with pytest.raises(ModelError, match=r"Expected a table or an array, but got int"):
         model.scores(3)
     dropping = replace(model, schema=replace(model.schema, missing="drop"))
     with pytest.raises(ModelError, match=r"Row \d of the table has a missing value"):

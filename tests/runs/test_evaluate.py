@@ -16,7 +16,8 @@ from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
 from okl.foundation.settings import settings_from
 from okl.models.file import load_model
-from okl.runs.evaluate import ConstantPredictor, EvaluateSettings, evaluate_model
+from okl.runs.baselines import ConstantPredictor
+from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.train import train
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, inputs_of, train_settings, write

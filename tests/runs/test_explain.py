@@ -21,11 +21,11 @@ from okl.foundation.types import FloatArray, Optimise
 from okl.lifecycle.retrain import retrain
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
+from okl.models.quality import explained_criterion, permutation_importance
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
 from okl.report.explanation import importance_blocks
 from okl.report.render import text
-from okl.runs.explain import explained_criterion, permutation_importance
 from tests.flows.commandline import Terminal
 from tests.lifecycle.stories import settings, shards
 

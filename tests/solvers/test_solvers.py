@@ -17,7 +17,8 @@ from okl.data.reading import read_rows
 from okl.distributed.local import LocalExecution
 from okl.features.predictors import predictor_from_stored
 from okl.foundation.types import Task
-from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.runs.baselines import ConstantPredictor
+from okl.runs.evaluate import predictor_tallies
 from okl.solvers.base import Solver, SolverProgress
 from tests.solver_cases import PASSES, SOLVERS, Make, bits, last_state, states
 

@@ -164,7 +164,7 @@ class EuclideanNorm(Outer):
 
 Bound: TypeAlias = "float | FloatArray"
 Take = Callable[[Any], Any]
-"""Of numbers of all rows: those of some rows."""
+"""Function from numbers of all rows to those of some rows."""
 
 
 class Separable:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,6 +245,31 @@ class Outputs:
         return np.asarray(scores[:, 0] >= 0.0, dtype=np.intp)
 
 
+class WeightedRows(NamedTuple):
+    """Rows in memory as in `Rows`, and the weight of each one, (rows,), above 0."""
+
+    inputs: FloatArray
+    targets: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+SomeRows: TypeAlias = Rows | WeightedRows
+
+
+def part_of(rows: SomeRows, cut: slice | IntArray) -> SomeRows:
+    """Return some of the rows, with their weights if they have any."""
+    some = Rows(rows.inputs[cut], rows.targets[cut])
+    return some if isinstance(rows, Rows) else WeightedRows(*some, rows.weights[cut])
+
+
+def weights_of(rows: SomeRows, outputs: Outputs) -> NDArray[np.float64] | None:
+    """Return weights (rows,) of rows, their own times those of their classes; None where all are 1."""
+    of_classes = outputs.weights(rows.targets)
+    if isinstance(rows, Rows):
+        return of_classes
+    return rows.weights if of_classes is None else rows.weights * of_classes
+
+
 @stored("gram-matrix")
 @dataclass(frozen=True, eq=False)
 class Gram:
@@ -294,7 +319,7 @@ class Gram:
         )
 
 
-def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
+def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[SomeRows]) -> Gram:
     """Return sums over blocks of rows, each cut into pieces of BLOCK rows, in their order."""
     n, k = basis.n_columns, outputs.n_outputs
     products, cross, squares = np.zeros((n, n), order="F"), np.zeros((n, k)), np.zeros(k)
@@ -302,8 +327,7 @@ def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
         for rows in blocks:
             for first in range(0, len(rows.targets), BLOCK):
-                cut = slice(first, first + BLOCK)
-                block = _about_means(basis, outputs, Rows(rows.inputs[cut], rows.targets[cut]))
+                block = _about_means(basis, outputs, part_of(rows, slice(first, first + BLOCK)))
                 products = dsyrk(1.0, block.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
                 cross += block.columns.T @ block.values
                 squares += (block.values**2).sum(axis=0)
@@ -329,9 +353,9 @@ class _AboutMeans:
     values: NDArray[np.float64]
 
 
-def _about_means(basis: Basis, outputs: Outputs, rows: Rows) -> _AboutMeans:
+def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> _AboutMeans:
     columns = np.asarray(basis.columns(rows.inputs), dtype=np.float64)
-    values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
+    values, weights = outputs.of(rows.targets), weights_of(rows, outputs)
     if weights is None:
         count, mean, value_mean = float(len(values)), columns.mean(axis=0), values.mean(axis=0)
     else:

@@ -19,7 +19,19 @@ from okl.foundation.stored import stored
 from okl.foundation.types import IntArray, Task
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.metrics.criterion import criterion_error, standard_error
-from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, MetricFactor, Outputs, cuts, gram_of
+from okl.solvers.ridge.gram import (
+    BLOCK,
+    MOST_STRETCHES,
+    Basis,
+    Gram,
+    MetricFactor,
+    Outputs,
+    SomeRows,
+    cuts,
+    gram_of,
+    part_of,
+    weights_of,
+)
 
 # One penalty: one Cholesky factor.
 
@@ -188,12 +200,14 @@ class LeftOut:
     """Errors and scores of rows by models that did not learn from them.
 
     totals : weights of rows, their squares about the mean, and for each penalty its residuals and mistakes
-    classes : (some rows,) indices; scores : (some rows, n_outputs, n_penalties); both empty for a regression
+    classes : (some rows,) indices; scores : (some rows, n_outputs, n_penalties); weights : (some rows,), without those
+        of classes; all empty for a regression
     """
 
     totals: NDArray[np.float64]
     classes: IntArray
     scores: NDArray[np.float32]
+    weights: NDArray[np.float64]
 
     def merged(self, other: LeftOut) -> LeftOut:
         """Return those of both sets of rows."""
@@ -201,6 +215,7 @@ class LeftOut:
             self.totals + other.totals,
             np.concatenate([self.classes, other.classes]),
             np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.weights, other.weights]),
         )
 
     def of_penalty(self, index: int) -> NDArray[np.float64]:
@@ -235,7 +250,7 @@ def left_out(
     basis: Basis,
     sums: Centred,
     outputs: Outputs,
-    sample: Rows,
+    sample: SomeRows,
     penalties: tuple[float, ...],
     n_threads: int,
     among: bool,
@@ -254,10 +269,10 @@ def left_out(
         turn = sums.turn.back(sums.vectors)
 
         def of_block(first: int) -> LeftOut:
-            targets = sample.targets[first : first + BLOCK]
-            values, weights = outputs.of(targets), outputs.weights(targets)
+            rows = part_of(sample, slice(first, first + BLOCK))
+            values, weights = outputs.of(rows.targets), weights_of(rows, outputs)
             counted = np.ones(len(values)) if weights is None else weights
-            columns = np.asarray(basis.columns(sample.inputs[first : first + BLOCK]), dtype=np.float64) - sums.mean
+            columns = np.asarray(basis.columns(rows.inputs), dtype=np.float64) - sums.mean
             turned = columns @ turn
             slacks = np.ones((len(values), len(penalties)))
             if among:
@@ -272,13 +287,15 @@ def left_out(
                 wrong = outputs.classes(values - without) != classes
                 errors += [float(counted @ (without**2).sum(axis=1)), float(counted @ wrong)]
                 scores[:, :, k] = (values - without)[:kept_rows]
-            return LeftOut(np.array(errors), classes[:kept_rows], scores)
+            own = np.ones(len(values)) if isinstance(rows, Rows) else rows.weights
+            return LeftOut(np.array(errors), classes[:kept_rows], scores, own[:kept_rows])
 
         blocks = run_tasks(lambda index: of_block(firsts[index]), len(firsts), n_threads)
     return LeftOut(
         np.sum([block.totals for block in blocks], axis=0),
         np.concatenate([block.classes for block in blocks]),
         np.concatenate([block.scores for block in blocks]),
+        np.concatenate([block.weights for block in blocks]),
     )
 
 
@@ -389,7 +406,7 @@ def solve(
     basis: Basis,
     gram: Gram,
     outputs: Outputs,
-    sample: Callable[[], Rows],
+    sample: Callable[[], SomeRows],
     penalty: float | None = None,
     fit_intercept: bool = True,
     n_threads: int = 1,
@@ -416,7 +433,7 @@ def solve(
         best = best_of(tried, len(rows.targets))
         penalty = best.penalty
         if calibrate and len(np.unique(found.classes)) > 1:
-            calibration = fit_calibration(found.of_penalty(tried.index(best)), found.classes)
+            calibration = fit_calibration(found.of_penalty(tried.index(best)), found.classes, found.weights)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
         solution = solve_directly(turn, gram, penalty, fit_intercept)
         if solution is None:
@@ -454,23 +471,24 @@ def refuse_infinite(gram: Gram) -> None:
 
 def fit_rows(
     basis: Basis,
-    rows: Rows,
+    rows: SomeRows,
     outputs: Outputs,
     penalty: float | None = None,
     fit_intercept: bool = True,
     n_threads: int = 1,
-    sample: Rows | None = None,
+    sample: SomeRows | None = None,
+    calibrate: bool = False,
 ) -> RidgeSolution:
     """Return the same of rows in memory; bits do not depend on the number of threads.
 
     sample : of these rows, on which a penalty is found; None for the first 8,192
+    calibrate : as in `solve`
     """
     stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
     at_once = max(1, min(n_threads, len(stretches)))
 
     def of_stretch(first: int, last: int) -> Gram:
-        cut = slice(first * BLOCK, last * BLOCK)
-        return gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),))
+        return gram_of(basis, outputs, (part_of(rows, slice(first * BLOCK, last * BLOCK)),))
 
     gram: Gram | None = None
     for start in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
@@ -478,8 +496,8 @@ def fit_rows(
         for part in run_tasks(lambda index, some=some: of_stretch(*some[index]), len(some), at_once):  # type: ignore[misc]
             gram = part if gram is None else gram.merged(part)
     assert gram is not None, "there are rows"
-    sample = sample or Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
-    return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)
+    taken = sample or part_of(rows, slice(SAMPLE_ROWS))
+    return solve(basis, gram, outputs, lambda: taken, penalty, fit_intercept, n_threads, calibrate)
 
 
 # Errors of contiguous folds.

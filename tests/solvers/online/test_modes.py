@@ -18,7 +18,8 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
-from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.runs.baselines import ConstantPredictor
+from okl.runs.evaluate import predictor_tallies
 from okl.solvers.online.base import BuildContext, balanced_class_weights
 from okl.solvers.online.experts import ExpertFactory, ExpertLearner, Round, draw_candidates
 from okl.solvers.online.linear import LinearFactory, LinearLearner, round_rows

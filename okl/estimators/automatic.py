@@ -1,0 +1,390 @@
+"""The automatic choice of solver, kernel and size as scikit-learn estimators of arrays and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from okl.data.dataset import Dataset, Label, Schema
+from okl.data.ingest.columns import SPLIT
+from okl.data.ingest.run import ingest
+from okl.data.manifest import provenance
+from okl.data.reading import read_rows
+from okl.data.values import is_text
+from okl.distributed.local import LocalExecution
+from okl.estimators.base import (
+    ClassWeight,
+    Labels,
+    RandomState,
+    ScoringClassifier,
+    ScoringEstimator,
+    classes_of,
+    draw_seed,
+    weights_of_classes,
+)
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.settings import IngestSettings, settings_from
+from okl.foundation.types import FloatArray, Optimise, Task
+from okl.metrics.calibration import ScoreCalibration
+from okl.models.file import Model
+from okl.models.inputs import class_indices, table_of
+from okl.runs.api import location_of
+from okl.runs.baselines import fit_logistic
+from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
+from okl.runs.loop import run_loop
+from okl.runs.run import DEFAULT_HOLDOUT
+from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
+from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.online.settings import FogdSettings
+from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of
+from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
+from okl.solvers.ridge.settings import RidgeSettings
+from okl.solvers.ridge.solver import RidgeSolver, plain_inputs
+from okl.solvers.settings import TrainSettings
+
+# Rows in memory as a data set: the encoders of `okl train` read them from a temporary file.
+
+
+def is_table(values: Any) -> bool:
+    """Return whether rows are a table with named columns (pandas, polars, Arrow), and no array."""
+    return hasattr(values, "columns") and (hasattr(values, "__arrow_c_stream__") or hasattr(values, "iloc"))
+
+
+def named_columns(values: Any) -> pa.Table:
+    """Return rows as an Arrow table; columns of an array, or of a table without names, are named x0, x1, ..."""
+    if not is_table(values):
+        return pa.table({f"x{index}": column for index, column in enumerate(np.asarray(values).T)})
+    if not all(isinstance(name, str) for name in values.columns) and not isinstance(values, pa.Table):
+        values = values.set_axis([f"x{index}" for index in range(values.shape[1])], axis=1)
+    return table_of(values)
+
+
+# The base class.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AutomaticEstimator(ScoringEstimator):
+    """Solver, scaling, kernel, bandwidth and size chosen on a sample of the rows, as `okl train` does.
+
+    Rows are an array of numbers, or a table (pandas, polars, Arrow) whose columns are numbers, text, dates or booleans;
+    values may be missing. Nothing has to be scaled or encoded before. The same rows and parameters give the same bits,
+    whatever n_jobs is, and those of `okl train` on these rows as training rows.
+
+    With sample_weight, the choice is made without the weights. Kernel least squares and linear logistic regression are
+    fitted with them; where fogd was chosen, kernel least squares of the same kernel are.
+
+    Parameters
+    ----------
+    budget_seconds : float > 0, limit of choice and training on a machine with two cores, counted in operations
+    validation : "rows" for shuffled folds, "blocks" for contiguous folds of rows that are similar to their neighbours;
+        "auto" for rows
+    n_jobs : threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of samples, landmarks and orders
+
+    Attributes
+    ----------
+    model_ : okl.models.file.Model, which can be explained, saved and exported
+    settings_ : the settings that were chosen; choice_ : the candidates, and sentences with the reasons
+    notes_ : sentences on columns that were left out or are suspect
+    n_features_in_, feature_names_in_ : of the columns
+    """
+
+    budget_seconds: float = 60.0
+    validation: Literal["auto", "rows", "blocks"] = "auto"
+    n_jobs: int | None = None
+    random_state: RandomState = 0
+
+    SOLVER: ClassVar[str] = "auto"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, Labels]:
+        """Return columns and finite y (rows,); X is validated as scikit-learn does."""
+        if is_table(X):
+            validate_data(self, X, y, skip_check_array=True)
+            targets = column_or_1d(y, warn=True)
+            assert_all_finite(targets)
+            check_consistent_length(X, targets)
+        else:
+            X, targets = validate_data(
+                self, X, y, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=2, **options
+            )
+        return named_columns(X), targets
+
+    def _fit(
+        self,
+        table: pa.Table,
+        name: str,
+        targets: NDArray[Any],
+        task: Task,
+        sample_weight: ArrayLike | None,
+        labels: tuple[Label, ...] = (),
+        **options: Any,
+    ) -> None:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        name : of the target; targets : (rows,), class indices or numbers; labels : of the classes
+        options : of the settings
+        """
+        if SPLIT in table.column_names and is_text(table.schema.field(SPLIT).type):
+            raise ConfigError(
+                "A text column named 'split' divides rows into train and test. Rename it or leave it out."
+            )
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, targets, dtype=np.float64, ensure_non_negative=True)
+            kept = weights > 0.0
+            table, targets, weights = table.filter(pa.array(kept)), targets[kept], weights[kept]
+            if len(labels) and (lost := set(range(len(labels))) - set(targets.tolist())):
+                raise DataError(f"Every row of class {labels[min(lost)]!r} has sample_weight 0. Give one a weight.")
+            weights = weights / weights.mean()
+        while name in table.column_names:
+            name += "'"
+        table = table.append_column(name, pa.array(targets))
+        threads = effective_n_jobs(self.n_jobs)
+        seed = self.random_state
+        values = {
+            "data": "X",
+            "threads": threads,
+            "seed": int(seed) if isinstance(seed, int | np.integer) else draw_seed(check_random_state(seed)),
+            "budget_seconds": self.budget_seconds,
+            "validation": self.validation,
+            **options,
+        }
+        settings = settings_from(TrainSettings, values, type(self).__name__)
+        ingested = IngestSettings(target=name, task=task, compression="none")
+        with location_of(table, "X") as location, LocalExecution(threads) as execution:
+            file = Path(str(location))
+            data = ingest(file, file.with_name("data"), ingested).dataset
+            choice = choose_solver(settings, data)
+            chosen = choice.settings
+            if weights is not None:
+                predictor, data = _fit_weighted(chosen, data, weights, threads)
+            else:
+                if _needs_test_rows(chosen, data.schema):
+                    share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
+                    split = ingested.model_copy(update={"holdout": share, "stratify": True})
+                    data = ingest(file, file.with_name("split"), split).dataset
+                data = training_columns(chosen, data)
+                solver = make_solver(chosen, data)
+                trained = run_loop(solver, solver.start(data, execution), data, execution)
+                predictor, _ = calibrated(chosen, trained.state, trained.predictor, data, threads)
+            origin = provenance(data, chosen.seed)
+        schema = data.schema if not labels else _with_labels(data.schema, labels)
+        self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
+        self.settings_, self.choice_, self.notes_ = chosen, choice.record, data.warnings
+
+    def _rows(self, X: Any) -> pa.Table:
+        """Return the columns of rows to predict, validated as scikit-learn does."""
+        check_is_fitted(self)
+        if is_table(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite="allow-nan")
+        return named_columns(X)
+
+    def _scores(self, X: Any) -> FloatArray:
+        rows = self._rows(X)
+        return self.model_.scores(rows, effective_n_jobs(self.n_jobs))
+
+
+def _needs_test_rows(settings: TrainSettings, schema: Schema) -> bool:
+    """Return whether probabilities need rows that the model is not trained on; see `okl.runs.calibrate`."""
+    options = settings.options
+    if schema.task == "regression" or settings.solver == "logistic":
+        return False
+    if isinstance(options, FogdSettings):
+        return schema.task != "binary" or options.loss != "logistic"
+    return isinstance(options, RidgeSettings) and options.penalty != "auto"
+
+
+def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
+    """Return a schema of class indices with the labels that they stand for; labels of other types stay indices."""
+    if all(isinstance(label, str) for label in labels):
+        return replace(schema, labels=labels)
+    if all(type(label) in (int, float) for label in labels):
+        return replace(schema, labels=labels, stored_labels=tuple(map(float, labels)))
+    return schema
+
+
+# Fits with weights of rows, in memory.
+
+
+def _fit_weighted(
+    settings: TrainSettings, data: Dataset, weights: NDArray[np.float64], n_threads: int
+) -> tuple[Predictor, Dataset]:
+    """Return the predictor of a chosen model, fitted to all rows with weights (rows,), and the data as it reads them.
+
+    settings : of ridge or logistic, which take weights, or another solver, in whose place ridge is fitted
+    """
+    if settings.solver not in ("ridge", "logistic"):
+        n_landmarks = min(ENOUGH_LANDMARKS, len(weights))
+        settings = settings.replaced(solver="ridge", precision="float64", n_landmarks=n_landmarks)
+    data = training_columns(settings, data)
+    read = [
+        read_rows(data, shard, (group,), "float64")
+        for shard in data.split("train")
+        for group in range(len(shard.row_groups))
+    ]
+    inputs, targets = (np.concatenate(parts) for parts in zip(*read, strict=True))
+    rows = WeightedRows(inputs, targets, weights)
+    if settings.solver == "logistic":
+        return _weighted_logistic(settings, data.schema, rows), data
+    return _weighted_ridge(settings, data, rows, n_threads), data
+
+
+def _weighted_ridge(settings: TrainSettings, data: Dataset, rows: WeightedRows, n_threads: int) -> Predictor:
+    solver, schema = make_solver(settings, data), data.schema
+    assert isinstance(solver, RidgeSolver), "its settings are those of ridge"
+    sample = part_of(rows, np.random.default_rng(settings.seed).permutation(len(rows.targets))[:SAMPLE_ROWS])
+    basis, _ = solver.basis_of(sample.inputs, rows.inputs, schema)
+    outputs = Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion)
+    solution = fit_rows(basis, rows, outputs, solver.penalty, True, n_threads, sample, schema.task != "regression")
+    if not solution.solved:
+        raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
+    predictor = solution.predictor(basis)
+    if solution.calibration is None:
+        return predictor
+    assert isinstance(predictor, LinearPredictor | KernelExpansion), "a basis makes no others"
+    return CalibratedPredictor(predictor, solution.calibration, shifts_of(settings, schema))
+
+
+def _weighted_logistic(settings: TrainSettings, schema: Schema, rows: WeightedRows) -> Predictor:
+    of_classes, classes = class_weights_of(settings, schema), class_indices(schema, rows.targets)
+    weights, prior = rows.weights, 0.0
+    if of_classes is not None:
+        weights, prior = weights * np.array(of_classes)[classes], float(np.log(of_classes[0] / of_classes[1]))
+    inputs = np.asarray(rows.inputs, dtype=np.float64)
+    cost = float(settings.options.C)  # type: ignore[attr-defined]
+    slopes, offsets = fit_logistic(inputs, classes.astype(np.int64), cost, weights)
+    constant = np.zeros((len(slopes), 1))  # of the column that the map adds
+    features = plain_inputs(inputs.shape[1], "float64")
+    predictor = LinearPredictor(features, np.ascontiguousarray(np.hstack([slopes, constant])), offsets)
+    return CalibratedPredictor(predictor, ScoreCalibration(1.0, (prior,)), shifts_of(settings, schema))
+
+
+# The estimators.
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    """Return whether there are probabilities; of a classifier that is not fitted, that there may be."""
+    if hasattr(estimator, "model_") and not estimator.model_.has_probabilities:
+        raise AttributeError(
+            "There are no probabilities: a class has too few rows to hold some out. Give more rows of each class."
+        )
+    return True
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelClassifier(ScoringClassifier, AutomaticEstimator):
+    """A classifier that chooses its solver, scaling, kernel, bandwidth and size, with calibrated probabilities.
+
+    Where the chosen solver is trained online and does not give probabilities, 20% of the rows, at most 32,768, are held
+    out for these.
+
+    Parameters
+    ----------
+    optimise : "log-loss", "auc", "average-precision", "balanced-accuracy" or "accuracy"; "auto": log-loss if fewer than
+        20% of the rows are outside the most frequent class, accuracy otherwise
+    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+
+    All others are as in AutomaticEstimator.
+
+    Attributes
+    ----------
+    classes_ : labels in order; all others are as in AutomaticEstimator
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> rows = load_iris(as_frame=True).frame
+    >>> model = KernelClassifier().fit(rows.drop(columns="target"), rows["target"])
+    >>> bool(model.score(rows.drop(columns="target"), rows["target"]) > 0.95)
+    True
+    """
+
+    optimise: Optimise = "auto"
+    class_weight: ClassWeight = None
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X, an array or a table, with labels y (rows,).
+
+        sample_weight : (rows,) at least 0; rows of weight 0 are left out
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : y holds one class only; a column is neither number, text nor date
+        """
+        table, labels = self._checked(X, y)
+        self.classes_ = classes_of(self, labels)
+        codes = np.searchsorted(self.classes_, labels)
+        given = weights_of_classes(self.class_weight, self.classes_, labels)
+        weights = {str(code): weight for code, weight in enumerate(given or ())} or "none"
+        task: Task = "binary" if len(self.classes_) == 2 else "multiclass"
+        names = tuple(self.classes_.tolist())
+        self._fit(
+            table, target_name(y), codes, task, sample_weight, names, class_weights=weights, optimise=self.optimise
+        )
+        return self
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return probabilities (rows, n_classes), of the labels in classes_."""
+        rows = self._rows(X)
+        return self.model_.predict_proba(rows, effective_n_jobs(self.n_jobs))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
+    """A regressor that chooses its solver, scaling, kernel, bandwidth and size.
+
+    Parameters, attributes : as in AutomaticEstimator
+
+    Examples
+    --------
+    >>> x = np.linspace(-3.0, 3.0, 200)[:, np.newaxis]
+    >>> bool(KernelRegressor().fit(x, np.sin(x[:, 0])).score(x, np.sin(x[:, 0])) > 0.999)
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X, an array or a table, with targets y (rows,); raises as `KernelClassifier.fit` does."""
+        table, targets = self._checked(X, y, y_numeric=True)
+        self._fit(table, target_name(y), np.asarray(targets, dtype=np.float64), "regression", sample_weight)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return targets (rows,)."""
+        rows = self._rows(X)
+        predicted: NDArray[np.float64] = self.model_.predict(rows, effective_n_jobs(self.n_jobs))
+        return predicted
+
+
+def target_name(y: Any) -> str:
+    """Return the name of a series, or y."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "y"

@@ -1,0 +1,212 @@
+"""Quality of a model on labelled rows: tallies of errors, and permutation importance of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Schema, origins
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import Criterion, FloatArray, Optimise
+from okl.metrics.calibration import log_losses
+from okl.metrics.counts import Tally, measure, predicted_classes
+from okl.metrics.criterion import criterion_error, criterion_of
+from okl.models.inputs import class_indices, no_probabilities
+
+if TYPE_CHECKING:
+    from okl.models.file import Model
+
+# Tallies of scores
+
+
+def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
+    """Return the tally of scores and targets, those of a regression in the target's unit.
+
+    predictor : of the scores, which may have probabilities; None: they have none
+    """
+    statistics = schema.target_statistics
+    extent = None
+    if schema.task == "regression" and statistics is not None:
+        extent = statistics.minimum, statistics.maximum
+    return measure(schema.task, scores, targets, schema.n_outputs, extent, logits_of(predictor, scores))
+
+
+@runtime_checkable
+class HasLogits(Protocol):
+    """A predictor with probabilities."""
+
+    def logits(self, scores: FloatArray) -> FloatArray | None:
+        """Return log-odds of two classes (rows,), or logits (rows, n_outputs), of its scores; None of a regression."""
+        ...
+
+
+def logits_of(predictor: Predictor | None, scores: FloatArray) -> FloatArray | None:
+    """Return log-odds or logits of the scores of a predictor; None if it has no probabilities."""
+    return predictor.logits(scores) if isinstance(predictor, HasLogits) else None
+
+
+def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
+    """Return regression scores or targets in the unit of the target; other values unchanged."""
+    shift, factor = schema.target_shift_and_factor
+    if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
+        return values
+    return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
+
+
+def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with squared_loss in units of the scaled target, as during training.
+
+    mse, mae and r2 remain in the unit of the target.
+    """
+    if report.get("squared_loss") is None:
+        return report
+    factor = schema.target_shift_and_factor[1]
+    # not factor**2: the square of the factor alone may overflow
+    return report | {"squared_loss": report["squared_loss"] * factor * factor}
+
+
+# Permutation importance: increase of the error when the values of a column are permuted
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Importance of a source column.
+
+    Parameters
+    ----------
+    column : name of the column
+    rise : mean increase of the error with the column permuted
+    spread : standard deviation of the increase over the permutations
+    """
+
+    column: str
+    rise: float
+    spread: float
+
+
+@dataclass(frozen=True, repr=False)
+class Importances:
+    """Importances of all source columns, the largest first.
+
+    error : error by the criterion without permutation
+    """
+
+    rows: int
+    repeats: int
+    error: float
+    columns: tuple[Importance, ...]
+    criterion: Criterion
+
+    def __repr__(self) -> str:
+        lines = ["    ".join(cells).rstrip() for cells in self._cells()]
+        return "\n".join([f"Importance of columns on {self.rows:,} rows ({self.criterion})", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{text}</td></tr>" for name, text in self._cells())
+        return f"<table><caption>Rise of the error ({self.criterion}), columns permuted</caption>{rows}</table>"
+
+    def _cells(self) -> list[tuple[str, str]]:
+        width = max((len(item.column) for item in self.columns), default=0)
+        return [(item.column.ljust(width), f"{item.rise:.3g} +- {item.spread:.2g}") for item in self.columns]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return rows, repeats, criterion, error, and the columns."""
+        columns = [{"column": item.column, "rise": item.rise, "spread": item.spread} for item in self.columns]
+        return {
+            "rows": self.rows,
+            "repeats": self.repeats,
+            "criterion": self.criterion,
+            "error": self.error,
+            "columns": columns,
+        }
+
+
+def permutation_importance(
+    model: Model,
+    inputs: FloatArray,
+    targets: FloatArray,
+    repeats: int = 5,
+    seed: int = 0,
+    n_threads: int = 1,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+    criterion: Criterion | None = None,
+) -> Importances:
+    """Compute the increase of the error when the values of each source column are permuted among the rows.
+
+    All inputs of a source column (its categories, the parts of a date) are permuted together. If two columns carry
+    the same information, each alone may seem unimportant.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), scaled, of rows that were not used for training
+    targets : (rows,), as in `okl.data.reading.Rows`
+    repeats : permutations of each column, at least 1
+    seed : of the permutations
+    advance : called with the number of finished columns and of all columns
+
+    Raises
+    ------
+    DataError : fewer than two rows
+
+    Source: Breiman, Machine Learning 45, 2001, section 10; for any model as in Fisher, Rudin & Dominici, JMLR 20(177),
+    2019, section 3.2.
+    """
+    if len(inputs) < 2:
+        raise DataError(
+            f"{len(inputs)} rows to explain the model on; expected at least two, as values are permuted among rows."
+        )
+    schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
+    criterion = criterion or explained_criterion(model, "auto")
+    total = _total(model, inputs, targets, n_threads, criterion)
+    source = np.array(origins(schema.features, schema.encodings))
+    permuted = inputs.copy()
+    importances = []
+    for index, column in enumerate(schema.source_columns):
+        group = np.flatnonzero(source == column)
+        rises = np.empty(repeats)
+        for repeat in range(repeats):
+            permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
+            rises[repeat] = _total(model, permuted, targets, n_threads, criterion) - total
+        permuted[:, group] = inputs[:, group]
+        # sums of mistakes are whole numbers, so equal sums cancel to 0; means would leave 1e-17
+        importances.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
+        advance(index + 1, len(schema.source_columns))
+    importances.sort(key=lambda importance: -importance.rise)
+    return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
+
+
+def explained_criterion(model: Model, optimise: Optimise) -> Criterion:
+    """Return the criterion of an explanation: as given, that of the model's training, or by its classes.
+
+    Raises
+    ------
+    ConfigError : a criterion that does not fit the task; the log loss of a model without probabilities
+    """
+    schema = model.schema
+    wanted = optimise if optimise != "auto" else model.configuration.get("optimise", "auto")
+    criterion = criterion_of(wanted, schema.task, schema.class_counts, schema.target)
+    if criterion != "log-loss" or model.has_probabilities:
+        return criterion
+    if optimise == "log-loss":
+        raise ConfigError(f"optimise = 'log-loss' needs probabilities. {no_probabilities(schema)}")
+    return "auc" if schema.task == "binary" else "accuracy"
+
+
+def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int, criterion: Criterion) -> float:
+    """Return the error of rows by a criterion, times their number."""
+    schema, scores = model.schema, model.predictor.scores(inputs, n_threads)
+    if criterion == "squared-error":
+        return float(((in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2).sum())
+    classes = class_indices(schema, targets)
+    if criterion == "accuracy":
+        return float((predicted_classes(scores) != classes).sum())
+    logits = logits_of(model.predictor, scores)
+    if criterion == "log-loss" and logits is not None:
+        return float(log_losses(logits, classes).sum())
+    return len(classes) * criterion_error(criterion, np.asarray(scores, dtype=np.float64), classes)

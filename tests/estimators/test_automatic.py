@@ -1,0 +1,220 @@
+"""The automatic choice as estimators: scikit-learn's checks, the bits of `okl train`, tables, weights of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import okl
+from okl.data.executor import Rows
+from okl.estimators.automatic import KernelClassifier, KernelRegressor
+from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.kernels import Gaussian
+from okl.metrics.calibration import fit_calibration
+from okl.runs import select
+from okl.solvers.ridge.gram import LandmarkBasis, Outputs, WeightedRows
+from okl.solvers.ridge.path import fit_rows
+
+UNEQUAL = {
+    "check_sample_weight_equivalence_on_dense_data": "the choice of kernel and bandwidth does not know the weights",
+}
+
+
+@pytest.fixture(autouse=True)
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the choice try a linear and a Gaussian candidate, which takes a tenth of the time of all."""
+    of_all = select.initial_candidates
+
+    def first_of_kinds(scales: Any) -> list[select.Candidate]:
+        return [*{candidate.kernel: candidate for candidate in of_all(scales)}.values()][:2]
+
+    monkeypatch.setattr(select, "initial_candidates", first_of_kinds)
+
+
+@parametrize_with_checks(
+    [KernelClassifier(), KernelRegressor()],
+    expected_failed_checks=lambda estimator: UNEQUAL,
+)  # type: ignore[untyped-decorator]
+def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("made", "load"),
+    [(KernelClassifier, load_iris), (KernelClassifier, load_breast_cancer), (KernelRegressor, load_diabetes)],
+)
+def test_model_has_the_bits_of_okl_train_on_the_same_training_rows(made: Any, load: Any, tmp_path: Path) -> None:
+    rows = load(as_frame=True)
+    fitted = made().fit(rows.data, rows.target)
+    pa.parquet.write_table(pa.Table.from_pandas(rows.frame), tmp_path / "rows.parquet")
+    task = {load_iris: "multiclass", load_breast_cancer: "binary", load_diabetes: "regression"}[load]
+    data = okl.ingest(tmp_path / "rows.parquet", tmp_path / "data", target="target", task=task)
+    trained = okl.train(data.folder, out=tmp_path / "run")
+    assert trained["settings"]["solver"] == fitted.settings_.solver
+    for name, array in trained.model.predictor.arrays().items():
+        np.testing.assert_array_equal(fitted.model_.predictor.arrays()[name], array)
+    np.testing.assert_array_equal(fitted.predict(rows.data), trained.model.predict(rows.data))
+    if made is KernelClassifier:
+        np.testing.assert_array_equal(fitted.predict_proba(rows.data), trained.model.predict_proba(rows.data))
+
+
+def mixed(rows: int = 400) -> tuple[pd.DataFrame, Any]:
+    """Return a table with text, dates, booleans and missing values, and labels that depend on text, date and number."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.standard_normal(rows), "old": rng.random(rows) < 0.5})
+    table["town"] = rng.choice(["Aix", "Bonn", "Cork"], rows)
+    table["since"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 365, rows), "D")
+    score = table["size"] + (table["town"] == "Bonn") * 2.0 + (table["since"] > pd.Timestamp("2024-07-01")) * 2.0
+    table.loc[::9, "size"], table.loc[4::11, "town"] = np.nan, None
+    return table, np.where(score > 1.5, "stays", "goes")
+
+
+def as_polars_does(frame: pd.DataFrame) -> pa.Table:
+    """Return the Arrow table of categories of polars: their names are views of text."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    towns = table["town"].combine_chunks().dictionary_encode()
+    views = pa.DictionaryArray.from_arrays(towns.indices.cast(pa.uint32()), towns.dictionary.cast(pa.string_view()))
+    return table.set_column(table.column_names.index("town"), "town", views)
+
+
+def test_tables_of_all_kinds_give_the_same_bits_and_use_every_column() -> None:
+    table, labels = mixed()
+    train, test = table[:300], table[300:]
+    expected = KernelClassifier().fit(train, labels[:300])
+    assert expected.score(test, labels[300:]) > 0.85  # of the larger class: 0.5
+    assert expected.feature_names_in_.tolist() == ["size", "old", "town", "since"]
+    for kind in (pa.Table.from_pandas, as_polars_does, lambda frame: frame.set_index(frame.index + 7)):
+        other = KernelClassifier().fit(kind(train), labels[:300])
+        np.testing.assert_array_equal(other.predict_proba(kind(test)), expected.predict_proba(test))
+    for column in ("size", "town", "since"):
+        other = KernelClassifier().fit(train.drop(columns=column), labels[:300])
+        assert other.score(test.drop(columns=column), labels[300:]) < expected.score(test, labels[300:]) - 0.02
+
+
+def test_labels_and_names_are_kept_in_the_model() -> None:
+    table, labels = mixed(200)
+    fitted = KernelClassifier().fit(table, pd.Series(labels, name="town"))  # the name of a column, too
+    assert fitted.model_.schema.labels == ("goes", "stays")
+    assert fitted.model_.schema.target == "town'"
+    np.testing.assert_array_equal(fitted.model_.predict(table), fitted.predict(table))
+    kinds: list[Callable[[Any], Any]] = [
+        lambda y: (y == "goes") * 5 + 2,
+        lambda y: (y == "goes") * 2.0,
+        lambda y: y == "goes",
+    ]
+    for kind in kinds:
+        coded = KernelClassifier().fit(table, kind(labels))
+        np.testing.assert_array_equal(coded.predict(table), kind(fitted.predict(table)))
+
+
+def test_online_choice_has_probabilities_from_rows_held_out() -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((3000, 2))
+    labels = np.digitize(inputs[:, 0] * inputs[:, 1], [-0.5, 0.5])
+    model = KernelClassifier(budget_seconds=0.01).fit(inputs[:2500], labels[:2500])
+    assert model.settings_.solver == "fogd"
+    found = model.predict_proba(inputs[2500:])
+    assert -np.log(found[np.arange(500), labels[2500:]]).mean() < 0.5  # of the shares of the classes: 1.03
+    weighted = clone(model).fit(inputs[:2500], labels[:2500], np.where(labels[:2500] == 0, 20.0, 1.0))
+    assert (weighted.predict(inputs) == 0).sum() > (model.predict(inputs) == 0).sum()
+    assert weighted.score(inputs[2500:], labels[2500:]) > 0.8
+
+
+# Weights of rows.
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_whole_weights_equal_repeated_rows(n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    inputs, classes = rng.standard_normal((120, 3)), rng.integers(0, n_classes, 120)
+    targets = np.asarray(classes if n_classes > 2 else 2 * classes - 1, dtype=np.float64)
+    counts = rng.integers(1, 4, 120)
+    weights, repeated = counts.astype(np.float64), np.repeat(np.arange(120), counts)
+    basis = LandmarkBasis(Gaussian(1.0), inputs[:40])
+    outputs = Outputs("multiclass", 3, (1.0, 2.0, 0.5)) if n_classes > 2 else Outputs("binary", 1, (1.0, 2.0))
+    once = fit_rows(basis, WeightedRows(inputs, targets, weights), outputs, 1e-2)
+    several = fit_rows(basis, Rows(inputs[repeated], targets[repeated]), outputs, 1e-2)
+    np.testing.assert_allclose(once.weights, several.weights, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(once.offsets, several.offsets, rtol=1e-8)
+    scores = rng.standard_normal((120, 3)) if n_classes > 2 else rng.standard_normal(120)
+    scores = scores + (np.eye(3)[classes] if n_classes > 2 else classes)
+    calibrations = fit_calibration(scores, classes, weights), fit_calibration(scores[repeated], classes[repeated])
+    np.testing.assert_allclose(calibrations[0].slope, calibrations[1].slope, rtol=1e-4)
+    np.testing.assert_allclose(calibrations[0].offsets, calibrations[1].offsets, atol=1e-4)
+
+
+@pytest.mark.parametrize(("share", "solver"), [(0.5, "ridge"), (0.12, "logistic")])
+def test_equal_weights_change_nothing_and_others_do(share: float, solver: str) -> None:
+    rng = np.random.default_rng(1)
+    inputs = rng.standard_normal((300, 3))
+    signal = inputs[:, 0] * inputs[:, 1] if share == 0.5 else inputs[:, 0]
+    noisy = signal + 0.7 * rng.standard_normal(300)
+    labels = noisy > np.quantile(noisy, 1.0 - share)
+    weights = np.where(labels, 4.0, 1.0)
+    fits = [KernelClassifier().fit(inputs, labels, given) for given in (None, np.full(300, 3.0), weights)]
+    assert {fit.settings_.solver for fit in fits} == {solver}
+    plain, equal, more = (fit.predict_proba(inputs)[:, 1] for fit in fits)
+    np.testing.assert_allclose(equal, plain, atol=2e-3)
+    assert more.mean() > plain.mean() + 0.05
+    assert abs(np.average(more, weights=weights) - np.average(labels, weights=weights)) < 0.02
+
+
+def test_rows_of_weight_0_are_left_out() -> None:
+    inputs, targets = load_diabetes(return_X_y=True)
+    wrong = np.concatenate([targets, -targets])
+    weights = np.repeat([1.0, 0.0], len(targets))
+    fitted = KernelRegressor().fit(np.vstack([inputs, inputs]), wrong, weights)
+    other = KernelRegressor().fit(inputs, targets, np.ones(len(targets)))
+    np.testing.assert_array_equal(fitted.predict(inputs), other.predict(inputs))
+    labels = targets > 100
+    with pytest.raises(DataError, match=r"Every row of class True has sample_weight 0"):
+        KernelClassifier().fit(inputs, labels, ~labels)
+
+
+# Parameters, and rows that are refused.
+
+
+def test_class_weights_favour_their_class_and_accuracy_is_cross_validated() -> None:
+    inputs, labels = (part[:300] for part in load_breast_cancer(return_X_y=True))
+    assert cross_val_score(KernelClassifier(), inputs, labels, cv=2).mean() > 0.93
+    hidden = inputs[:, :2]
+    shares = [
+        (KernelClassifier(class_weight=weight).fit(hidden, labels).predict(hidden) == 0).mean()
+        for weight in ({1: 3.0}, None, {0: 3.0})
+    ]
+    assert shares[0] < shares[1] < shares[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"split": "train"}, ConfigError, "A text column named 'split' divides rows"),
+        ({"x": [[1]] * 200}, DataError, "X: column 'x' is of type list"),
+        ({"x": [1, "a"] * 100}, ModelError, "got DataFrame: .*Conversion failed for column x"),
+    ],
+)
+def test_columns_that_are_no_inputs_are_named(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    table, labels = mixed(200)
+    with pytest.raises(error, match=message):
+        KernelClassifier().fit(table.assign(**change), labels)
+
+
+def test_parameters_are_checked() -> None:
+    inputs, labels = load_iris(return_X_y=True)
+    with pytest.raises(ConfigError, match=r"KernelClassifier: budget_seconds = -1"):
+        KernelClassifier(budget_seconds=-1).fit(inputs, labels)
+    with pytest.raises(ConfigError, match=r"kernel = 'rbf': .*'linear' \(did you mean 'gaussian'\?\)"):
+        okl.KernelRidgeClassifier(kernel="rbf").fit(inputs, labels)
+    with pytest.raises(ConfigError, match=r"optimise = 'auc'"):
+        KernelClassifier(optimise="auc").fit(inputs, labels)
