@@ -91,8 +91,8 @@ _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cor
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 2e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
-_ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3), (6400, 10))  # frequencies and passes: many need several
-_LONG_SECONDS = 40.0  # for least squares with enough landmarks: online training of classes is better before that
+_ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3))  # frequencies and passes: many need several
+_LONG_SECONDS = 40.0  # for least squares of classes with enough landmarks: online training is better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
 
@@ -112,6 +112,12 @@ class Size:
     solver: Literal["ridge", "fogd"]
     options: dict[str, int]
     seconds: float
+
+    @property
+    def largest(self) -> bool:
+        """Return whether there is no larger size."""
+        most = MOST_LANDMARKS if self.solver == "ridge" else _ONLINE[-1][0]
+        return most in self.options.values()
 
     @property
     def name(self) -> str:
@@ -154,9 +160,9 @@ def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
 def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
     """Return the sizes to train one after the other, each costlier than the one before; they depend on the data alone.
 
-    Least squares of few rows take all rows as landmarks. Classes of very many rows are trained online before least
-    squares with many landmarks: on covtype, the accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on
-    two; with 6,400 frequencies in 3 passes, which take as long, 83.3% and 84.7%.
+    Least squares of few rows take all rows as landmarks. Classes of very many rows are trained online: on covtype, the
+    accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in 3 passes, which
+    take as long, 83.3% and 84.7%.
     """
     if shape.rows <= ENOUGH_LANDMARKS:
         numbers = [shape.rows]
@@ -167,11 +173,10 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
     ridge = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
     if ridge_seconds(shape, ENOUGH_LANDMARKS if of_classes else LEAST_LANDMARKS) <= _LONG_SECONDS:
         return ridge
-    online = [
+    return [
         Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
         for frequencies, passes in _ONLINE
     ]
-    return online + [size for size in ridge if of_classes and size.options["n_landmarks"] >= ENOUGH_LANDMARKS]
 
 
 def affordable(sizes: list[Size], seconds: float) -> list[Size]:
@@ -572,7 +577,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     else:
         seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
         sizes = affordable(sizes_of(shape, schema.task != "regression"), seconds)
-        if by == "blocks":  # the penalty is given, and its leave-one-out errors would flatter: no sizes are compared
+        online = sizes[0].solver == "fogd" and criterion not in ("accuracy", "squared-error")
+        if online or by == "blocks":  # errors before learning, or by rows, are no such criterion: nothing is compared
             sizes = sizes[-1:]
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
