@@ -32,6 +32,16 @@ from okl.metrics.paired import TESTS, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
+from okl.runs.select import (
+    Shape,
+    ValidationSample,
+    basis_of,
+    choose_solver,
+    initial_candidates,
+    selection_rounds,
+    successive_halving,
+)
+from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
@@ -53,12 +63,12 @@ from okl.solvers.accelerated.problem import (
     moments_by_class,
 )
 from okl.solvers.base import SolverProgress
-from okl.solvers.factory import make_solver
+from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
-from okl.solvers.ridge.gram import Outputs
+from okl.solvers.ridge.gram import Basis, Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
 from okl.solvers.ridge.path import fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
@@ -74,9 +84,10 @@ ONLINE_NAMES = tuple(_ONLINE)
 IN_FOURIER_MAPS = tuple(name for name, kind in _ONLINE.items() if issubclass(kind, FourierOptions))
 OF_FREQUENCIES = f"{', '.join(IN_FOURIER_MAPS)} and certified models use it"
 OF_A_MAP = f"{', '.join(IN_FOURIER_MAPS)} and certified models with frequencies use it"
-RIDGE = "ridge"
-GROUPS = {"all": (RIDGE, *MODEL_NAMES), "online": ONLINE_NAMES}
-OF_REGRESSION = {"all": (RIDGE, "fogd", "nogd"), "online": ("fogd", "nogd")}
+RIDGE, AUTO = "ridge", "auto"
+LEAST_SQUARES = (AUTO, RIDGE)  # the automatic choice, and kernel least squares with the kernel of the settings
+GROUPS = {"all": (*LEAST_SQUARES, *MODEL_NAMES), "online": ONLINE_NAMES}
+OF_REGRESSION = {"all": (*LEAST_SQUARES, "fogd", "nogd"), "online": ("fogd", "nogd")}
 
 
 def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, ...]:
@@ -88,7 +99,7 @@ def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, 
     """
     groups = OF_REGRESSION if task == "regression" else GROUPS
     names = [name for word in settings.models for name in groups.get(word, (word,))]
-    if unknown := [name for name in names if name not in (RIDGE, *ONLINE_NAMES) and not is_model(name)]:
+    if unknown := [name for name in names if name not in (*LEAST_SQUARES, *ONLINE_NAMES) and not is_model(name)]:
         raise ConfigError(
             f"models = {', '.join(unknown)}: not available in okl compare. Choose from all "
             f"({', '.join(GROUPS['all'])}) or online ({', '.join(ONLINE_NAMES)})."
@@ -105,6 +116,8 @@ def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, 
 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
+    if name == AUTO:
+        return TrainSettings(data=settings.data, solver=name, seed=settings.seed, optimise=settings.optimise)
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
     if name == RIDGE:
         values["optimise"] = settings.optimise
@@ -163,7 +176,7 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
     online = [name for name in names if not is_model(name)]
     for name in online:
-        if name != RIDGE:
+        if name not in LEAST_SQUARES:
             factory_of(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or set(names) & set(IN_FOURIER_MAPS):
         return
@@ -772,7 +785,7 @@ class SolverItem:
         rows = Rows(part.inputs[: self.n_rows], part.targets[: self.n_rows])
         started = time.perf_counter()
         try:
-            train = train_ridge if self.settings.solver == RIDGE else train_online
+            train = {RIDGE: train_ridge, AUTO: train_chosen}.get(self.settings.solver, train_online)
             predictor = train(self.settings, schema, rows)
         except DivergedError as error:
             return [Trial({}, len(part.test_targets), failure=str(error))]
@@ -798,8 +811,29 @@ def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> Predicto
     solver: RidgeSolver = settings.options.build(settings, schema, len(rows.targets))
     wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
     basis, _ = solver.basis_of(wide.inputs[:PENALTY_ROWS], wide.inputs, schema)
-    outputs = Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion)
-    solution = fit_rows(basis, wide, outputs)
+    return _solved(basis, wide, Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion))
+
+
+RACE_SECONDS = 20.0  # budget of the automatic choice in each part
+RACE_LANDMARKS = 1024
+
+
+def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
+    """Choose kernel and bandwidth for rows in memory, scaled and shuffled already, as the automatic choice does."""
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
+    wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
+    track = ValidationSample(schema, wide, np.arange(len(wide.targets)), outputs, 1)
+    starters = initial_candidates(("none",))
+    shape = Shape(len(wide.targets), schema.n_features, schema.n_outputs)
+    rounds = selection_rounds(RACE_SECONDS, shape, len(starters))
+    winner = successive_halving(track, starters, rounds, lambda done, total, best: None).winner
+    basis, _ = basis_of(winner.candidate, wide.inputs, min(len(wide.targets), RACE_LANDMARKS))
+    return _solved(basis, wide, outputs)
+
+
+def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> Predictor:
+    solution = fit_rows(basis, rows, outputs)
     if not solution.solved:
         raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
     return solution.predictor(basis)
@@ -1078,7 +1112,7 @@ def test_name(n_parts: int, criterion: Criterion) -> str:
 def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share: float, judge: Judge) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": candidate.name,
-        "kind": "certified" if is_model(candidate.name) else "ridge" if candidate.name == RIDGE else "online",
+        "kind": "certified" if is_model(candidate.name) else "ridge" if candidate.name in LEAST_SQUARES else "online",
         "status": "failed" if candidate.failure else "measured",
         "note": candidate.failure,
         "parameter": candidate.grid.parameter if is_model(candidate.name) else None,
@@ -1283,7 +1317,14 @@ def _fit(
 def _train_solver(
     settings: CompareSettings, data: Dataset, name: str, execution: Execution, report: ReportProgress
 ) -> Winner:
-    """Train as `okl train` in one process: one pass over all rows; the memory limit does not apply."""
+    """Train as `okl train` does, online solvers in one pass over all rows; the memory limit does not apply."""
+    if name == AUTO:
+        choice = choose_solver(train_settings(settings, name), data)
+        columns = training_columns(choice.settings, data)
+        best = train_sizes(choice, columns, execution)
+        trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
+        chosen = trained.solver.chosen(trained.state)
+        return Winner(trained.predictor, data.rows("train"), chosen={"solver": best.settings.solver} | used | chosen)
     solver = make_solver(train_settings(settings, name), data)
     state = solver.start(data, execution)
     while solver.finished(state) is None:

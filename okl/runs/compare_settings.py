@@ -32,8 +32,9 @@ class CompareSettings(ExecutionSettings):
     models: Names = Field(
         ("all",),
         description=(
-            "comma-separated names; all: ridge and the certified models, of a regression ridge, fogd and nogd; online: "
-            "the online solvers; scs, wolfe and pegasos cannot be compared"
+            "comma-separated names; all: auto, ridge and the certified models, of a regression auto, ridge, fogd and "
+            "nogd; auto: the automatic choice of okl train; online: the online solvers; scs, wolfe and pegasos cannot "
+            "be compared"
         ),
     )
     optimise: Optimise = Field(

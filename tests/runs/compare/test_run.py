@@ -52,7 +52,7 @@ def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset
 
 def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, Any]) -> None:
     rows = result["models"]
-    assert len(rows) == 11
+    assert len(rows) == 12
     assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
     assert rows[0]["best"]
     assert sum(row["best"] for row in rows) == 1
@@ -133,13 +133,15 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
 def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
     asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
     check_models(asked, cancer)
-    assert set(model_names(asked)) == {"ridge", *MODEL_NAMES, *ONLINE_NAMES}
-    assert model_names(asked, "regression") == ("ridge", "fogd", "nogd")
+    assert set(model_names(asked)) == {"auto", "ridge", *MODEL_NAMES, *ONLINE_NAMES}
+    assert model_names(asked, "regression") == ("auto", "ridge", "fogd", "nogd")
     with pytest.raises(
         ConfigError, match=r"models = scs: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
     ):
         model_names(asked.model_copy(update={"models": ("fogd", "scs")}))
-    with pytest.raises(ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from ridge, "):
+    with pytest.raises(
+        ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from auto"
+    ):
         model_names(asked.model_copy(update={"models": ("fogd", "dwd")}), "regression")
 
 
@@ -255,11 +257,13 @@ def test_a_regression_is_compared_by_the_variance_that_is_explained(tmp_path: Pa
     values = {"data": str(tmp_path / "wave.parquet"), "out": str(tmp_path / "run"), **QUICK, "rows": 600}
     result = compare(settings_from(CompareSettings, values | {"ingest": {"target": "y", "holdout": 0.2}}, "test"))
     by_name = {row["model"]: row for row in result["models"]}
-    assert set(by_name) == {"ridge", "fogd", "nogd"}
-    assert result["winner"]["model"] == "ridge"
+    assert set(by_name) == {"auto", "ridge", "fogd", "nogd"}
+    assert result["winner"]["model"] == "auto"
+    assert result["winner"]["chosen"]["solver"] == "ridge"
+    assert by_name["auto"]["mean"] > by_name["ridge"]["mean"]
+    assert result["test"]["r2"] == pytest.approx(by_name["auto"]["mean"], abs=0.03)
     assert by_name["ridge"]["mean"] > 0.95
     assert by_name["ridge"]["spread"] == pytest.approx(np.std(by_name["ridge"]["scores"], ddof=1))
-    assert result["test"]["r2"] == pytest.approx(by_name["ridge"]["mean"], abs=0.03)
     assert "inputs are standardised (--rescale)" in result["assumptions"]
     told = text_summary(result)
     assert "explained variance" in told
