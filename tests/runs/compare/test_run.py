@@ -139,9 +139,7 @@ def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
         ConfigError, match=r"models = scs: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
     ):
         model_names(asked.model_copy(update={"models": ("fogd", "scs")}))
-    with pytest.raises(
-        ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from auto"
-    ):
+    with pytest.raises(ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from auto"):
         model_names(asked.model_copy(update={"models": ("fogd", "dwd")}), "regression")
 
 
