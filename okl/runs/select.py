@@ -158,7 +158,7 @@ def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
 
 
 def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
-    """Return the sizes to train one after the other, each costlier than the one before; they depend on the data alone.
+    """Return the sizes of a model, each costlier than the one before; they depend on the data alone.
 
     Least squares of few rows take all rows as landmarks. Classes of very many rows are trained online: on covtype, the
     accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in 3 passes, which
@@ -177,6 +177,11 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
         Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
         for frequencies, passes in _ONLINE
     ]
+
+
+def largest(sizes: list[Size], seconds: float) -> list[Size]:
+    """Return the largest size that can be trained in so many nominal seconds, otherwise the smallest."""
+    return [size for size in sizes if size.seconds <= seconds][-1:] or sizes[:1]
 
 
 def affordable(sizes: list[Size], seconds: float) -> list[Size]:
@@ -576,10 +581,10 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         models.append((_complete(settings, update, result, by), None))
     else:
         seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
-        sizes = affordable(sizes_of(shape, schema.task != "regression"), seconds)
-        online = sizes[0].solver == "fogd" and criterion not in ("accuracy", "squared-error")
-        if online or by == "blocks":  # errors before learning, or by rows, are no such criterion: nothing is compared
-            sizes = sizes[-1:]
+        sizes = sizes_of(shape, schema.task != "regression")
+        # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
+        one = by == "blocks" or sizes[0].solver == "fogd"
+        sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
             if size.solver == "fogd" and schema.task == "binary" and criterion in OF_PROBABILITIES:

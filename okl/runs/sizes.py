@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
@@ -17,7 +15,6 @@ from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.select import Choice, Size, named_error
-from okl.solvers.base import LearningCurve, SolverProgress
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.path import SAMPLE_ROWS, apart
 from okl.solvers.ridge.solver import RidgeState
@@ -46,10 +43,10 @@ def train_sizes(
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
 
-    Least squares are compared by the leave-one-out errors of sampled training rows; online models by their errors in
-    the second half of the first pass, in which every row is predicted before it is learned. No larger size is trained
+    Models of least squares are compared by the leave-one-out errors of sampled training rows. No larger size is trained
     once a size did not reduce the error by more than chance. All of this depends on the data and the settings alone: a
-    budget that allows more sizes adds candidates, and takes none away.
+    budget that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it
+    is.
 
     Parameters
     ----------
@@ -79,7 +76,7 @@ def train_sizes(
         if len(models) == 1:
             return BestSize(settings, trained, choice.record)
         assert size is not None, "a model without a size is alone"
-        judged = _judged(trained, data, criterion)
+        judged = _judged(trained.state, data, criterion)
         if best is None or judged.error < min(other.error for _, other in tried):
             best = settings, trained
         enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
@@ -102,16 +99,7 @@ class Judgement:
     worth: float
 
 
-def _judged(trained: TrainedSolver, data: Dataset, criterion: Criterion) -> Judgement:
-    """Return the judgement of a model, by errors on rows that it was not trained on."""
-    if isinstance(trained.state, RidgeState):
-        return _left_out(trained.state, data, criterion)
-    assert isinstance(trained.curve, LearningCurve), "the other sizes are of online solvers"
-    error, rows = first_pass_error(trained.curve.recorded(), data.rows("train"), criterion)
-    return Judgement(error, _DEVIATIONS * apart(error, rows) if criterion == "accuracy" else WORTH * error)
-
-
-def _left_out(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement:
+def _judged(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement:
     """Return the judgement by leave-one-out errors of sampled training rows."""
     assert state.solution is not None, "it has finished"
     found = state.solution.best
@@ -122,32 +110,13 @@ def _left_out(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgeme
     return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
 
 
-def first_pass_error(curve: Sequence[SolverProgress], rows: int, criterion: Criterion) -> tuple[float, int]:
-    """Return the error in the second half of the first pass, each row predicted before it was learned, and the rows.
-
-    Squared errors are divided by those of the mean so far. The half is as exact as the points of the curve.
-
-    curve : at least one point in the first pass; rows : of a pass
-    """
-    first = [point for point in curve if point.done_rows <= rows] or list(curve[:1])
-    last, half = first[-1], min(first[:-1], key=lambda point: abs(2 * point.done_rows - rows), default=None)
-    before = (0, 0.0, 0.0) if half is None else (half.done_rows, half.error, half.baseline_error)
-    n = last.done_rows - before[0]
-    error, baseline = (
-        (now * last.done_rows - then * before[0]) / n
-        for now, then in ((last.error, before[1]), (last.baseline_error, before[2]))
-    )
-    return (error if criterion == "accuracy" else error / max(baseline, np.finfo(np.float64).tiny)), n
-
-
 def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion) -> str:
     """Return the sentence on the sizes that were trained."""
     last = tried[-1][0]
-    on = "leave-one-out" if last.solver == "ridge" else "second half of the first pass, before learning"
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
     if enough:
         end = "The last one was not better by more than chance, so no larger size was trained."
     elif last.largest:
         end = "That is the largest size."
-    return f"Sizes ({on}): {sizes}. {end}"
+    return f"Sizes (leave-one-out): {sizes}. {end}"

@@ -17,8 +17,7 @@ from okl.distributed.local import LocalExecution
 from okl.foundation.settings import settings_from
 from okl.runs import select
 from okl.runs.select import Choice, choose_solver
-from okl.runs.sizes import BestSize, first_pass_error, train_sizes
-from okl.solvers.base import SolverProgress
+from okl.runs.sizes import BestSize, train_sizes
 from okl.solvers.factory import training_columns
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
@@ -70,18 +69,15 @@ def scores(best: BestSize) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("target", "online", "optimise"),
-    [("two", False, "auto"), ("two", False, "log-loss"), ("three", True, "accuracy"), ("number", True, "auto")],
+    ("target", "optimise"),
+    [("two", "auto"), ("two", "log-loss"), ("three", "accuracy"), ("number", "auto")],
 )
 def test_more_sizes_add_answers_and_never_make_the_best_one_worse(
-    target: str, online: bool, optimise: str, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+    target: str, optimise: str, data: dict[str, Dataset]
 ) -> None:
-    if online:
-        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
-        monkeypatch.setattr(select, "_ONLINE", ((2, 1), (10, 1), (200, 2)))
     choice, rows = chosen(data[target], optimise=optimise)
     assert len(choice.models) > 2
-    assert {settings.solver for settings, _ in choice.models} == {"fogd" if online else "ridge"}
+    assert {settings.solver for settings, _ in choice.models} == {"ridge"}
     whole = trained(choice, rows)
     assert len(scores(whole)) > 1
     by_name = {size.name: settings for settings, size in choice.models if size is not None}
@@ -104,25 +100,16 @@ def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]
     assert errors[-2] - errors[-1] < 2.0 * (errors[-1] * (1.0 - errors[-1]) / ROWS) ** 0.5
 
 
-def test_online_sizes_are_judged_by_rows_before_they_are_learnt() -> None:
-    def point(rows: int, error: float, baseline: float = 0.5) -> SolverProgress:
-        return SolverProgress(rows, 200, error, baseline)
-
-    # 40 mistakes of the first 50 rows, 60 of the first 100: 20 of the second 50
-    curve = [point(25, 0.9), point(50, 0.8), point(100, 0.6), point(150, 0.1), point(200, 0.05)]
-    assert first_pass_error(curve, 100, "accuracy") == pytest.approx((0.4, 50))
-    assert first_pass_error(curve, 100, "squared-error") == pytest.approx((0.8, 50))
-    assert first_pass_error([point(100, 0.6)], 100, "accuracy") == pytest.approx((0.6, 100))
-
-
-def test_a_criterion_that_is_not_counted_in_passes_leaves_one_online_size(
-    data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "frequencies"), [(1e-9, 2), (60.0, 200)])
+def test_online_models_are_trained_in_the_largest_size_that_the_budget_allows(
+    seconds: float, frequencies: int, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)
-    choice, rows = chosen(data["two"], optimise="auc")
+    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
+    monkeypatch.setattr(select, "_ONLINE", ((2, 1), (10, 1), (200, 2)))
+    choice, rows = chosen(data["two"], budget_seconds=seconds)
     [(settings, size)] = choice.models
     assert settings.solver == "fogd"
     assert size is not None
-    assert size.largest
+    assert size.options["frequencies"] == frequencies
     best = trained(choice, rows)
     assert (best.settings, best.record) == (settings, choice.record)
