@@ -96,6 +96,7 @@ SECTIONS = (
     "okl.report.training:changes_section",
     "okl.report.trust:trust_section",
     "okl.report.quality:decision_section",
+    "okl.report.quality:columns_section",
     "okl.report.quality:mistakes_section",
     "okl.report.training:training_section",
     "okl.report.training:choice_section",

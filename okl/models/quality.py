@@ -73,6 +73,9 @@ def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
 
 # Permutation importance: increase of the error when the values of a column are permuted
 
+MOST_PERMUTED, LEAST_PERMUTED = 2000, 200
+MOST_PRODUCTS = 10**10  # of a number of the predictor with one of a row
+
 
 @dataclass(frozen=True)
 class Importance:
@@ -179,6 +182,14 @@ def permutation_importance(
         advance(index + 1, len(schema.source_columns))
     importances.sort(key=lambda importance: -importance.rise)
     return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
+
+
+def rows_to_permute(model: Model, repeats: int) -> int:
+    """Return the number of rows, at most MOST_PERMUTED, whose importances take about a second; 0 if that is too few."""
+    numbers = sum(array.size for array in model.predictor.arrays().values())
+    scores = len(model.schema.source_columns) * repeats
+    rows = int(min(MOST_PERMUTED, MOST_PRODUCTS // max(1, numbers * scores)))
+    return rows if rows >= LEAST_PERMUTED else 0
 
 
 def explained_criterion(model: Model, optimise: Optimise) -> Criterion:

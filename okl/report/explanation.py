@@ -201,7 +201,7 @@ def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Bl
         length = max(rise, 0.0) / largest if largest > 0.0 else 0.0
         bars.append(Bar(item["column"], length, f"{f'{rise:+.4g}' if rise else '0':<10} +- {spread:.2g}"))
     title = (
-        f"{'decrease' if falls else 'increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
+        f"{'Decrease' if falls else 'Increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
         f"(without: {value:.4g} on "
         f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.report.blocks import Bar, BarChart, Block, Figure, Paragraph, Section, Table, Tiles
+from okl.report.explanation import importance_blocks
 from okl.report.figures import (
     MOST_DRAWN,
     confusion_matrix,
@@ -144,6 +145,16 @@ def decision_section(result: RunResult) -> Section:
 
 MOST_CLASSES_LISTED = 12
 """Maximum number of classes, or pairs of classes, in a table: the worst."""
+
+
+def columns_section(result: RunResult) -> Section:
+    """Return the section on the importance of the columns; without blocks if it was not computed."""
+    title = "Which columns matter?"
+    if not result.importance:
+        return Section("columns", title, [])
+    bars = importance_blocks(result.importance, str(result.settings.get("precision", "float64")))
+    note = "A column may seem unimportant because another one carries the same information."
+    return Section("columns", title, [*bars, Paragraph(note)])
 
 
 def mistakes_section(result: RunResult) -> Section:

@@ -59,6 +59,7 @@ class RunResult(dict[str, Any]):
     baselines : the same three by name of the baseline: majority or mean, linear
     certificate : proof of quality, with its kind; empty without one
     criterion : by which models are compared; calibration : where the probabilities of a classifier come from
+    importance : how much the error rises on test rows when the values of a column are permuted
     chosen : values that the run chose, each with its reason as NAME_reason
     choice : candidates of the automatic choice, and why one was taken
     curve, convergence : learning curve of an online solver, or duality gap by iteration of another
@@ -80,6 +81,7 @@ class RunResult(dict[str, Any]):
     baselines: Mapping[str, Mapping[str, Metrics | None] | None] = _entry("baselines", {})
     certificate: Mapping[str, Any] = _entry("certificate", {})
     calibration: Mapping[str, Any] = _entry("calibration", {})
+    importance: Mapping[str, Any] = _entry("importance", {})
     chosen: Mapping[str, Any] = _entry("chosen", {})
     choice: Mapping[str, Any] = _entry("choice", {})
     curve: Sequence[Sequence[float]] = _entry("curve", ())

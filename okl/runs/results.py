@@ -11,6 +11,7 @@ from okl.certificates.certify import Certification, excess_proof, gap_proof, reg
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution, Traffic
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
+from okl.data.reading import sample_rows
 from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation import plugins
 from okl.foundation.folders import PublishedFolder, RunFolder
@@ -21,7 +22,7 @@ from okl.foundation.types import Criterion
 from okl.metrics.counts import Tally
 from okl.metrics.criterion import criterion_of
 from okl.models.file import Model
-from okl.models.quality import in_scaled_unit
+from okl.models.quality import Importances, in_scaled_unit, permutation_importance, rows_to_permute
 from okl.report.format import scalar_metrics
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import calibrated
@@ -53,6 +54,7 @@ BEYOND = (
     "The gain exceeds the largest value in the theorems of Yi et al. (ICML 2021): no bound is claimed for violation or "
     "regret."
 )
+REPEATS = 3  # permutations of each column
 NO_THEOREM = "No theorem applies: shards were trained separately, rows were repeated, or the constraints were updated."
 
 
@@ -227,6 +229,7 @@ class RunRecord:
     linear : linear baseline of an online learner, trained as it is; None for others
     beside : linear baseline and those on request, by name
     tallies : tallies of model and baselines, by split
+    importance : importances of the columns on a sample of the test rows; None without these, or if it took too long
     kept_to : values of the constraints, by split
     traffic : network traffic of training
     weights_sha256 : digest of the saved weights
@@ -244,6 +247,7 @@ class RunRecord:
     linear: TrainedSolver | None = None
     beside: dict[str, Predictor] = field(default_factory=dict)
     tallies: Tallies = field(init=False)
+    importance: Importances | None = None
     kept_to: Mapping[str, list[dict[str, Any]] | None] = field(init=False)
     traffic: Traffic = field(init=False)
     weights_sha256: str = field(init=False)
@@ -282,12 +286,24 @@ class RunRecord:
             else None
             for split, shards in splits.items()
         }
+        self.importance = self._importances(settings, n_threads)
         constraints, _ = parse_constraints(constraints_of(settings.options))
         parts = (constraints, model, settings.precision, execution)
         self.kept_to = {
             split: measure_constraints(data, shards, *parts) if constraints and shards else None
             for split, shards in splits.items()
         }
+
+    def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
+        model = Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), {})
+        if not self.data.split("test") or not (most := rows_to_permute(model, REPEATS)):
+            return None
+        rows = sample_rows(self.data, "test", most, settings.seed, settings.precision)
+        if len(rows.targets) < 2:
+            return None
+        return permutation_importance(
+            model, rows.inputs, rows.targets, REPEATS, settings.seed, n_threads, criterion=self.criterion
+        )
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:
         """Compute the certificate: regret of an online run, or the gap of Pegasos."""
@@ -347,6 +363,7 @@ class RunRecord:
             "criterion": self.criterion,
             "assumptions": assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else [],
             **({"calibration": self.calibration} if self.calibration else {}),
+            **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from okl.foundation.types import FloatArray, Optimise
 from okl.lifecycle.retrain import retrain
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
-from okl.models.quality import explained_criterion, permutation_importance
+from okl.models.quality import MOST_PERMUTED, explained_criterion, permutation_importance
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
 from okl.report.explanation import importance_blocks
@@ -65,6 +66,14 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
     assert "Test rows" in text
     assert re.search(r"model .*; score below 0: \w+, otherwise \w+\n", text)
     assert text.splitlines()[-3].startswith("decides ")
+
+
+def test_the_result_of_a_run_has_the_importances_of_its_test_rows(run: Path) -> None:
+    result = json.loads((run / "run" / "result.json").read_text())
+    found = okl.explain(run / "run" / "model", rows=MOST_PERMUTED, repeats=3)["importance"]
+    assert result["importance"] | {"on": found["on"]} == found
+    assert len(result["importance"]["columns"]) > 1
+    assert "Which columns matter?" in (run / "run" / "report.html").read_text()
 
 
 def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, run: Path, tmp_path: Path) -> None:
@@ -199,7 +208,7 @@ def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise
     assert by_name["c"] > by_name["a"] > abs(by_name["b"])
     words = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32"))
     falls = optimise in ("auc", "average-precision", "balanced-accuracy")
-    assert words.startswith(f"{'decrease' if falls else 'increase'} of the ")
+    assert words.startswith(f"{'Decrease' if falls else 'Increase'} of the ")
     without = replace(model, predictor=plain.predictor)
     assert explained_criterion(without, "auto") == "auc"
     with pytest.raises(ConfigError, match=r"'log-loss' needs probabilities\. The model has no probabilities"):
