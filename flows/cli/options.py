@@ -195,7 +195,7 @@ RARE_OF: dict[str | None, frozenset[str]] = {
     "plan": frozenset({"out", "name", "beside", "threshold"}),
     "retrain": _OF_SHARDS | frozenset({"scheduler"}),
     "deploy": _OF_SHARDS
-    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds"})
+    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""
