@@ -51,7 +51,7 @@ def score_text(result: Mapping[str, Any], score: float, spread: float | None = N
     >>> score_text({}, 0.85, 0.01), score_text({"criterion": "auc"}, 0.85, 0.01)
     ('85.00 ± 1.00 %', '0.850 ± 0.010')
     >>> score_text({"criterion": "log-loss"}, 0.7)
-    '0.3'
+    '0.3000'
     """
     criterion = criterion_of_result(result)
     if criterion in ("accuracy", "balanced-accuracy", "squared-error"):
