@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from flows.cli.options import (
+    ALL_OPTIONS,
     CHECKPOINTS,
     FROM_FILES,
     INGEST,
@@ -40,14 +41,15 @@ FIRST_STEPS = """\b
 First steps:
   okl train rows.csv --target y --holdout 0.2    train, evaluate on 20% held-out rows, write a report
   okl predict MODEL new.csv --out scores         MODEL: name of a run, as listed by okl runs
-  okl compare rows.csv --target y                compare classifiers on the same folds
-  okl train -h                                   show all options of a command"""
+  okl compare rows.csv --target y                compare models on the same folds
+  okl train -h                                   show the options of a command; --help-all shows all of them"""
 
 
 class OrderedCommands(TyperGroup):
     """Group of commands, listed in the order of first use; other commands come last.
 
-    `okl help`, `okl help COMMAND` and `okl version` are accepted for --help and --version.
+    `okl help`, `okl help COMMAND` and `okl version` are accepted for --help and --version. --help-all is --help with
+    all options.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -56,6 +58,10 @@ class OrderedCommands(TyperGroup):
             args = [*args[1:], "--help"]
         elif args == ["version"]:
             args = ["--version"]
+        own = args[: args.index("--")] if "--" in args else args
+        if "--help-all" in own:
+            ctx.meta[ALL_OPTIONS] = True  # which the context of the command shares
+            args = ["--help" if word == "--help-all" else word for word in own] + args[len(own) :]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:

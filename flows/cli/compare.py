@@ -33,8 +33,8 @@ from okl.runs.compare_settings import CompareSettings
 COMPARE = Options(
     CompareSettings,
     {
-        VALIDATION: ("folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
-        MODEL: ("kernel", "bandwidth", "frequencies", "map", "seed", "precision"),
+        VALIDATION: ("optimise", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
+        MODEL: ("rescale", "kernel", "bandwidth", "frequencies", "map", "seed", "precision"),
         OUTPUT: ("out", "name"),
         WORKERS: EXECUTION.fields,
     },
@@ -63,10 +63,10 @@ def compare(
     """Compare models on the same folds, each over its range of parameters, and save the best one with a report.
 
     \b
-    okl compare rows.csv --target y --scale standard             all models with a certificate
+    okl compare rows.csv --target y                              the automatic choice, ridge and certified models
     okl compare rows.csv --target y --models c-svm,logistic,fogd three models by name
 
-    For classification only. To compare finished runs of okl train, use okl runs.
+    For a regression, auto, ridge, fogd and nogd. To compare finished runs of okl train, use okl runs.
 
     The table shows the spread over folds, the certified gap, and a paired test against the best
     model.

@@ -187,7 +187,21 @@ RARE = frozenset(
         "validation",
     }
 )
-"""Options that `--help` shows only with --solver NAME, or, of data, in `okl ingest --help`."""
+"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
+_OF_SHARDS = frozenset(
+    {"release", "max_shards", "settle_seconds", "slices", "holdout_shards", "window_shards", "threshold", "cluster"}
+)
+RARE_OF: dict[str | None, frozenset[str]] = {
+    "train": frozenset({"cluster"}),
+    "compare": frozenset({"grid", "halving", "tolerance", "iterations", "memory", "map"}),
+    "plan": frozenset({"out", "name", "beside", "threshold"}),
+    "retrain": _OF_SHARDS | frozenset({"scheduler"}),
+    "deploy": _OF_SHARDS
+    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler"})
+    | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
+}
+"""Further ones of single commands."""
+ALL_OPTIONS = "okl.all_options"  # key in click's context: whether the help shows all options, as with --help-all
 HIDDEN = frozenset(
     {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
     | {"aggressiveness", "epsilon", "average", "step_rule"}
@@ -373,7 +387,8 @@ def _underscored(name: str) -> str:
 class Command(TyperCommand):
     """Command that lists its options by panel, and takes the options of solvers if one of its groups does.
 
-    `okl train --help` shows what most runs need; with --solver NAME it shows all, and the options of that solver.
+    `--help` of a command with options of solvers shows what most runs need, `--help-all` all options, and with --solver
+    NAME those of that solver, too.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -412,22 +427,23 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the parameters by panel; called by typer for --help."""
-        brief = self._solver_group is not None and ctx.meta.get(SOLVER) is None
+        rare = RARE | RARE_OF[self.name] if self.name in RARE_OF else frozenset()
+        if ctx.meta.get(ALL_OPTIONS) or ctx.meta.get(SOLVER) is not None:
+            rare = frozenset()
         entries: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None and not (brief and parameter.name in RARE):
+            if record is not None and parameter.name not in rare:
                 panel = "Arguments" if parameter.param_type_name == "argument" else OTHER
                 entries.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(record)
         # the panel of a solver is the only one that PANELS does not name
         for panel in sorted(entries, key=lambda panel: PANELS.index(panel if panel in PANELS else MODEL)):
             with formatter.section(panel):
                 formatter.write_dl(entries[panel])
-        if brief:
+        if rare:
+            own = ", with --solver NAME also the solver's own" if self._solver_group is not None else ""
             with formatter.section("More options"):
-                formatter.write_text(
-                    f"{ctx.command_path} --solver NAME --help lists all options, with the solver's own."
-                )
+                formatter.write_text(f"{ctx.command_path} --help-all lists all options{own}.")
 
 
 PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters of a solver, and its name

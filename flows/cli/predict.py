@@ -50,7 +50,7 @@ def evaluate(
         result = evaluate_model(settings, observer)
     finally:
         observer.finish()
-    text = text_metrics(result["metrics"], result["rows"])
+    text = "\n".join([text_metrics(result["metrics"], result["rows"]), *_warned(result)])
     if result["learnt_rows"] and split != "train":
         text += (
             f"\nWarning: the model was trained on {result['learnt_rows']:,} of these rows, so these figures are too "
@@ -131,8 +131,13 @@ def scored_text(result: dict[str, Any]) -> str:
         scored + (f": {named}" if named else ""),
         *([f"rows without a score because of a missing value (missing = drop): {without:,}"] if without else []),
         f"written to {result['out']}",
+        *_warned(result),
     ]
     return "\n".join(lines)
+
+
+def _warned(result: dict[str, Any]) -> list[str]:
+    return [f"Warning: {sentence}" for sentence in result.get("warnings") or []]
 
 
 def _resolve_model(model: str, registry: str | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 import flows.cli
 import okl
-from flows.cli.options import help_for, metavar
+from flows.cli.options import ALL_OPTIONS, help_for, metavar
 from okl.foundation.registry import SOLVERS
 from okl.solvers.settings import solver_settings
 
@@ -40,7 +40,7 @@ def command(words: list[str]) -> Any:
 
 
 class CommandHelp(Directive):
-    """The output of `okl WORDS --help`."""
+    """The output of `okl WORDS --help-all`."""
 
     optional_arguments = 5
     has_content = False
@@ -48,6 +48,7 @@ class CommandHelp(Directive):
     def run(self) -> list[nodes.Node]:
         """Return a literal block."""
         target, context = command(self.arguments)
+        context.meta[ALL_OPTIONS] = True
         text = target.get_help(context)
         return [nodes.literal_block(text, text, language="text")]
 

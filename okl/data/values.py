@@ -136,17 +136,6 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
-def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
-    """Return the message about missing targets; absent (rows,) : at least one is; first_row : number of the first
-    one.
-    """
-    row, share = first_row + int(absent.argmax()), float(absent.mean())
-    return (
-        f"{file}: column {name!r} has no value (null or NaN) in row {row} (counted from 0), but it is the target; of "
-        f"{len(absent):,} rows read, {_percent(share)} miss it. Leave such rows out."
-    )
-
-
 def _first(mask: Mask) -> tuple[int, int]:
     """Return column and row of the first True, row by row."""
     row = int(mask.any(axis=0).argmax())

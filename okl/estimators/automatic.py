@@ -49,9 +49,9 @@ from okl.models.inputs import class_indices, table_of
 from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
-from okl.runs.loop import run_loop
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
+from okl.runs.sizes import train_sizes
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.settings import FogdSettings
 from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of
@@ -180,22 +180,22 @@ class AutomaticEstimator(ScoringEstimator):
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
             choice = choose_solver(settings, data)
-            chosen = choice.settings
+            chosen, record = choice.settings, choice.record
             if weights is not None:
                 predictor, data = _fit_weighted(chosen, data, weights, threads)
             else:
-                if _needs_test_rows(chosen, data.schema):
+                if any(_needs_test_rows(model, data.schema) for model, _ in choice.models):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
                     data = ingest(file, file.with_name("split"), split).dataset
                 data = training_columns(chosen, data)
-                solver = make_solver(chosen, data)
-                trained = run_loop(solver, solver.start(data, execution), data, execution)
+                best = train_sizes(choice, data, execution)
+                chosen, trained, record = best.settings, best.trained, best.record
                 predictor, _ = calibrated(chosen, trained.state, trained.predictor, data, threads)
             origin = provenance(data, chosen.seed)
         schema = data.schema if not labels else _with_labels(data.schema, labels)
         self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
-        self.settings_, self.choice_, self.notes_ = chosen, choice.record, data.warnings
+        self.settings_, self.choice_, self.notes_ = chosen, record, data.warnings
 
     def _rows(self, X: Any) -> pa.Table:
         """Return the columns of rows to predict, validated as scikit-learn does."""

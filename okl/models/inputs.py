@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -18,7 +19,7 @@ from okl.data.ingest.columns import values_hint
 from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
-from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_target, numbers
+from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
@@ -90,11 +91,55 @@ class RawRows(NamedTuple):
     """Inputs (rows, n_features), scaled; targets (rows,) as in `Rows`, or None if none were requested.
 
     complete : which rows hold all their values, (rows,); None for all. The others have inputs and targets of 0.
+    replaced : see `Replaced`
     """
 
     inputs: FloatArray
     targets: NDArray[np.float64] | None
     complete: Mask | None
+    replaced: Replaced
+
+
+Replaced: TypeAlias = Counter[str]
+"""Rows in which a number is missing and replaced by the mean, by its column, of columns without missing values in
+training; and rows without a target, which are incomplete, by NO_TARGET."""
+
+NO_TARGET = ""
+
+
+def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
+    """Return a sentence for rows without a target, and one for missing values that training did not have.
+
+    >>> schema = Schema(("a",), "y", "regression")
+    >>> for sentence in replaced_sentences({"": 2, "a": 30}, schema):
+    ...     print(sentence)
+    2 rows were left out, because the target 'y' has no value.
+    Missing values were replaced by training means in columns that had none missing in training: 'a' (30 rows).
+    """
+    columns = [name for name in schema.source_columns if replaced.get(name)]
+    shown = ", ".join(f"{name!r} ({replaced[name]:,} rows)" for name in columns[:5])
+    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+    missing = replaced.get(NO_TARGET, 0)
+    lines = []
+    if missing:
+        rows = "1 row was" if missing == 1 else f"{missing:,} rows were"
+        lines.append(f"{rows} left out, because the target {schema.target!r} has no value.")
+    if columns:
+        lines.append(
+            "Missing values were replaced by training means in columns that had none missing in training: "
+            f"{shown}{more}."
+        )
+    return lines
+
+
+def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
+    """Return the rows of missing numbers by column, of columns that had none missing in training; see `Replaced`."""
+    other = {encoding.column for encoding in schema.encodings if encoding.missing or encoding.kind != "number"}
+    found: Replaced = Counter()
+    for name in schema.source_columns if schema.missing == "mean" else ():
+        if name not in other and (absent := int(np.isnan(numbers(batch.column(name))).sum())):
+            found[name] = absent
+    return found
 
 
 def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: bool = False) -> None:
@@ -138,7 +183,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     """Return inputs, and targets if requested, from a batch that passed `check_columns`.
 
     Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
-    incomplete, by the schema's policy; a missing target is an error unless the policy is "drop".
+    incomplete, by the schema's policy; a missing target makes its row incomplete.
 
     Raises
     ------
@@ -152,9 +197,11 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     encoder.fill(values, rows.batch, schema.missing)
     means = plain_means(schema)
     complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row, means)
-    targets = None
+    targets, replaced = None, newly_missing(schema, rows.batch)
     if with_targets:
         targets, present = _targets(schema, rows)
+        if present is not None:
+            replaced[NO_TARGET] = int((~present).sum())
         complete = present if complete is None else complete if present is None else complete & present
     inputs = np.empty((n, schema.n_features), dtype=precision)
     addresses = values.ctypes.data + np.arange(schema.n_features, dtype=np.int64) * values.strides[0]
@@ -163,7 +210,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
         inputs[~complete] = 0.0
         if targets is not None:
             targets[~complete] = 0.0
-    return RawRows(inputs, targets, complete)
+    return RawRows(inputs, targets, complete, replaced)
 
 
 def plain_means(schema: Schema) -> NDArray[np.float64] | None:
@@ -184,8 +231,6 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
         values = numbers(column).astype(np.float64)
         absent = np.isnan(values)
         index = stored_index(values, schema.stored_labels) if schema.labels else np.zeros(len(values), dtype=np.int64)
-    if absent.any() and schema.missing != "drop":
-        raise DataError(missing_target(rows.file, schema.target, absent, rows.first_row))
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         targets = (values - shift) * factor

@@ -32,6 +32,7 @@ from okl.models.file import Model
 from okl.models.inputs import (
     RawRows,
     RawValues,
+    Replaced,
     batch_of,
     check_columns,
     check_encodings,
@@ -276,24 +277,28 @@ class ScorePiece:
     folder: Place
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
-        """Return the number of rows, of rows with a score, and of each predicted label (or the sum of predictions)."""
+        """Return the numbers of rows, of rows with a score, of each predicted label (or the sum of predictions), and of
+        replaced values; see `okl.models.inputs.Replaced`.
+        """
         counts: Counter[Any] = Counter()
+        replaced: Replaced = Counter()
         rows, scored, total = 0, 0, 0.0
         with (
             atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
             pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
         ):
-            for batch, predicted in self.batches(piece):
+            for batch, predicted, some in self.batches(piece):
+                replaced.update(some)
                 if self.model.schema.task == "regression":
                     total += float(predicted.sum())
                 else:
                     counts.update(predicted.tolist())
                 writer.write_batch(batch)
                 rows, scored = rows + batch.num_rows, scored + len(predicted)
-        return {"rows": rows, "scored": scored, "counts": counts, "total": total}
+        return {"rows": rows, "scored": scored, "counts": counts, "total": total, "replaced": replaced}
 
-    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """Return keys, scores and predictions of some rows, and the predictions of complete rows.
+    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
+        """Return keys, scores and predictions of some rows, the predictions of complete rows, and replaced values.
 
         Raises
         ------
@@ -312,7 +317,8 @@ class ScorePiece:
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
             if isinstance(predictor, CalibratedPredictor):
                 arrays += [pa.array(column, mask=absent) for column in predictor.probabilities(scores).T.copy()]
-            yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
+            complete = predicted if absent is None else predicted[~absent]
+            yield pa.record_batch(arrays, schema=schema), complete, raw.replaced
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
         """Unchanged key columns, score (one for each class if there are several), prediction, probabilities."""

@@ -7,14 +7,16 @@ from functools import partial
 from typing import Any
 
 from okl.foundation.locations import typed_model
+from okl.foundation.types import Criterion
+from okl.metrics.criterion import METRICS
 from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, paragraphs
-from okl.report.figures import accuracy_paths, compared_accuracies
-from okl.report.format import duration, flatten, mean_and_spread, number
+from okl.report.figures import compared_scores, score_paths
+from okl.report.format import CRITERION_NAMES, criterion_value, duration, flatten, mean_and_spread, number
 from okl.report.render import text
 
 # Tables
 
-HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
+HEADER = ("Model", "Score", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
 SIGNIFICANT = 0.05
 LOOSE_GAP = 10.0  # times the tolerance
@@ -22,33 +24,79 @@ MORE_ITERATIONS = 10  # times those that did not suffice
 UNSOLVED = "*"
 
 
+def header(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return HEADER with the name of the criterion."""
+    return (
+        "Model",
+        score_name(result).capitalize() if score_name(result).islower() else score_name(result),
+        *HEADER[2:],
+    )
+
+
+def score_name(result: Mapping[str, Any]) -> str:
+    """Return the name of the values that models are compared by."""
+    criterion = criterion_of_result(result)
+    return "explained variance" if criterion == "squared-error" else CRITERION_NAMES[criterion]
+
+
+def criterion_of_result(result: Mapping[str, Any]) -> Criterion:
+    """Return the criterion of a comparison; comparisons of older versions were by accuracy."""
+    criterion: Criterion = result.get("criterion", "accuracy")
+    return criterion
+
+
+def score_text(result: Mapping[str, Any], score: float, spread: float | None = None) -> str:
+    """Return a score, 1 less the error, as the value of the criterion, with its standard deviation.
+
+    >>> score_text({}, 0.85, 0.01), score_text({"criterion": "auc"}, 0.85, 0.01)
+    ('85.00 ± 1.00 %', '0.850 ± 0.010')
+    >>> score_text({"criterion": "log-loss"}, 0.7)
+    '0.3000'
+    """
+    criterion = criterion_of_result(result)
+    if criterion in ("accuracy", "balanced-accuracy", "squared-error"):
+        return mean_and_spread(score, spread)
+    text = criterion_value(criterion, 1.0 - score)
+    return text if spread is None else f"{text} ± {spread:.3f}"
+
+
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Return the rows of the table under HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
     marks = [UNSOLVED if _unsolved(row, result["settings"]["tolerance"]) else "" for row in result["models"]]
-    return [_table_row(row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
+    return [_table_row(result, row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
 
 
 def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
     return (row.get("relative_gap") or 0.0) > tolerance
 
 
-def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
+def _table_row(result: Mapping[str, Any], row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
     if row["mean"] is None:
         return [row["model"], "failed", *["-"] * 3, duration(row["seconds"]), "-", "-"]
     return [
         row["model"],
-        mean_and_spread(row["mean"], row["spread"]),
+        score_text(result, row["mean"], row["spread"]),
         parameter_text(row),
         row["bias"] if row["kind"] == "certified" else "-",
         "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
         duration(row["seconds"]),
-        "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
+        "best" if row["best"] else _behind(result, -row["difference"] + 0.0),
         "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
     ]
 
 
+def _behind(result: Mapping[str, Any], difference: float) -> str:
+    in_percent = criterion_of_result(result) in ("accuracy", "balanced-accuracy", "squared-error")
+    return f"{100 * difference:.2f}" if in_percent else f"{difference:.4f}"
+
+
 def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the best mean accuracy of each kind of bias, for models with both, under BIAS_HEADER."""
+    """Return the best mean score of each kind of bias, for models with both, under BIAS_HEADER.
+
+    There are none where the bias does not change the criterion.
+    """
+    if criterion_of_result(result) not in ("accuracy", "balanced-accuracy"):
+        return []
     rows = []
     for row in result["models"]:
         biases = row.get("biases") or {}
@@ -85,12 +133,13 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     lines = [
         (
             f"{len(result['models'])} models were trained to predict {data['target']} from "
-            f"{number(data['features'])} columns and validated by {how} on {rows} "
+            f"{number(data['features'])} columns and validated by {how}, judged by {_judged(result)}, on {rows} "
             f"training rows. The search took {duration(result['search_seconds'])}, the whole run "
             f"{duration(result['total_seconds'])}."
         ),
         winner_sentence(result),
         (f"It was trained again on {number(winner['rows'])} rows{_certified(result)}{_test(result)}."),
+        *(f"Assumed: {sentence}." for sentence in result.get("assumptions") or []),
         (
             f"p: {result['test_name']} against the best model, two-sided, not corrected for "
             "multiple tests. Parameters are chosen on the same rows that the table reports, for "
@@ -100,7 +149,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
         lines.append(
             f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} "
-            f"within {settings['iterations']} iterations: accuracy and p are those of an "
+            f"within {settings['iterations']} iterations: {score_name(result)} and p are those of an "
             "unfinished solution, and may change."
         )
     if len(result["rungs"]) > 1:
@@ -117,9 +166,9 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     data, winner, tolerance = result["dataset"], result["winner"], result["settings"]["tolerance"]
     warnings = []
     best = result["models"][0]
-    if best["mean"] <= result["majority"]:
+    if best["mean"] <= _constant(result):
         warnings.append(
-            f"The best model is not better than the majority class ({mean_and_spread(result['majority'])})."
+            f"The best model is not better than {_constant_name(result)} ({score_text(result, _constant(result))})."
         )
     if winner["rows"] < data["train_rows"]:
         warnings.append(
@@ -155,14 +204,33 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
     best, *others = result["models"]
     judged = [row for row in others if row["mean"] is not None]
     alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
-    text = f"The best model is {best['model']} with an accuracy of {mean_and_spread(best['mean'], best['spread'])}"
-    text += f", against {mean_and_spread(result['majority'])} for the majority class"
+    name = score_name(result)
+    text = f"The best model is {best['model']} with {'an' if name[0] in 'aeo' else 'a'} {name} of "
+    text += f"{score_text(result, best['mean'], best['spread'])}"
+    text += f", against {score_text(result, _constant(result))} for {_constant_name(result)}"
     if not judged:
         return text + "."
     if not alike:
         than = "every other model" if len(judged) == len(others) else "every other model that did not fail"
         return f"{text}, and significantly better than {than} (p <= {SIGNIFICANT})."
     return f"{text}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+
+
+def _judged(result: Mapping[str, Any]) -> str:
+    """Return the criterion, with the option that sets it."""
+    return score_name(result) + ("" if criterion_of_result(result) == "squared-error" else " (--optimise)")
+
+
+def _constant(result: Mapping[str, Any]) -> float:
+    score: float = result["constant"] if "constant" in result else result["majority"]
+    return score
+
+
+def _constant_name(result: Mapping[str, Any]) -> str:
+    of_shares = criterion_of_result(result) in ("log-loss", "auc", "average-precision")
+    if criterion_of_result(result) == "squared-error":
+        return "the mean"
+    return "the shares of the classes" if of_shares else "the majority class"
 
 
 def _certified(result: Mapping[str, Any]) -> str:
@@ -183,7 +251,15 @@ def _test(result: Mapping[str, Any]) -> str:
         return ""
     rows = number(result["dataset"]["test_rows"])
     unseen = "" if result["settings"]["holdout"] == "test" else ", which were not used in the search,"
-    return f"; its accuracy on the {rows} test rows{unseen} is {mean_and_spread(test['accuracy'])}"
+    criterion = criterion_of_result(result)
+    if criterion == "squared-error":
+        name, value = "RMSE", number(test["mse"] ** 0.5)
+    elif (found := test.get(METRICS[criterion])) is not None:
+        error = found if criterion in ("log-loss", "accuracy") else 1.0 - found
+        name, value = score_name(result), score_text(result, 1.0 - error)
+    else:  # the winner has no probabilities
+        name, value = "accuracy", mean_and_spread(test["accuracy"])
+    return f"; its {name} on the {rows} test rows{unseen} is {value}"
 
 
 # The page
@@ -192,10 +268,14 @@ def _test(result: Mapping[str, Any]) -> str:
 def comparison_page(result: Mapping[str, Any]) -> Page:
     """Return the report of a comparison."""
     paths = [row for row in result["models"] if len(row["path"]) > 1]
-    figures = [Figure("Accuracy of each model", partial(compared_accuracies, result), wide=True)]
+    name = score_name(result)
+    drawn = {"name": name, "constant": _constant(result), "constant_name": _constant_name(result)}
+    drawn["error"] = criterion_of_result(result) == "log-loss"
+    figures = [Figure(f"{name[0].upper()}{name[1:]} of each model", partial(compared_scores, result, drawn), wide=True)]
     if paths:
-        figures.append(Figure("Accuracy along each model's grid", partial(accuracy_paths, paths), wide=True))
-    tables = [Table("Models", HEADER, table_rows(result), wide=True)]
+        caption = f"{name[0].upper()}{name[1:]} along each model's grid"
+        figures.append(Figure(caption, partial(score_paths, paths, drawn), wide=True))
+    tables = [Table("Models", header(result), table_rows(result), wide=True)]
     if rows := bias_rows(result):
         tables.append(Table("Each bias rule at its own best value", BIAS_HEADER, rows, wide=True))
     facts = flatten({name: value for name, value in result.items() if name != "models"})
@@ -210,7 +290,7 @@ def comparison_page(result: Mapping[str, Any]) -> Page:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return the summary as aligned lines for a terminal."""
-    table = Table("", HEADER, table_rows(result))
+    table = Table("", header(result), table_rows(result))
     files = (
         f"Model: {result['model']}",
         f"Report: {result['run']}/report.html",

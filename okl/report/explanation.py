@@ -11,7 +11,7 @@ import numpy as np
 from okl.foundation.registry import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.types import Criterion
-from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table
+from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs
 from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, counted, metric_name, number
 from okl.report.render import text
 from okl.report.results import given_settings
@@ -174,7 +174,8 @@ def _lineage(explanation: Mapping[str, Any]) -> list[Block]:
 def _importance(explanation: Mapping[str, Any]) -> list[Block]:
     if not explanation.get("importance"):
         return [Paragraph(str(explanation["no_importance"]))]
-    return importance_blocks(explanation["importance"], explanation["what"]["precision"])
+    notes = paragraphs(*(explanation.get("warnings") or []))
+    return [*importance_blocks(explanation["importance"], explanation["what"]["precision"]), *notes]
 
 
 ERROR_NAMES: dict[Criterion, str] = {**CRITERION_NAMES, "accuracy": "mistake rate"}

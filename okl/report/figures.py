@@ -578,31 +578,40 @@ BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 1.1  # inches
 COLUMNS, PANEL = 3, (3.1, 2.1)
 
 
-def compared_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
-    """Draw the mean accuracy of each model with one standard deviation, the best on top, and the majority class."""
+def compared_scores(result: Mapping[str, Any], drawn: Mapping[str, Any], theme: Theme) -> bytes:
+    """Draw the mean score of each model with one standard deviation, the best on top, and that of a constant.
+
+    drawn : name of the score, score and name of the constant, and whether the value is 1 less the score
+    """
     rows = [row for row in result["models"] if row["mean"] is not None][::-1]
     figure, axes = figure_with_axes(theme, 7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(rows))
     for height, row in enumerate(rows):
         axes.errorbar(
-            [100 * row["mean"]], [height], xerr=[100 * (row["spread"] or 0.0)], marker="o", markersize=5, capsize=3,
-            linestyle="", color=theme.line if row["best"] else theme.ink,
+            [_percent(row["mean"], drawn)], [height], xerr=[100 * (row["spread"] or 0.0)], marker="o", markersize=5,
+            capsize=3, linestyle="", color=theme.line if row["best"] else theme.ink,
         )  # fmt: skip
-    axes.axvline(100 * result["majority"], color=theme.other, linestyle="--", linewidth=1.2, label="majority class")
+    constant, label = _percent(drawn["constant"], drawn), drawn["constant_name"]
+    axes.axvline(constant, color=theme.other, linestyle="--", linewidth=1.2, label=label)
     axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("% right")
+    axes.set_xlabel(f"{drawn['name']} x 100")
     axes.grid(axis="x", color=theme.faint, linewidth=0.6)
     parts = result["parts"]
     text = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
-    axes.set_title(f"Accuracy: {text}", loc="left", fontsize=10, color=theme.ink)
+    title = f"{drawn['name'][0].upper()}{drawn['name'][1:]}: {text}"
+    axes.set_title(title, loc="left", fontsize=10, color=theme.ink)
     axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, loc="best")
     return png(figure)
 
 
-def accuracy_paths(rows: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
-    """Draw accuracy against the parameter, one panel per model; hollow markers: stopped early on few rows.
+def _percent(score: float, drawn: Mapping[str, Any]) -> float:
+    return 100.0 * (1.0 - score if drawn["error"] else score)
 
-    rows : models of a comparison, each with a path of several points
+
+def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any], theme: Theme) -> bytes:
+    """Draw the score against the parameter, one panel per model; hollow markers: stopped early on few rows.
+
+    rows : models of a comparison, each with a path of several points; drawn : as in `compared_scores`
     """
     columns = min(COLUMNS, len(rows))
     lines = -(-len(rows) // COLUMNS)
@@ -610,7 +619,11 @@ def accuracy_paths(rows: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
     for panel, row in enumerate(rows):
         axes = add_axes(figure, theme, (lines, columns, panel + 1))
         points = sorted(
-            (float(point["place"] if point["value"] is None else point["value"]), 100 * point["mean"], point["rows"])
+            (
+                float(point["place"] if point["value"] is None else point["value"]),
+                _percent(point["mean"], drawn),
+                point["rows"],
+            )
             for point in row["path"]
         )
         most = max(rows for _, _, rows in points)
@@ -625,7 +638,7 @@ def accuracy_paths(rows: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
         axes.tick_params(which="both", labelsize=7.5)
         axes.grid(axis="y", color=theme.faint, linewidth=0.6)
         if panel % COLUMNS == 0:
-            axes.set_ylabel("% right")
+            axes.set_ylabel(f"{drawn['name']} x 100", fontsize=8)
     return png(figure)
 
 

@@ -655,9 +655,12 @@ class RunCheckpoints:
         ------
         CheckpointError : the checkpoint is damaged
         """
-        at = self.read(MAIN)
-        if at is not None:
-            self.resumed, self.run_seconds, self.traffic = at.resumed + 1, at.run_seconds, at.traffic
+        at = last = self.read(MAIN)
+        checkpoints = sorted(checkpoints_in(self.folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns)
+        if checkpoints and checkpoints[-1] not in checkpoints_of(self.folder, MAIN):  # of a later loop
+            last = read_value(read_head(checkpoints[-1]), self.shared)
+        if last is not None:
+            self.resumed, self.run_seconds, self.traffic = last.resumed + 1, last.run_seconds, last.traffic
         return at
 
     def read(self, loop: str) -> Position | None:

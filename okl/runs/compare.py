@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from statistics import fmean, stdev, variance
@@ -25,9 +25,23 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Criterion, FloatArray, IntArray, Precision, Task
 from okl.kernels import shift_invariant_kernels
+from okl.metrics.criterion import criterion_error, criterion_of
+from okl.metrics.paired import TESTS, paired_t, scores_test
+from okl.models.inputs import class_indices
 from okl.runs.compare_settings import CompareSettings
+from okl.runs.loop import progressive_metric
+from okl.runs.select import (
+    Shape,
+    ValidationSample,
+    basis_of,
+    choose_solver,
+    initial_candidates,
+    selection_rounds,
+    successive_halving,
+)
+from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
@@ -48,11 +62,17 @@ from okl.solvers.accelerated.problem import (
     error_minimising_bias,
     moments_by_class,
 )
-from okl.solvers.factory import make_online_solver
+from okl.solvers.base import SolverProgress
+from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
+from okl.solvers.ridge.gram import Basis, Outputs
+from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
+from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.settings import RidgeSettings
+from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import SOLVER_NAMES, FourierOptions, TrainSettings, solver_settings
 
 # Candidates: models and solvers by name.
@@ -64,21 +84,30 @@ ONLINE_NAMES = tuple(_ONLINE)
 IN_FOURIER_MAPS = tuple(name for name, kind in _ONLINE.items() if issubclass(kind, FourierOptions))
 OF_FREQUENCIES = f"{', '.join(IN_FOURIER_MAPS)} and certified models use it"
 OF_A_MAP = f"{', '.join(IN_FOURIER_MAPS)} and certified models with frequencies use it"
-GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
+RIDGE, AUTO = "ridge", "auto"
+LEAST_SQUARES = (AUTO, RIDGE)  # the automatic choice, and kernel least squares with the kernel of the settings
+GROUPS = {"all": (*LEAST_SQUARES, *MODEL_NAMES), "online": ONLINE_NAMES}
+OF_REGRESSION = {"all": (*LEAST_SQUARES, "fogd", "nogd"), "online": ("fogd", "nogd")}
 
 
-def model_names(settings: CompareSettings) -> tuple[str, ...]:
+def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, ...]:
     """Return the names of the models to compare, without duplicates, in the order of the setting.
 
     Raises
     ------
-    ConfigError : a name is unknown, or there is no name
+    ConfigError : a name is unknown or not for the task, or there is no name
     """
-    names = [name for word in settings.models for name in GROUPS.get(word, (word,))]
-    if unknown := [name for name in names if name not in ONLINE_NAMES and not is_model(name)]:
+    groups = OF_REGRESSION if task == "regression" else GROUPS
+    names = [name for word in settings.models for name in groups.get(word, (word,))]
+    if unknown := [name for name in names if name not in (*LEAST_SQUARES, *ONLINE_NAMES) and not is_model(name)]:
         raise ConfigError(
             f"models = {', '.join(unknown)}: not available in okl compare. Choose from all "
-            f"({', '.join(MODEL_NAMES)}) or online ({', '.join(ONLINE_NAMES)})."
+            f"({', '.join(GROUPS['all'])}) or online ({', '.join(ONLINE_NAMES)})."
+        )
+    if task == "regression" and (others := [name for name in names if name not in groups["all"]]):
+        raise ConfigError(
+            f"models = {', '.join(others)}: for classes only, but the target makes this a regression task. Choose from "
+            f"{', '.join(groups['all'])}."
         )
     if not names:
         raise ConfigError("models is empty. Give at least one name, or all.")
@@ -87,13 +116,17 @@ def model_names(settings: CompareSettings) -> tuple[str, ...]:
 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
+    if name == AUTO:
+        return TrainSettings(data=settings.data, solver=name, seed=settings.seed, optimise=settings.optimise)
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
+    if name == RIDGE:
+        values["optimise"] = settings.optimise
     if name in IN_FOURIER_MAPS:
         values["map"] = settings.map
         if settings.frequencies is not None:
             values["frequencies"] = settings.frequencies
-    values |= {"data": settings.data, "solver": name, "seed": settings.seed, "precision": settings.precision}
-    return TrainSettings(**values)
+    values |= {"data": settings.data, "solver": name, "seed": settings.seed}
+    return TrainSettings(**values | ({"precision": settings.precision} if name != RIDGE else {}))
 
 
 def check_models(settings: CompareSettings, data: Dataset) -> None:
@@ -101,22 +134,20 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
 
     Raises
     ------
-    ConfigError : an unknown name, a task that is not a classification, or a setting that a model does not use
+    ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
     """
-    names, schema = model_names(settings), data.schema
-    if schema.task == "regression":
-        raise ConfigError(
-            f"{data.folder}: the target {schema.target!r} is a regression target, but okl compare takes classes only. "
-            "Run okl train with --solver ridge, fogd or nogd, or ingest numeric classes with --task multiclass."
-        )
+    schema = data.schema
+    names = model_names(settings, schema.task)
+    criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     if settings.holdout == "test" and not data.rows("test"):
         raise ConfigError(
             f"holdout = test, but {data.folder} has no test rows. Set --holdout to a share such as 0.2, or use --folds."
         )
-    smallest = min(schema.class_counts)
+    smallest = min(schema.class_counts, default=data.rows("train"))
     if settings.holdout is None and smallest < settings.folds:
+        kind = "the smallest class has" if schema.class_counts else "there are"
         raise ConfigError(
-            f"folds = {settings.folds}, but the smallest class has {smallest} training rows; each "
+            f"folds = {settings.folds}, but {kind} {smallest} training rows; each "
             "fold needs one of every class. Use fewer folds, or --holdout."
         )
     _check_map(settings, names, schema)
@@ -145,7 +176,8 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
     online = [name for name in names if not is_model(name)]
     for name in online:
-        factory_of(train_settings(settings, name), schema)
+        if name not in LEAST_SQUARES:
+            factory_of(train_settings(settings, name), schema)
     if map_choice(settings, names) is not None or set(names) & set(IN_FOURIER_MAPS):
         return
     changed = {
@@ -234,7 +266,7 @@ class Sample:
 
     def tested(self) -> NDArray[np.int64]:
         """Return the part in which each row is tested, (rows,), -1 for none; stratified by class."""
-        targets = self.all().targets
+        targets = self._kinds(self.all().targets)
         parts = np.full(len(targets), -1)
         if self.holdout == "test":
             return parts
@@ -261,12 +293,16 @@ class Sample:
     def _ordered(self) -> tuple[FloatArray, NDArray[np.float64]]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
         random = np.random.default_rng((self.seed, 0xC0))
-        key = np.empty(len(rows.targets))
-        for value in np.unique(rows.targets):
-            members = np.flatnonzero(rows.targets == value)
+        key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
+        for value in np.unique(kinds):
+            members = np.flatnonzero(kinds == value)
             key[members] = (random.permutation(len(members)) + random.random(len(members))) / len(members)
         order = np.argsort(key, kind="stable")
         return rows.inputs[order], rows.targets[order]
+
+    def _kinds(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what rows are spread by, (rows,): their class, or 0 for a regression."""
+        return np.zeros(len(targets)) if self.data.schema.task == "regression" else targets
 
     def _holdout(self) -> Rows:
         return resident(
@@ -313,12 +349,16 @@ class Trial:
 
     Parameters
     ----------
-    right : for each bias rule, one bit for each validation row: whether it is classified correctly
+    right : for each bias rule, one bit for each validation row: whether it is classified correctly; no bits for a
+        regression
     n_rows : number of validation rows
     value : value of the parameter; None for online solvers, and for several classes with a value each
     relative_gap : certified relative duality gap; None for online solvers
     iterations, seconds : of the fit
     failure : reason of a failure, or ""
+    errors : for each bias rule, the error by another criterion than accuracy; empty for accuracy
+    scores, targets : for each bias rule scores (rows,) or (rows, n_classes) and (rows,) class indices or targets, for
+        a test on the rows of one part by another criterion than accuracy; else empty
     """
 
     right: dict[str, bytes]
@@ -328,15 +368,59 @@ class Trial:
     iterations: int = 0
     seconds: float = 0.0
     failure: str = ""
+    errors: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    targets: NDArray[np.float64] | IntArray | None = None
 
     def correct_rows(self, bias: str) -> NDArray[np.bool_]:
         """Return which rows are classified correctly, (n_rows,)."""
         packed = np.frombuffer(self.right[bias], dtype=np.uint8)
         return np.unpackbits(packed, count=self.n_rows).astype(bool)
 
-    def accuracy(self, bias: str) -> float:
-        """Return the share of rows that are classified correctly."""
-        return float(self.correct_rows(bias).mean())
+    def score(self, bias: str) -> float:
+        """Return 1 less the error by the criterion: the share of rows that are classified correctly, ..."""
+        return 1.0 - self.errors[bias] if self.errors else float(self.correct_rows(bias).mean())
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Criterion of a comparison. keeps_scores : whether trials keep scores, for a paired test on one part"""
+
+    schema: Schema
+    criterion: Criterion
+    keeps_scores: bool = False
+
+    def trial(self, scores: Mapping[str, NDArray[Any]], targets: NDArray[np.float64], **values: Any) -> Trial:
+        """Return the trial of scores of validation rows.
+
+        scores : for each bias rule (rows,) of two classes or a regression, or (rows, n_classes); targets : (rows,)
+        """
+        wide = {bias: np.asarray(some, dtype=np.float64) for bias, some in scores.items()}
+        right = {
+            bias: b"" if self.criterion == "squared-error" else packed(some, targets) for bias, some in wide.items()
+        }
+        if self.criterion == "accuracy":
+            return Trial(right, len(targets), **values)
+        kept = {bias: some.astype(np.float32) for bias, some in wide.items()} if self.keeps_scores else {}
+        if self.criterion == "squared-error":
+            spread = max(float(targets.var()), float(np.finfo(np.float64).tiny))
+            errors = {bias: float(np.square(some - targets).mean()) / spread for bias, some in wide.items()}
+            return Trial(right, len(targets), errors=errors, scores=kept, targets=targets if kept else None, **values)
+        classes = class_indices(self.schema, targets)
+        errors = {bias: criterion_error(self.criterion, some, classes) for bias, some in wide.items()}
+        return Trial(right, len(targets), errors=errors, scores=kept, targets=classes if kept else None, **values)
+
+    def p_value(self, trial: Trial, bias: str, best: Trial, best_bias: str) -> float:
+        """Return the two-sided p-value of equal errors of two models on the same validation rows."""
+        if self.criterion == "accuracy":
+            return exact_mcnemar(best.correct_rows(best_bias), trial.correct_rows(bias))
+        mine, theirs, targets = trial.scores[bias], best.scores[best_bias], trial.targets
+        assert targets is not None, "scores are kept with their targets"
+        if self.criterion != "squared-error":
+            first, second = (np.asarray(some, dtype=np.float64) for some in (theirs, mine))
+            return scores_test(self.criterion, first, second, np.asarray(targets, dtype=np.int64)).two_sided
+        apart = np.square(theirs - targets) - np.square(mine - targets)
+        return paired_t(len(apart), float(apart.sum()), float(np.square(apart).sum())).two_sided
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,24 +458,19 @@ def with_biases(
     return ModelScores(weights, {"own" if has_own else "none": own, "error-minimising": minimising})
 
 
-def validate(fitted: ModelScores, features: FloatArray, targets: NDArray[np.float64]) -> dict[str, bytes]:
-    """Return the rows that are classified correctly for each bias, packed."""
+def biased_scores(fitted: ModelScores, features: FloatArray) -> dict[str, NDArray[np.float64]]:
+    """Return scores for each bias rule: (rows,) of two classes, or (rows, n_classes)."""
     raw = [raw_scores(features, weights) for weights in fitted.weights]
-    return {
-        name: pack_correct([some - bias for some, bias in zip(raw, biases, strict=True)], targets)
+    scores = {
+        name: np.column_stack([some - bias for some, bias in zip(raw, biases, strict=True)])
         for name, biases in fitted.biases.items()
     }
+    return {name: some[:, 0] if len(raw) == 1 else some for name, some in scores.items()}
 
 
-def pack_correct(scores: Sequence[FloatArray], targets: NDArray[np.float64]) -> bytes:
-    """Return packed bits: whether scores of each class (rows,) classify a row correctly.
-
-    scores : one array for two classes, where 0 is the second class
-    """
-    if len(scores) == 1:
-        right = (scores[0] >= 0.0) == (targets > 0.0)
-    else:
-        right = np.argmax(np.column_stack(scores), axis=1) == targets
+def packed(scores: NDArray[np.float64], targets: NDArray[np.float64]) -> bytes:
+    """Return packed bits: whether scores (rows,), 0 being the second class, or (rows, n_classes) are right."""
+    right = (scores >= 0.0) == (targets > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == targets
     return np.packbits(right).tobytes()
 
 
@@ -610,6 +689,7 @@ class PathItem:
     chosen : indices of grid points, rising
     method : method of every fit
     n_classes : number of classes
+    judge : criterion
     """
 
     part: int
@@ -618,6 +698,7 @@ class PathItem:
     chosen: tuple[int, ...]
     method: MethodChoice
     n_classes: int
+    judge: Judge
 
     @property
     def model(self) -> str:
@@ -641,13 +722,13 @@ class PathItem:
             weights, own = [fit.weights for fit in solutions], [fit.bias for fit in solutions]
             fitted = with_biases(weights, own, model_class(self.model).HAS_OWN_BIAS, features, signs)
             trials.append(
-                Trial(
-                    validate(fitted, part.test_features, part.test_targets),
-                    len(part.test_targets),
-                    points[0].parameter if len(points) == 1 else None,
-                    max(fit.certificate.relative_gap for fit in solutions),
-                    sum(point.iterations for point in points),
-                    sum(point.seconds for point in points),
+                self.judge.trial(
+                    biased_scores(fitted, part.test_features),
+                    part.test_targets,
+                    value=points[0].parameter if len(points) == 1 else None,
+                    relative_gap=max(fit.certificate.relative_gap for fit in solutions),
+                    iterations=sum(point.iterations for point in points),
+                    seconds=sum(point.seconds for point in points),
                 )
             )
         return trials
@@ -662,23 +743,26 @@ class PathItem:
         return path(self.model, rows, values, self.method)
 
 
-# Work item of the search: an online solver makes one pass over the training rows of a part, as `okl train` does.
+# Work item of the search: an online solver makes one pass over the training rows of a part, as `okl train` does, or
+# kernel least squares are solved.
 
 
 @dataclass(frozen=True)
-class OnlineItem:
-    """One pass of an online solver and its validation.
+class SolverItem:
+    """Training of a solver with its own settings, and its validation.
 
     Parameters
     ----------
     settings : settings of the solver
     part : number of the part
     n_rows : number of training rows
+    judge : criterion
     """
 
     settings: TrainSettings
     part: int
     n_rows: int
+    judge: Judge
 
     @property
     def model(self) -> str:
@@ -701,13 +785,12 @@ class OnlineItem:
         rows = Rows(part.inputs[: self.n_rows], part.targets[: self.n_rows])
         started = time.perf_counter()
         try:
-            predictor = train_online(self.settings, schema, rows)
+            train = {RIDGE: train_ridge, AUTO: train_chosen}.get(self.settings.solver, train_online)
+            predictor = train(self.settings, schema, rows)
         except DivergedError as error:
             return [Trial({}, len(part.test_targets), failure=str(error))]
         seconds = time.perf_counter() - started
-        scores = predictor.scores(part.test_inputs)
-        columns = [scores] if scores.ndim == 1 else list(scores.T)
-        return [Trial({"own": pack_correct(columns, part.test_targets)}, len(part.test_targets), seconds=seconds)]
+        return [self.judge.trial({"own": predictor.scores(part.test_inputs)}, part.test_targets, seconds=seconds)]
 
 
 def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
@@ -722,6 +805,40 @@ def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     return settings.options.factory(schema)
 
 
+def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
+    """Solve kernel least squares of rows in memory, which are shuffled already, with the penalty of least error."""
+    assert isinstance(settings.options, RidgeSettings), "its solver is ridge"
+    solver: RidgeSolver = settings.options.build(settings, schema, len(rows.targets))
+    wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
+    basis, _ = solver.basis_of(wide.inputs[:PENALTY_ROWS], wide.inputs, schema)
+    return _solved(basis, wide, Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion))
+
+
+RACE_SECONDS = 20.0  # budget of the automatic choice in each part
+RACE_LANDMARKS = 1024
+
+
+def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
+    """Choose kernel and bandwidth for rows in memory, scaled and shuffled already, as the automatic choice does."""
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
+    wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
+    track = ValidationSample(schema, wide, np.arange(len(wide.targets)), outputs, 1)
+    starters = initial_candidates(("none",))
+    shape = Shape(len(wide.targets), schema.n_features, schema.n_outputs)
+    rounds = selection_rounds(RACE_SECONDS, shape, len(starters))
+    winner = successive_halving(track, starters, rounds, lambda done, total, best: None).winner
+    basis, _ = basis_of(winner.candidate, wide.inputs, min(len(wide.targets), RACE_LANDMARKS))
+    return _solved(basis, wide, outputs)
+
+
+def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> Predictor:
+    solution = fit_rows(basis, rows, outputs)
+    if not solution.solved:
+        raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
+    return solution.predictor(basis)
+
+
 def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
     """Build a solver from the first rows, and train it on all rows in order, which is shuffled already."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
@@ -733,7 +850,6 @@ def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> Predict
 # Paired significance tests of two models, over folds or over the rows of a holdout.
 
 CORRECTED = "corrected resampled t-test (Nadeau & Bengio, 2003)"
-MCNEMAR = "exact McNemar test"
 
 
 def corrected_resampled_t(differences: Sequence[float], test_share: float) -> float:
@@ -776,7 +892,7 @@ def exact_mcnemar(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
 LEAST_ROWS = 1000  # of the first round
 ROUGH = 10.0  # times the tolerance, before the last round: enough to rank values
 SINGLE = ComparedGrid("", (0.0,), "value")
-ComparedItem = PathItem | OnlineItem
+ComparedItem = PathItem | SolverItem
 
 
 @dataclass(eq=False)
@@ -811,12 +927,12 @@ class CompareCandidate:
         return next((trial.failure for index in self.alive for trial in self.trials[index] if trial.failure), "")
 
     def mean(self, grid_point: int, bias: str) -> float:
-        """Return the mean accuracy over the parts; minus infinity if a part failed."""
+        """Return the mean score over the parts; minus infinity if a part failed."""
         trials = self.trials[grid_point]
         if any(trial.failure for trial in trials):
             return -math.inf
         # rounded, so that equal counts in another order are equal
-        return round(fmean(trial.accuracy(bias) for trial in trials), 12)
+        return round(fmean(trial.score(bias) for trial in trials), 12)
 
     def best_mean(self, grid_point: int) -> float:
         """Return the mean accuracy with the better bias rule."""
@@ -861,6 +977,13 @@ class ModelSearch:
     grids: dict[str, ComparedGrid]
     n_classes: int
 
+    @property
+    def judge(self) -> Judge:
+        """Return the criterion of the comparison."""
+        schema = self.sample.data.schema
+        criterion = criterion_of(self.settings.optimise, schema.task, schema.class_counts, schema.target)
+        return Judge(schema, criterion, self.sample.n_parts == 1)
+
     def candidates(self) -> list[CompareCandidate]:
         """Return all candidates before the first round."""
         grids = [self.grids.get(name, SINGLE) for name in self.names]
@@ -894,7 +1017,7 @@ class ModelSearch:
                         candidate.halve()
             scored = [each.best_mean(grid_point) for each in candidates for grid_point in each.trials]
             best = max((value for value in scored if math.isfinite(value)), default=0.0)
-            report(done, total, {"best_accuracy": best})
+            report(done, total, {"best_score": best})
         return candidates
 
     def total(self) -> int:
@@ -914,7 +1037,7 @@ class ModelSearch:
 
     def _items(self, candidates: Sequence[CompareCandidate], step: int) -> list[ComparedItem]:
         steps = self.steps()
-        last = step == len(steps) - 1
+        last, judge = step == len(steps) - 1, self.judge
         items: list[ComparedItem] = []
         for candidate in candidates:
             if not last and not self._starts_small(candidate.name):
@@ -922,9 +1045,10 @@ class ModelSearch:
             for part in range(self.sample.n_parts):
                 if is_model(candidate.name):
                     method = self._method(last)
-                    items.append(PathItem(part, steps[step], candidate.grid, candidate.alive, method, self.n_classes))
+                    tried = candidate.grid, candidate.alive
+                    items.append(PathItem(part, steps[step], *tried, method, self.n_classes, judge))
                 else:
-                    items.append(OnlineItem(train_settings(self.settings, candidate.name), part, steps[step]))
+                    items.append(SolverItem(train_settings(self.settings, candidate.name), part, steps[step], judge))
         return items
 
     def _method(self, last: bool) -> MethodChoice:
@@ -952,31 +1076,43 @@ def _record(candidate: CompareCandidate, item: ComparedItem, trials: list[Trial]
 BIASES = ("own", "none", "error-minimising")
 
 
+def constant_score(schema: Schema, criterion: Criterion) -> float:
+    """Return the score of a constant prediction: the majority class, the shares of the classes, or the mean."""
+    if criterion == "squared-error":
+        return 0.0
+    shares = np.array(schema.class_counts) / sum(schema.class_counts)
+    if criterion == "accuracy":
+        return float(shares.max())
+    if criterion == "log-loss":
+        return 1.0 + float(shares[shares > 0.0] @ np.log(shares[shares > 0.0]))
+    return {"auc": 0.5, "average-precision": float(shares[-1])}.get(criterion, 1.0 / len(shares))
+
+
 def winner_of(candidates: Sequence[CompareCandidate]) -> CompareCandidate | None:
     """Return the candidate with the best mean accuracy; ties give the first; None if all failed."""
     measured = [candidate for candidate in candidates if not candidate.failure]
     return max(measured, key=lambda candidate: candidate.mean(*candidate.choice()), default=None)
 
 
-def table_of(candidates: Sequence[CompareCandidate], test_share: float) -> list[dict[str, Any]]:
+def table_of(candidates: Sequence[CompareCandidate], test_share: float, judge: Judge) -> list[dict[str, Any]]:
     """Return a row for each candidate, the best first, failed ones last.
 
     test_share : test rows divided by training rows of a fold
     """
     best = winner_of(candidates)
-    rows = [_row(candidate, best, test_share) for candidate in candidates]
+    rows = [_row(candidate, best, test_share, judge) for candidate in candidates]
     return sorted(rows, key=lambda row: (row["mean"] is None, -(row["mean"] or 0.0)))
 
 
-def test_name(n_parts: int) -> str:
+def test_name(n_parts: int, criterion: Criterion) -> str:
     """Return the name of the paired test against the best model."""
-    return CORRECTED if n_parts > 1 else MCNEMAR
+    return CORRECTED if n_parts > 1 else TESTS[criterion]
 
 
-def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share: float) -> dict[str, Any]:
+def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share: float, judge: Judge) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": candidate.name,
-        "kind": "certified" if is_model(candidate.name) else "online",
+        "kind": "certified" if is_model(candidate.name) else "ridge" if candidate.name in LEAST_SQUARES else "online",
         "status": "failed" if candidate.failure else "measured",
         "note": candidate.failure,
         "parameter": candidate.grid.parameter if is_model(candidate.name) else None,
@@ -989,12 +1125,12 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
         return row
     grid_point, bias = candidate.choice()
     trials = candidate.trials[grid_point]
-    own = accuracies(trials, bias)
+    own = part_scores(trials, bias)
     by_bias = {name: _of_bias(candidate, name) for name in BIASES if name in candidate.biases}
     return row | {
         "mean": candidate.mean(grid_point, bias),
         "spread": spread(own),
-        "accuracies": own,
+        "scores": own,
         "bias": bias,
         "biases": by_bias,
         "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
@@ -1003,13 +1139,13 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
         "relative_gap": _largest_gap(trials),
         "iterations": max(trial.iterations for trial in trials),
         "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
-        "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share),
+        "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share, judge),
     }
 
 
-def accuracies(trials: Sequence[Trial], bias: str) -> list[float]:
-    """Return the accuracy in each part."""
-    return [trial.accuracy(bias) for trial in trials]
+def part_scores(trials: Sequence[Trial], bias: str) -> list[float]:
+    """Return the score in each part."""
+    return [trial.score(bias) for trial in trials]
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -1026,12 +1162,12 @@ def mean_value(trials: Sequence[Trial]) -> float | None:
 def _of_bias(candidate: CompareCandidate, bias: str) -> dict[str, float | None]:
     """Return the mean and spread of the best grid point of one bias rule."""
     grid_point = max(candidate.alive, key=lambda some: candidate.mean(some, bias))
-    values = accuracies(candidate.trials[grid_point], bias)
+    values = part_scores(candidate.trials[grid_point], bias)
     return {"mean": fmean(values), "spread": spread(values), "value": mean_value(candidate.trials[grid_point])}
 
 
 def _path(candidate: CompareCandidate) -> list[dict[str, Any]]:
-    """Return the accuracy of the better bias rule at each grid point, on the largest number of rows used."""
+    """Return the score of the better bias rule at each grid point, on the largest number of rows used."""
     rows = []
     for grid_point in sorted(candidate.trials):
         trials = candidate.trials[grid_point]
@@ -1054,12 +1190,12 @@ def _largest_gap(trials: Sequence[Trial]) -> float | None:
     return max((trial.relative_gap for trial in trials if trial.relative_gap is not None), default=None)
 
 
-def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_share: float) -> float:
+def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_share: float, judge: Judge) -> float:
     grid_point, best_bias = best.choice()
     theirs = best.trials[grid_point]
     if len(trials) == 1:
-        return exact_mcnemar(theirs[0].correct_rows(best_bias), trials[0].correct_rows(bias))
-    pairs = zip(accuracies(theirs, best_bias), accuracies(trials, bias), strict=True)
+        return judge.p_value(trials[0], bias, theirs[0], best_bias)
+    pairs = zip(part_scores(theirs, best_bias), part_scores(trials, bias), strict=True)
     return corrected_resampled_t([first - second for first, second in pairs], test_share)
 
 
@@ -1080,8 +1216,8 @@ class Winner:
     predictor : the trained predictor
     rows : number of training rows
     values : values of the parameter, for each class against the rest
-    certificate : certificate as JSON; None for online solvers
-    chosen : values chosen by an online solver
+    certificate : certificate as JSON; None for online solvers and ridge
+    chosen : values chosen by an online solver or ridge
     """
 
     predictor: Predictor
@@ -1108,7 +1244,7 @@ def fit_winner(
     """
     name = best.name
     if not is_model(name):
-        return _train_online(settings, data, name, execution, report)
+        return _train_solver(settings, data, name, execution, report)
     point, bias = best.choice()
     grid_point = best.grid.points[point]
     columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
@@ -1178,14 +1314,22 @@ def _fit(
     return point.parameter, point.solution
 
 
-def _train_online(
+def _train_solver(
     settings: CompareSettings, data: Dataset, name: str, execution: Execution, report: ReportProgress
 ) -> Winner:
-    """Train as `okl train` in one process: one pass over all rows; the memory limit does not apply."""
-    solver = make_online_solver(train_settings(settings, name), data)
+    """Train as `okl train` does, online solvers in one pass over all rows; the memory limit does not apply."""
+    if name == AUTO:
+        choice = choose_solver(train_settings(settings, name), data)
+        columns = training_columns(choice.settings, data)
+        best = train_sizes(choice, columns, execution)
+        trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
+        chosen = trained.solver.chosen(trained.state)
+        return Winner(trained.predictor, data.rows("train"), chosen={"solver": best.settings.solver} | used | chosen)
+    solver = make_solver(train_settings(settings, name), data)
     state = solver.start(data, execution)
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
         progress = solver.progress(state)
-        report(progress.done_rows, progress.total_rows, {"mistake_rate": progress.error})
+        if isinstance(progress, SolverProgress):
+            report(progress.done_rows, progress.total_rows, {progressive_metric(data.schema.task): progress.error})
     return Winner(solver.predictor(state), data.rows("train"), chosen=solver.chosen(state))

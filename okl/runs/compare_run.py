@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from okl.data.dataset import Dataset, Scale
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
 from okl.distributed.opening import check_workers
 from okl.features.base import FeatureMap
@@ -24,6 +25,7 @@ from okl.runs.compare import (
     Sample,
     Winner,
     check_models,
+    constant_score,
     fit_winner,
     make_grid,
     map_choice,
@@ -35,7 +37,7 @@ from okl.runs.compare import (
 )
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
-from okl.runs.results import describe_data
+from okl.runs.results import assumptions, describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.solvers.accelerated.models import is_model
 from okl.solvers.online.solver import SAMPLE_ROWS
@@ -69,10 +71,12 @@ class ComparisonRun(Run[CompareSettings]):
         settings = self.settings
         assert self.output is not None
         self.output.open()
-        self.data = open_run_data(self, settings)
+        opened = open_run_data(self, settings)
+        self.data = scaled_data(settings, opened)
+        self._standardises = settings.rescale == "auto" and self.data.schema.scale != opened.schema.scale
         if not is_dataset(settings.data):
             check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
-        self.names = model_names(settings)
+        self.names = model_names(settings, self.data.schema.task)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
         self.feature_map, self.chosen = self._draw_map(Sample(*shared))
@@ -92,7 +96,8 @@ class ComparisonRun(Run[CompareSettings]):
         if best is None:
             raise DivergedError(f"Every model failed. The first error: {candidates[0].failure}")
         self.best: CompareCandidate = best
-        self.table = table_of(candidates, self.sample.test_rows(0) / self.sample.train_rows())
+        share = self.sample.test_rows(0) / self.sample.train_rows()
+        self.table = table_of(candidates, share, self._search.judge)
         return {"winner": best.name, "mean": self.table[0]["mean"]}
 
     def refit(self) -> dict[str, Any]:
@@ -104,7 +109,7 @@ class ComparisonRun(Run[CompareSettings]):
 
     def evaluate(self) -> dict[str, Any]:
         """Compute metrics of the winner and the majority class on both splits."""
-        predictors = {"winner": self.winner.predictor, "majority": ConstantPredictor(self.data.schema)}
+        predictors = {"winner": self.winner.predictor, self._constant: ConstantPredictor(self.data.schema)}
         self.metrics: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
         for split, figures in self.metrics.items():
             if shards := self.data.split(split):  # type: ignore[arg-type]  # one of both
@@ -140,6 +145,10 @@ class ComparisonRun(Run[CompareSettings]):
             for row in self._result["models"]
         ]
 
+    @property
+    def _constant(self) -> str:
+        return "mean" if self.data.schema.task == "regression" else "majority"
+
     def _draw_map(self, sample: Sample) -> tuple[FeatureMap | None, dict[str, Any]]:
         settings = self.settings
         choice = map_choice(settings, self.names)
@@ -155,7 +164,8 @@ class ComparisonRun(Run[CompareSettings]):
     def _collect(self) -> dict[str, Any]:
         settings, schema, sample, winner = self.settings, self.data.schema, self.sample, self.winner
         data_folder = place_of(settings.data).absolute() if is_dataset(settings.data) else self.folder / "data"
-        baselines = {split: figures.get("majority") for split, figures in self.metrics.items()}
+        baselines = {split: figures.get(self._constant) for split, figures in self.metrics.items()}
+        criterion = self._search.judge.criterion
         return {
             "model": str(self.folder / "model"),
             "run": str(self.folder),
@@ -171,14 +181,16 @@ class ComparisonRun(Run[CompareSettings]):
             },
             "certificate": winner.certificate,
             "models": self.table,
-            "majority": max(schema.class_counts) / sum(schema.class_counts),
-            "test_name": test_name(sample.n_parts),
+            "criterion": criterion,
+            "assumptions": self._assumptions(),
+            "constant": constant_score(schema, criterion),
+            "test_name": test_name(sample.n_parts, criterion),
             "parts": sample.n_parts,
             "search_rows": len(sample.all().targets),
             "rungs": list(self._search.steps()),
             "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
             **{split: figures.get("winner") for split, figures in self.metrics.items()},
-            "baselines": {"majority": baselines},
+            "baselines": {self._constant: baselines},
             "weights_sha256": self.weights_sha256,
             "search_seconds": self._search_seconds,
             "total_seconds": time.perf_counter() - self.timeline.begun,
@@ -187,6 +199,22 @@ class ComparisonRun(Run[CompareSettings]):
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, data_folder),
         }
+
+    def _assumptions(self) -> list[str]:
+        """Return a sentence for each default that decided how rows were read and models compared."""
+        given = is_dataset(self.settings.data)
+        sentences = [] if given else assumptions(self.data, self.settings.ingest)
+        if self._standardises:
+            sentences.append("inputs are standardised (--rescale)")
+        return sentences
+
+
+def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
+    """Return a data set with the scaling of a comparison: as given, or standard if the data set has none."""
+    wanted: Scale = data.schema.scale if settings.rescale == "auto" else settings.rescale
+    if settings.rescale == "auto" and wanted == "none" and data.schema.feature_statistics:
+        wanted = "standard"
+    return replace(data, schema=replace(data.schema, scale=wanted))
 
 
 def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:

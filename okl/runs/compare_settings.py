@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Names, Positive
-from okl.foundation.types import Precision
+from okl.foundation.types import Optimise, Precision
 
 
 def _number_or_test(value: object) -> object:
@@ -34,9 +34,18 @@ class CompareSettings(ExecutionSettings):
     models: Names = Field(
         ("all",),
         description=(
-            "comma-separated names; all: the certified models; online: the online solvers; ridge, scs, wolfe and "
-            "pegasos cannot be compared"
+            "comma-separated names; all: auto, ridge and the certified models, of a regression auto, ridge, fogd and "
+            "nogd; auto: the automatic choice of okl train; online: the online solvers; scs, wolfe and pegasos cannot "
+            "be compared"
         ),
+    )
+    optimise: Optimise = Field(
+        "auto",
+        description="criterion of classes by which parameters are chosen and models compared; auto: log-loss if fewer "
+        "than 20% of the rows are outside the most frequent class, accuracy otherwise",
+    )
+    rescale: Literal["auto", "none", "standard", "minmax"] = Field(
+        "auto", description="scaling of inputs; auto: that of the data set, or standard if it has none"
     )
     folds: int = Field(5, ge=2, le=100, description="folds of the stratified cross validation")
     holdout: Holdout = Field(

@@ -19,13 +19,14 @@ from okl.data.reading import load_window
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
 from okl.features.predictors import Predictor
+from okl.foundation.errors import DataError
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.metrics.calibration import log_losses
 from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.models.file import Model
-from okl.models.inputs import class_indices, learnt_among, prepare_rows, read_as
+from okl.models.inputs import Replaced, class_indices, learnt_among, prepare_rows, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.quality import in_scaled_unit, in_target_unit, logits_of, tally_of
 from okl.models.reference import REGISTRY, load, pinned
@@ -121,17 +122,20 @@ class MeasurePiece:
 
     model: Model
 
-    def __call__(self, piece: TablePiece) -> list[Tally]:
-        """Return one tally, or none for a piece whose rows all have missing values."""
-        schema, tallies = self.model.schema, []
+    def __call__(self, piece: TablePiece) -> tuple[list[Tally], Replaced]:
+        """Return one tally, or none for a piece whose rows all have missing values, and what was replaced."""
+        schema, tallies, replaced = self.model.schema, [], Replaced()
         for source in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
             assert raw.targets is not None
+            replaced.update(raw.replaced)
+            if raw.complete is not None and not raw.complete.any():
+                continue
             complete = slice(None) if raw.complete is None else raw.complete
             scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[complete]))
             targets = in_target_unit(schema, raw.targets[complete])
             tallies.append(tally_of(schema, scores, targets, self.model.predictor))
-        return [merge(tallies)] if tallies else []
+        return [merge(tallies)] if tallies else [], replaced
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -154,11 +158,20 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     pieces = table_pieces(settings.source, model.schema) if data is None else ()
     if data is None:
         check_pieces(model.schema, pieces, settings.source, with_targets=True)
+    replaced = Replaced()
     with open_for(settings) as execution:
         observer.stage("evaluate")
         if data is None:
-            split, parts = "all", execution.map(MeasurePiece(model), pieces)
-            tally = merge(tally for part in parts for tally in part)
+            split, tallies = "all", list[Tally]()
+            for found, some in execution.map(MeasurePiece(model), pieces):
+                tallies += found
+                replaced.update(some)
+            if not tallies:
+                raise DataError(
+                    f"{settings.source}: no row has a value of the target {model.schema.target!r} and of every column "
+                    "that needs one. Give labelled rows."
+                )
+            tally = merge(tallies)
         else:
             split, shards = _shards_of(data, settings.split)
             tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
@@ -170,6 +183,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "seconds": time.perf_counter() - started,
         "metrics": in_scaled_unit(model.schema, tally.report()),
         "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
+        "warnings": replaced_sentences(replaced, model.schema),
     }
 
 

@@ -19,7 +19,7 @@ from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Optimise
 from okl.models.file import Model, load_model
-from okl.models.inputs import learnt_among, prepare_rows, read_as
+from okl.models.inputs import Replaced, learnt_among, prepare_rows, read_as, replaced_sentences
 from okl.models.pieces import check_pieces, read_table, table_pieces
 from okl.models.quality import Importances, explained_criterion, permutation_importance
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
@@ -28,8 +28,10 @@ from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 # Sample of labelled rows
 
 
-def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
-    """Return a uniform sample, without replacement, of the rows without missing values; all if there are fewer.
+def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Rows, list[str]]:
+    """Return a uniform sample, without replacement, of the rows without missing values, and sentences on the others.
+
+    There are fewer rows if fewer have all values.
 
     All rows are read, but only n_rows and one batch are in memory: the rows with the smallest random keys are sampled.
 
@@ -44,10 +46,12 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
     keys = np.empty(0)
     inputs = np.empty((0, schema.n_features), dtype=model.precision)
     targets = np.empty(0)
+    replaced = Replaced()
     for piece in pieces:
         for batch in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, batch, model.precision, with_targets=True)
             assert raw.targets is not None
+            replaced.update(raw.replaced)
             drawn = random.random(len(raw.targets))
             drawn[slice(0) if raw.complete is None else ~raw.complete] = np.inf
             keys = np.concatenate([keys, drawn])
@@ -58,7 +62,7 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
             targets = np.concatenate([targets, raw.targets])[least]
     if not len(targets):
         raise DataError(f"{source}: every row has a missing value. Give rows without missing values.")
-    return Rows(inputs, targets)
+    return Rows(inputs, targets), replaced_sentences(replaced, schema)
 
 
 # `okl explain`: facts of a saved model, and the importance of its columns on a sample of rows
@@ -124,9 +128,9 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "lineage": dict(facts.lineage) or None,
         **_written(facts.result),
     }
-    importances, rows_or_reason = _importances(settings, facts, observer)
+    importances, rows_or_reason, warnings = _importances(settings, facts, observer)
     importance = importances.as_json() | {"on": rows_or_reason} if importances else None
-    return explanation | {"importance": importance, "no_importance": rows_or_reason}
+    return explanation | {"importance": importance, "no_importance": rows_or_reason, "warnings": warnings}
 
 
 def describe_predictor(model: Model) -> dict[str, Any]:
@@ -173,31 +177,34 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(RUN_PARTS) | values
 
 
-def _importances(settings: ExplainSettings, facts: ModelFacts, observer: Observer) -> tuple[Importances | None, str]:
-    """Return importances and a description of their rows, or None and the reason."""
+def _importances(
+    settings: ExplainSettings, facts: ModelFacts, observer: Observer
+) -> tuple[Importances | None, str, list[str]]:
+    """Return importances and a description of their rows, or None and the reason; and sentences on left out rows."""
     source = settings.source
     if source is None:
         folder = (facts.result.get("dataset") or {}).get("folder")
         if not folder or not is_dataset(folder):
-            return None, "Column importance needs labelled rows: give a SOURCE with the target column."
+            return None, "Column importance needs labelled rows: give a SOURCE with the target column.", []
         source = str(folder)
     observer.stage("explain")
-    rows, rows_or_reason = _rows(settings, facts.model, source)
+    rows, rows_or_reason, warnings = _rows(settings, facts.model, source)
     n_threads = default_threads()
     importances = permutation_importance(
         facts.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
         lambda done, total: observer.advance(done, total, {}), explained_criterion(facts.model, settings.optimise),
     )  # fmt: skip
-    return importances, rows_or_reason
+    return importances, rows_or_reason, warnings
 
 
-def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
-    """Return a sample of the test rows of a data set if there are any, or of a source, and its description."""
+def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str, list[str]]:
+    """Return a sample of a source, or of a data set's test rows if there are any, its description, and sentences."""
     if not is_dataset(source):
         trained = learnt_among(model.provenance, source)
         overlap = f" (the model was trained on {trained:,} of them)" if trained else ""
-        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{overlap}"
+        rows, warnings = sample_source(model, source, settings.rows, settings.seed)
+        return rows, f"rows of {source}{overlap}", warnings
     data = read_as(open_dataset(source), model.schema)
     split = "test" if data.split("test") else "train"
     taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]
-    return taken, f"{split} rows of {source}"
+    return taken, f"{split} rows of {source}", []

@@ -23,10 +23,14 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, check_published, output_folder
 from okl.foundation.locations import place_of
 from okl.foundation.settings import ExecutionSettings
+from okl.foundation.telemetry import run_logger
 from okl.models.file import Model
+from okl.models.inputs import replaced_sentences
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
 from okl.models.reference import REGISTRY, is_reference, load, pinned
 from okl.runs.run import Run
+
+_LOG = run_logger()
 
 # Scoring of files to a folder
 
@@ -80,10 +84,11 @@ class ScoringRun(Run[ScoreSettings]):
         work = ScorePiece(self.model, self.keys, output.staging if isinstance(output, RunFolder) else output.folder)
         counted = [piece.rows for piece in self.pieces]
         expected = 0 if None in counted else sum(rows or 0 for rows in counted)
-        done, scored, counts, total = 0, 0, Counter[Any](), 0.0
+        done, scored, counts, total, replaced = 0, 0, Counter[Any](), 0.0, Counter[str]()
         for part in self.execution.map(work, self.pieces):
             done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
             counts.update(part["counts"])
+            replaced.update(part["replaced"])
             self.observer.advance(done, expected, {})
         seconds = time.perf_counter() - started
         self._result = {
@@ -95,6 +100,7 @@ class ScoringRun(Run[ScoreSettings]):
             "files": len(self.pieces),
             "seconds": seconds,
             "rows_per_second": done / max(seconds, 1e-9),
+            "warnings": replaced_sentences(replaced, self.model.schema),
         }
         if self.model.schema.task == "regression":
             self._result["mean_prediction"] = total / scored if scored else None
@@ -240,13 +246,17 @@ def _score(
     model_file, pieces, key_columns = check_score(settings)
     work = ScorePiece(model_file, key_columns, place_of(file.parent))
     written, scored = 0, file.with_name("scores.csv")  # a later row may be invalid: write all scores or none
+    replaced = Counter[str]()
     with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
         for piece in pieces:
-            for batch, _ in work.batches(piece):
+            for batch, _, some in work.batches(piece):
+                replaced.update(some)
                 writer.write_batch(batch)
                 written += batch.num_rows
     with scored.open("rb") as stream:
         shutil.copyfileobj(stream, out)
+    for sentence in replaced_sentences(replaced, model_file.schema):
+        _LOG.warning("%s", sentence)
     return written
 
 

@@ -82,23 +82,18 @@ def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
     return linear + curved
 
 
-# Cost of training on a nominal machine: the choice depends on data and budget, never on the clock
+# Sizes of a model and their cost on a nominal machine: the choice depends on data and budget, never on the clock
 
 SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
-FEW_LANDMARKS = 2048
-_TIMES = 3  # as many frequencies as landmarks, to be worth it
-_STEP = 64
+ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
-_WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
-_FREQUENCIES = (6400, 4800, 3200, 2400, 1600, 800, 400, 200)
-_MANY_FREQUENCIES, _PASSES_OF_MANY = 1600, 3  # so many weights need several passes
-_MOST_PASSES = 10
-_BASE_SECONDS = 60.0
+_WAVES = 2e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
+_ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3))  # frequencies and passes: many need several
+_LONG_SECONDS = 40.0  # for least squares of classes with enough landmarks: online training is better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
-_LEAST_SAMPLE = 512
 
 
 @dataclass(frozen=True)
@@ -110,15 +105,43 @@ class Shape:
     outputs: int
 
 
-def selection_rounds(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
-    """Return sampled rows and landmarks of each round; rounds are fewer and smaller with little time or few rows."""
-    share = min(1.0, budget_seconds / _BASE_SECONDS) ** 0.5
+@dataclass(frozen=True)
+class Size:
+    """Size of a model: its solver and options, and the nominal seconds of its training."""
+
+    solver: Literal["ridge", "fogd"]
+    options: dict[str, int]
+    seconds: float
+
+    @property
+    def largest(self) -> bool:
+        """Return whether there is no larger size."""
+        most = MOST_LANDMARKS if self.solver == "ridge" else _ONLINE[-1][0]
+        return most in self.options.values()
+
+    @property
+    def name(self) -> str:
+        """Return a description for reports."""
+        if self.solver == "ridge":
+            return f"{self.options['n_landmarks']:,} landmarks"
+        passes = self.options["passes"]
+        return f"{self.options['frequencies']:,} random frequencies in {passes} pass{'es' if passes > 1 else ''}"
+
+
+def selection_rounds(budget_seconds: float, shape: Shape, n_candidates: int) -> list[tuple[int, int]]:
+    """Return sampled rows and landmarks of the rounds that a share of the budget allows, the first one in any case.
+
+    A larger budget has the rounds of a smaller one, and perhaps more after them.
+    """
     rounds: list[tuple[int, int]] = []
-    for sample, landmarks in _ROUNDS:
-        size = min(rows, max(_LEAST_SAMPLE, round(sample * share)))
-        round_sizes = size, min(size, max(_LEAST_SAMPLE // 2, round(landmarks * share)))
-        if round_sizes not in rounds:
-            rounds.append(round_sizes)
+    spent = 0.0
+    running = (n_candidates, *(number + 1 for number in SURVIVORS))
+    for (sample, landmarks), number in zip(_ROUNDS, running, strict=True):
+        size = min(shape.rows, sample), min(shape.rows, landmarks)
+        spent += number * ridge_seconds(replace(shape, rows=size[0]), size[1])
+        if rounds and (size in rounds or spent > SELECTION_SHARE * budget_seconds):
+            break
+        rounds.append(size)
     return rounds
 
 
@@ -129,33 +152,45 @@ def ridge_seconds(shape: Shape, landmarks: int) -> float:
     return sums + values + _CUBE * landmarks**3
 
 
-def most_landmarks(shape: Shape, seconds: float, most: int = MOST_LANDMARKS) -> int | None:
-    """Return the largest number of landmarks that the time allows; None if it is too small to be useful."""
-    best = None
-    highest = min(most, shape.rows)
-    for landmarks in [*range(LEAST_LANDMARKS, highest, _STEP), highest]:
-        if landmarks <= highest and ridge_seconds(shape, landmarks) <= seconds:
-            best = landmarks
-    return best
+def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
+    """Return the nominal seconds of online training with random frequencies."""
+    return shape.rows * passes * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
 
 
-def fogd_size(shape: Shape, seconds: float) -> tuple[int, int]:
-    """Return frequencies and passes of online training, preferring more frequencies; at least the fewest, once."""
-    for frequencies in _FREQUENCIES:
-        once = shape.rows * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
-        least = _PASSES_OF_MANY if frequencies > _MANY_FREQUENCIES else 1
-        if least * once <= seconds:
-            return frequencies, max(1, min(_MOST_PASSES, int(seconds / once)))
-    return _FREQUENCIES[-1], 1
+def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
+    """Return the sizes of a model, each costlier than the one before; they depend on the data alone.
 
-
-def better_online(shape: Shape, landmarks: int, frequencies: int) -> bool:
-    """Return whether online training with these frequencies is better for classes than these few landmarks.
-
-    On covtype, the accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in
-    3 passes, which take as long, 83.3% and 84.7%. With more landmarks, least squares are better.
+    Least squares of few rows take all rows as landmarks. Classes of very many rows are trained online: on covtype, the
+    accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in 3 passes, which
+    take as long, 83.3% and 84.7%.
     """
-    return landmarks < min(FEW_LANDMARKS, shape.rows) and frequencies >= _TIMES * landmarks
+    if shape.rows <= ENOUGH_LANDMARKS:
+        numbers = [shape.rows]
+    else:
+        numbers = [LEAST_LANDMARKS * 2**k for k in range(4)]
+        numbers = [number for number in numbers if number < min(shape.rows, MOST_LANDMARKS)]
+        numbers.append(min(shape.rows, MOST_LANDMARKS))
+    ridge = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
+    if ridge_seconds(shape, ENOUGH_LANDMARKS if of_classes else LEAST_LANDMARKS) <= _LONG_SECONDS:
+        return ridge
+    return [
+        Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
+        for frequencies, passes in _ONLINE
+    ]
+
+
+def largest(sizes: list[Size], seconds: float) -> list[Size]:
+    """Return the largest size that can be trained in so many nominal seconds, otherwise the smallest."""
+    return [size for size in sizes if size.seconds <= seconds][-1:] or sizes[:1]
+
+
+def affordable(sizes: list[Size], seconds: float) -> list[Size]:
+    """Return the first sizes, as many as can be trained one after the other in so many nominal seconds; at least one.
+
+    More time allows the sizes of less time, and perhaps more after them.
+    """
+    spent = np.cumsum([size.seconds for size in sizes])
+    return sizes[: max(1, int((spent <= seconds).sum()))]
 
 
 # Successive halving: rounds on more and more sampled rows, with fewer and fewer candidates
@@ -216,11 +251,9 @@ class Selection:
     ----------
     ran : results
     logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
-    coarse : error of the best candidate before the last round with half of the landmarks; None if not computed
     """
 
     ran: tuple[CandidateResult, ...]
-    coarse: float | None
     logistic: tuple[CandidateResult, CandidateResult] | None = None
 
     @property
@@ -363,13 +396,12 @@ def successive_halving(
     """
     running, out = list(starters), list[CandidateResult]()
     total = len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2
-    done, coarse = 0, None
+    done = 0
     ran: list[CandidateResult] = []
     for number, (rows, landmarks) in enumerate(rounds):
         last = number == len(rounds) - 1
         if last and ran:
             running += [neighbour for neighbour in ran[0].candidate.neighbours() if neighbour not in running]
-            coarse = track.run(ran[0].candidate, rows, max(1, landmarks // 2), False).error
         if last:
             total = done + len(running)
         ran = []
@@ -386,7 +418,7 @@ def successive_halving(
             out += [result for result in ran if result.candidate not in going]
             running = going
     out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
-    return Selection((*ran, *out), coarse)
+    return Selection((*ran, *out))
 
 
 def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
@@ -481,8 +513,6 @@ def are_test_rows_given(data: Dataset) -> bool:
 
 # Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
 
-ENOUGH_LANDMARKS = 2048  # maximum if doubling the landmarks did not reduce the error on the sample
-WORTH = 0.02  # relative reduction of the error by doubling the landmarks that justifies more
 _LEFT_OUT: dict[Validation, str] = {
     "rows": "leave-one-out",
     "blocks": "5 contiguous folds",
@@ -495,10 +525,21 @@ _SAME = 0.5  # standard errors: a linear model that close to the best is preferr
 
 @dataclass(frozen=True)
 class Choice:
-    """Complete settings, and the record of their choice, stored in the result as "choice"."""
+    """Models to train one after the other, and the record of their choice, stored in the result as "choice".
 
-    settings: TrainSettings
+    Parameters
+    ----------
+    models : complete settings and size of each model, the cheapest first; the size is None where there is only one
+    record : JSON values
+    """
+
+    models: tuple[tuple[TrainSettings, Size | None], ...]
     record: dict[str, Any]
+
+    @property
+    def settings(self) -> TrainSettings:
+        """Return the settings of the largest model."""
+        return self.models[-1][0]
 
 
 def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
@@ -534,11 +575,25 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         folds = track.judging("blocks" if by == "blocks" else "fifths")
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
-    update, why = _sized(result, by, shape, options.budget_seconds, schema, criterion)
-    if update["solver"] == "ridge":
-        update["precision"] = "float64"  # as if ridge were given
-        if by == "blocks":  # the solver's own would be that of least leave-one-out error
-            update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
+    update, why = _best_of(result, by, schema, criterion)
+    models: list[tuple[TrainSettings, Size | None]] = []
+    if "solver" in update:
+        models.append((_complete(settings, update, result, by), None))
+    else:
+        seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
+        sizes = sizes_of(shape, schema.task != "regression")
+        # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
+        one = by == "blocks" or sizes[0].solver == "fogd"
+        sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
+        for size in sizes:
+            sized = update | size.options | {"solver": size.solver}
+            if size.solver == "fogd" and schema.task == "binary" and criterion in OF_PROBABILITIES:
+                sized["loss"] = "logistic"
+            models.append((_complete(settings, sized, result, by), size))
+    if len(models) == 1 and (only := models[0][1]) is not None:
+        exact = only.options.get("n_landmarks") == rows
+        limit = f"{only.name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
+        why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
     record = {
         "validation": by,
         "criterion": criterion,
@@ -548,18 +603,28 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
     }
-    return Choice(settings.replaced(**update), record)
+    return Choice(tuple(models), record)
+
+
+def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection, by: Validation) -> TrainSettings:
+    """Return settings with a chosen model."""
+    if update["solver"] == "ridge":
+        update["precision"] = "float64"  # as if ridge were given
+        if by == "blocks":  # the solver's own would be that of least leave-one-out error
+            update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
+    return settings.replaced(**update)
 
 
 def _raced(
     settings: TrainSettings, options: AutoSettings, data: Dataset, outputs: Outputs, observer: Observer
 ) -> tuple[Selection, Validation, list[str], ValidationSample]:
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
-    rounds = selection_rounds(options.budget_seconds, data.rows("train"))
-    sample, positions = _sample(data, rounds[-1][0], settings.seed)
+    starters = initial_candidates(_scales(settings, data.schema))
+    shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
+    rounds = selection_rounds(options.budget_seconds, shape, len(starters))
+    sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)  # the same for any budget
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
-    starters = initial_candidates(_scales(settings, data.schema))
 
     def tell(done: int, total: int, best: float) -> None:
         observer.advance(done, total, {"score": best})
@@ -600,10 +665,10 @@ def _threads(settings: TrainSettings) -> int:
     return default_threads() if settings.threads == "auto" else settings.threads
 
 
-def _sized(
-    result: Selection, by: Validation, shape: Shape, budget_seconds: float, schema: Schema, criterion: Criterion
+def _best_of(
+    result: Selection, by: Validation, schema: Schema, criterion: Criterion
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the chosen settings, and sentences with the reasons."""
+    """Return the chosen model, without a solver if its size is open, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
     if result.logistic is not None:
         logistic, least_squares = result.logistic
@@ -630,33 +695,20 @@ def _sized(
             "error, which decides."
         )
     assert winner.bandwidth is not None
-    kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
-    seconds = (1.0 - SELECTION_SHARE) * budget_seconds
-    small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
-    landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
-    frequencies, passes = fogd_size(shape, seconds)
-    classes = schema.task != "regression"
-    few = landmarks is not None and classes and not small and better_online(shape, landmarks, frequencies)
-    if few or (landmarks is None and shape.rows > ENOUGH_LANDMARKS):
-        allowed = f"for more than {landmarks:,} landmarks" if few else "for kernel least squares"
-        why.append(
-            f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: fogd trains online in {passes} "
-            f"passes with {frequencies:,} random frequencies of the same kernel."
-        )
-        loss = {"loss": "logistic"} if schema.task == "binary" and criterion in OF_PROBABILITIES else {}
-        return kernel | loss | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
-    landmarks = landmarks or shape.rows
-    why.append(_why_so_many(landmarks, shape, small, budget_seconds))
-    return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
+    return {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}, why
 
 
 def _how_good(taken: CandidateResult, of: int, by: Validation, criterion: Criterion, folds: str | None = None) -> str:
-    names = {"accuracy": "mistakes", "squared-error": "of the variance unexplained"}
-    unit = names.get(criterion, CRITERION_NAMES[criterion])
     return (
         f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: "
-        f"{_value(criterion, taken.error)} {unit} on {taken.rows:,} sampled rows ({folds or _LEFT_OUT[by]})."
+        f"{named_error(criterion, taken.error)} on {taken.rows:,} sampled rows ({folds or _LEFT_OUT[by]})."
     )
+
+
+def named_error(criterion: Criterion, error: float) -> str:
+    """Return an error with the name of its criterion."""
+    names = {"accuracy": "mistakes", "squared-error": "of the variance unexplained"}
+    return f"{_value(criterion, error)} {names.get(criterion, CRITERION_NAMES[criterion])}"
 
 
 def _value(criterion: Criterion, error: float) -> str:
@@ -667,13 +719,3 @@ def _as_good(result: Selection) -> bool:
     """Return whether a linear candidate is the best, or not significantly worse."""
     winner, linear = result.winner, result.best_linear
     return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
-
-
-def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:
-    if landmarks == shape.rows:
-        return f"All {landmarks:,} training rows are landmarks, so the solution is exact."
-    if small and landmarks == ENOUGH_LANDMARKS:
-        return f"{landmarks:,} landmarks: doubling them did not reduce the error on the sample."
-    if landmarks == MOST_LANDMARKS:
-        return f"{landmarks:,} landmarks, the maximum."
-    return f"{landmarks:,} landmarks, as many as {budget_seconds:g} s allow on a machine with two cores."

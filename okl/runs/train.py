@@ -35,7 +35,8 @@ from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import check, check_solver, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
-from okl.runs.select import choose_solver
+from okl.runs.select import Choice, choose_solver
+from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
@@ -70,6 +71,7 @@ class TrainingRun(Run[TrainSettings]):
         self._checkpoints: RunCheckpoints | None = None
         self._worker_vectors: Path | None = None
         self._stored_settings: dict[str, Any] | None = None
+        self._choice: Choice | None = None
 
     @property
     def name(self) -> str:
@@ -124,7 +126,10 @@ class TrainingRun(Run[TrainSettings]):
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
-        """Start workers, choose open settings and start the solver, or restore its state from a checkpoint."""
+        """Start workers, choose open settings and start the solver, or restore its state from a checkpoint.
+
+        Models of several sizes are started and restored by the stage "learn".
+        """
         execution = self.execution
         self._resolve_settings()
         settings = self.settings
@@ -141,15 +146,15 @@ class TrainingRun(Run[TrainSettings]):
             self.timeline.begun,
         )
         position = self._checkpoints.resume()
+        if self._has_sizes:
+            return {}
         self._start: Any = self.solver.start(self.data, execution) if position is None else position
         return self.solver.chosen(self._start if position is None else position.state)
 
     def learn(self) -> dict[str, Any]:
         """Run the training loop."""
         try:
-            self.record.learnt = trained = run_loop(
-                self.solver, self._start, self.data, self.execution, self.observer, self.checkpoints.of(MAIN)
-            )
+            self.record.learnt = trained = self._learnt()
         except DivergedError:
             assert self.output is not None
             self.output.discard()
@@ -158,6 +163,23 @@ class TrainingRun(Run[TrainSettings]):
         self.record.traffic = self.checkpoints.total_traffic(self.execution)
         fast = self.record.rows_per_second(self.settings)
         return {"rows": self.data.rows("train"), "seconds": trained.seconds, "rows_per_second": fast}
+
+    def _learnt(self) -> TrainedSolver:
+        """Return the trained solver: of several sizes the best."""
+        if not self._has_sizes:
+            return run_loop(
+                self.solver, self._start, self.data, self.execution, self.observer, self.checkpoints.of(MAIN)
+            )
+        assert self._choice is not None, "it has the sizes"
+        keeper = self.checkpoints
+        best = train_sizes(self._choice, self.data, self.execution, self.observer, keeper.of, keeper.total_seconds)
+        self.settings, self.solver, self.record.choice = best.settings, best.trained.solver, best.record
+        _LOG.info("%s: %s", self.name, best.record["why"][-1])
+        return best.trained
+
+    @property
+    def _has_sizes(self) -> bool:
+        return self._choice is not None and len(self._choice.models) > 1
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluate the model, the constant and the linear baseline on both splits."""
@@ -237,7 +259,7 @@ class TrainingRun(Run[TrainSettings]):
     def _resolve_settings(self) -> None:
         """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
         if self.settings.solver == "auto":
-            choice = choose_solver(self.settings, self.data, self.observer)
+            self._choice = choice = choose_solver(self.settings, self.data, self.observer)
             self.settings, self.record.choice = choice.settings, choice.record
             self.record.data = training_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
@@ -245,6 +267,9 @@ class TrainingRun(Run[TrainSettings]):
         # after the choice, because the automatic mode depends on the solver
         if self._stored_settings is not None:
             self.settings = in_mode_of(self._stored_settings, self.settings)
+            if self._choice is not None:
+                models = ((in_mode_of(self._stored_settings, each), size) for each, size in self._choice.models)
+                self._choice = replace(self._choice, models=tuple(models))
 
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)

@@ -23,7 +23,7 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     result = terminal.okl_json("compare", data.folder, *words, "--no-halving", "--out", tmp_path / "run")
     here = compare(CompareSettings(data=str(data.folder), halving=False, out=str(tmp_path / "here"), **asked))
-    assert [row["accuracies"] for row in result["models"]] == [row["accuracies"] for row in here["models"]]
+    assert [row["scores"] for row in result["models"]] == [row["scores"] for row in here["models"]]
     assert result["weights_sha256"] == here["weights_sha256"]
     assert result["certificate"]["kind"] == "duality gap"
 

@@ -42,7 +42,7 @@ def test_the_first_steps_are_words_that_their_commands_take() -> None:
     assert len(steps) == 4
     for _, name, *words in steps:
         command = group.commands[name]  # type: ignore[attr-defined]
-        taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h"}
+        taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h", "--help-all"}
         assert {word for word in words if word.startswith("-")} <= taken
 
 
@@ -64,7 +64,6 @@ def test_options_stand_under_headings_in_the_order_of_need(
     needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--budget-seconds", "--out", "--workers")]
     assert needed == sorted(needed)
     assert out.count("  --target ") == 1
-    assert 15 <= len(re.findall(r"^  (?:-h, )?--", out, re.MULTILINE)) <= 25
     out = Terminal(capsys, monkeypatch).okl("train", "--solver", "scs", "--help").out
     heads = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert [head for head in heads if not head.startswith("Solver ")] == [
@@ -75,6 +74,32 @@ def test_options_stand_under_headings_in_the_order_of_need(
     assert "  --first-sample" not in out  # a setting without an option
     assert {"--lam", "--gap", "--mode", "--rows-per-shard"} < set(out.split())
     assert not {"--C", "--budget-seconds"} & set(out.split())
+
+
+def options_in(out: str) -> set[str]:
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", out, re.MULTILINE))
+
+
+def test_help_is_short_and_help_all_lists_every_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.cli.commands import app
+
+    terminal, commands = Terminal(capsys, monkeypatch), typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        if hasattr(command, "commands"):
+            continue
+        brief, whole = (options_in(terminal.okl(name, word).out) for word in ("--help", "--help-all"))
+        declared = {
+            max(parameter.opts, key=len) for parameter in command.params if parameter.param_type_name == "option"
+        }
+        assert declared <= whole, name
+        assert brief <= whole
+        assert len(brief) <= 25, (name, sorted(brief))
+        assert ("--help-all" in terminal.okl(name, "--help").out) == (brief != whole)
+    brief, whole = (options_in(terminal.okl("models", "list", word).out) for word in ("-h", "--help-all"))
+    assert brief == whole
+    assert {"--gap", "--lam", "--tls"} < options_in(terminal.okl("train", "--solver", "scs", "--help-all").out)
 
 
 def test_the_help_of_a_solver_that_does_not_exist_lists_those_that_do(

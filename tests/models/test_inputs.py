@@ -18,7 +18,7 @@ from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.foundation.errors import DataError
 from okl.foundation.types import Precision
-from okl.models.inputs import RawRows, check_columns, inputs_of, prepare_rows
+from okl.models.inputs import NO_TARGET, RawRows, check_columns, inputs_of, prepare_rows
 from okl.models.pieces import TablePiece, read_table, table_pieces
 from tests.data.sources import parquet, replaced, settings, table
 
@@ -129,16 +129,16 @@ def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[An
         prepared(data, replaced(table(100), "y", later))
 
 
-def test_targets_of_another_kind_or_without_a_value_are_an_error(tmp_path: Path) -> None:
+def test_targets_of_another_kind_are_an_error_and_rows_without_one_are_incomplete(tmp_path: Path) -> None:
     data = made(tmp_path, table(100))
     with pytest.raises(DataError, match=r"target 'y' is of type string, but the model was trained on numbers"):
         check_columns(data.schema, replaced(table(100), "y", ["1"] * 100).schema, "new", with_targets=True)
     absent = replaced(table(100), "y", [1, None] * 50)
-    with pytest.raises(DataError, match=r"column 'y' has no value .* in row 41 "):
-        prepared(data, absent)
-    raw = prepared(replace(data, schema=replace(data.schema, missing="drop")), absent)
-    assert raw.complete is not None
-    assert raw.complete.tolist() == [True, False] * 50
+    for schema in (data.schema, replace(data.schema, missing="drop")):
+        raw = prepared(replace(data, schema=schema), absent)
+        assert raw.complete is not None
+        assert raw.complete.tolist() == [True, False] * 50
+        assert raw.replaced == {NO_TARGET: 50}
 
 
 def rows_of(pieces: tuple[TablePiece, ...], columns: list[str]) -> pa.Table:

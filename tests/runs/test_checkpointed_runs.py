@@ -14,6 +14,7 @@ from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
+from okl.runs import select
 from okl.runs.checkpoint import check_same_settings, find_unfinished, in_mode_of, newest_head, settings_of
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
@@ -92,21 +93,34 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
         find_unfinished(str(tmp_path / "later"))
 
 
-def test_a_run_that_streams_goes_on_to_stream_with_workers_and_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver", ["ridge", "fogd"])
+def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
+    solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
+        monkeypatch.setattr(select, name, value)
+    monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
+    if solver == "fogd":
+        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
     data = write(tmp_path, curved(6000))
-    raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.005, "checkpoint_rounds": 1}
+    raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.1, "checkpoint_rounds": 1}
+    raced |= {"ingest": {"rows_per_shard": 1200, "rows_per_group": 120}}
     raced |= {"validation": "rows", "rescale": "standard"}  # a small race
     whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
-    assert whole["settings"]["solver"] == "fogd"  # so many rows in so little time
+    assert whole["settings"]["solver"] == solver
+    assert (len(whole["choice"].get("answers", [])) > 1) == (solver == "ridge")
     with pytest.raises(KeyboardInterrupt):
-        train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 3))
+        train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
     folder = find_unfinished(str(tmp_path / "later"))
     with pytest.raises(KeyboardInterrupt):
         train(settings_of(folder).model_copy(update={"workers": 1}), Breaker("learn", 3), folder)
     assert settings_of(folder).workers == 0
     resumed = train(settings_of(folder), resume=folder)
     assert resumed["resumed"] == 2
-    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+    for name in ("weights_sha256", "curve" if solver == "fogd" else "convergence"):
+        assert resumed[name] == whole[name]
+    answers = [[(one["name"], one["score"]) for one in of["choice"].get("answers", [])] for of in (resumed, whole)]
+    assert answers[0] == answers[1]
 
 
 def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from okl.foundation.settings import settings_from
 from okl.models.file import load_model
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
+from okl.runs.explain import sample_source
+from okl.runs.predict import ScoreSettings, ScoringRun
 from okl.runs.train import train
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, inputs_of, train_settings, write
@@ -108,6 +110,51 @@ def test_a_set_with_fewer_labels_is_measured_by_its_own(runs: dict[str, Any], tm
     predicted = load_model(runs["multiclass"]["model"]).predict(inputs_of(two))
     assert found["metrics"]["accuracy"] == pytest.approx(np.mean(predicted == two.column("y").to_numpy()), abs=1e-12)
     assert found["metrics"]["confusion"][1] == [0, 0, 0]
+
+
+def emptied(rows: pa.Table, name: str, places: list[int]) -> pa.Table:
+    """Rows with no value in some places of a column."""
+    column = rows.column(name)
+    present = pa.array(~np.isin(np.arange(len(rows)), places))
+    values = pc.if_else(present, column.combine_chunks(), pa.scalar(None, column.type))
+    return rows.set_column(rows.column_names.index(name), name, values)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_rows_without_a_target_are_left_out_and_counted(task: Any, runs: dict[str, Any], tmp_path: Path) -> None:
+    rows, places = curved(200, task), [0, 7, 199]
+    source = write(tmp_path, emptied(rows, "y", places))
+    whole = write(tmp_path, rows.take(np.setdiff1d(np.arange(200), places)), "whole.parquet")
+    found, expected = evaluate(runs[task], source), evaluate(runs[task], whole)
+    assert found["rows"] == expected["rows"] == 197
+    assert found["warnings"] == ["3 rows were left out, because the target 'y' has no value."]
+    assert expected["warnings"] == []
+    figures = close(expected["metrics"])
+    assert {name: found["metrics"][name] for name in figures} == figures
+    model = load_model(runs[task]["model"])
+    sampled, warnings = sample_source(model, str(source), 1000, 0)
+    np.testing.assert_array_equal(sampled.inputs, sample_source(model, str(whole), 1000, 0)[0].inputs)
+    assert warnings == found["warnings"]
+    with pytest.raises(DataError, match=r"none\.parquet: no row has a value of the target 'y' and of every column"):
+        evaluate(runs[task], write(tmp_path, emptied(rows, "y", list(range(200))), "none.parquet"))
+
+
+def test_values_that_training_did_not_miss_are_reported(runs: dict[str, Any], tmp_path: Path) -> None:
+    model = load_model(runs["binary"]["model"])
+    assert model.schema.missing == "mean"
+    rows = curved(200, "binary")
+    mean = model.schema.feature_statistics[model.schema.features.index("a")].mean
+    source = write(tmp_path, emptied(rows, "a", [3, 5]))
+    a = np.where(np.isin(np.arange(200), [3, 5]), np.float32(mean), rows.column("a").to_numpy())
+    filled = rows.set_column(rows.column_names.index("a"), "a", pa.array(a))
+    found = evaluate(runs["binary"], source)
+    reason = (
+        "Missing values were replaced by training means in columns that had none missing in training: 'a' (2 rows)."
+    )
+    assert found["warnings"] == [reason]
+    assert found["metrics"] == evaluate(runs["binary"], write(tmp_path, filled, "filled.parquet"))["metrics"]
+    asked = ScoreSettings(model=runs["binary"]["model"], source=str(source), out=str(tmp_path / "scores"))
+    assert ScoringRun(asked).perform()["warnings"] == [reason]
 
 
 @pytest.mark.parametrize("task", TASKS)

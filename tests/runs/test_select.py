@@ -18,29 +18,27 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
-from okl.foundation.types import Criterion, Task
+from okl.foundation.types import Task
 from okl.models.file import load_model
 from okl.report.training import text_summary
 from okl.runs.select import (
+    ENOUGH_LANDMARKS,
     FACTORS,
     LEAST_LANDMARKS,
     LEAST_ROWS,
     MOST_LANDMARKS,
     Candidate,
-    CandidateResult,
     Choice,
     NeighbourSimilarity,
-    Selection,
     Shape,
-    _sized,
+    affordable,
     are_test_rows_given,
-    better_online,
     choose_solver,
-    fogd_size,
+    fogd_seconds,
     initial_candidates,
-    most_landmarks,
     ridge_seconds,
     selection_rounds,
+    sizes_of,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.settings import TrainSettings
@@ -148,10 +146,10 @@ def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, 
 
 
 def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[str, Dataset]) -> None:
-    rounds = selection_rounds(SECONDS, data["circles"].rows("train"))
-    assert rounds != selection_rounds(60.0, data["circles"].rows("train"))
+    schema, n = data["circles"].schema, len(of_circles.record["candidates"])
+    rounds = selection_rounds(SECONDS, Shape(data["circles"].rows("train"), schema.n_features, 1), n)
     told = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
-    assert told <= set(rounds)
+    assert told == set(rounds)
     assert of_circles.record["rows"] == rounds[-1][0]
 
 
@@ -188,35 +186,30 @@ def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
     assert all(np.isfinite(one["score"]) for one in choice.record["candidates"])
 
 
-def race_of(coarse: float) -> Selection:
-    """A Gaussian kernel that is ahead of a linear model; coarse : error with half of the landmarks."""
-    curved = CandidateResult(Candidate("minmax", "gaussian", 0.5), 0.2, 0.5, 1e-6, 8192, 1024, 0.4, 1.0, True)
-    linear = CandidateResult(Candidate("minmax", "linear"), 0.3, 0.7, 1e-3, 8192, 11, None, 0.1, True)
-    return Selection((curved, linear), coarse)
-
-
 @pytest.mark.parametrize(
-    ("rows", "coarse", "task", "solver"),
+    ("rows", "of_classes", "solvers"),
     [
-        (800, 0.25, "binary", "ridge"),
-        (100_000, 0.25, "binary", "ridge"),
-        (600_000, 0.25, "binary", "fogd"),
-        (600_000, 0.2, "binary", "ridge"),  # more landmarks would not help
-        (600_000, 0.25, "regression", "ridge"),
-        (100_000_000, 0.25, "regression", "fogd"),
+        (800, True, ["ridge"]),
+        (3000, True, ["ridge"] * 4),
+        (100_000, True, ["ridge"] * 4),
+        (600_000, True, ["fogd"] * 4),
+        (600_000, False, ["ridge"] * 4),
+        (100_000_000, False, ["fogd"] * 4),
     ],
 )
 def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
-    rows: int, coarse: float, task: Task, solver: str, data: dict[str, Dataset]
+    rows: int, of_classes: bool, solvers: list[str]
 ) -> None:
-    schema = data["wave" if task == "regression" else "circles"].schema
-    criterion: Criterion = "squared-error" if task == "regression" else "accuracy"
-    update, why = _sized(race_of(coarse), "rows", Shape(rows, 50, 1), 60.0, schema, criterion)
-    assert (update["solver"], update["kernel"], update["bandwidth"]) == (solver, "gaussian", 0.4)
-    assert ("online" in why[-1]) == (solver == "fogd") == ("frequencies" in update)
-    if solver == "fogd":
-        assert f"{update['frequencies']:,} random frequencies" in why[-1]
-        assert f"{rows:,} rows are too many" in why[-1]
+    sizes = sizes_of(Shape(rows, 50, 1), of_classes)
+    assert [size.solver for size in sizes] == solvers
+    costs = [size.seconds for size in sizes]
+    assert costs == sorted(costs)
+    assert [size.largest for size in sizes] == [False] * (len(sizes) - 1) + [rows > MOST_LANDMARKS]
+    landmarks = [size.options["n_landmarks"] for size in sizes if size.solver == "ridge"]
+    if rows <= ENOUGH_LANDMARKS:
+        assert landmarks == [rows]
+    elif landmarks:
+        assert (landmarks[0], landmarks[-1]) == (LEAST_LANDMARKS, min(rows, MOST_LANDMARKS))
 
 
 def test_a_single_row_is_refused(tmp_path: Path) -> None:
@@ -275,66 +268,27 @@ BUDGETS = (0.1, 5.0, 20.0, 60.0, 300.0)
 def test_more_of_anything_costs_more(name: str) -> None:
     more = replace(SHAPE, **{name: 2 * getattr(SHAPE, name)})
     assert ridge_seconds(more, 1000) > ridge_seconds(SHAPE, 1000)
+    assert fogd_seconds(more, 800, 1) > fogd_seconds(SHAPE, 800, 1)
     assert ridge_seconds(SHAPE, 2000) > 2.0 * ridge_seconds(SHAPE, 1000)
 
 
-def test_more_time_allows_more_landmarks_and_never_more_than_it_pays_for() -> None:
-    allowed = [most_landmarks(SHAPE, seconds) for seconds in BUDGETS]
-    assert allowed[0] is None
-    sizes = [size for size in allowed if size is not None]
-    assert sizes == sorted(sizes)
-    assert LEAST_LANDMARKS <= sizes[0] < sizes[-1] == MOST_LANDMARKS
-    assert all(
-        ridge_seconds(SHAPE, size) <= seconds
-        for size, seconds in zip(allowed, BUDGETS, strict=True)
-        if size is not None
-    )
-
-
-def test_few_rows_are_all_landmarks() -> None:
-    assert most_landmarks(replace(SHAPE, rows=300), 10.0) == 300
-    assert most_landmarks(replace(SHAPE, rows=LEAST_LANDMARKS + 1), 60.0) == LEAST_LANDMARKS + 1
-
-
-def test_millions_of_rows_are_too_many_for_landmarks_and_are_learnt_online() -> None:
-    many = Shape(50_000_000, 54, 1)
-    assert most_landmarks(many, 40.0) is None
-    frequencies, passes = fogd_size(many, 40.0)
-    assert frequencies >= 1
-    assert passes == 1
-
-
-def test_online_learning_takes_frequencies_first_and_passes_with_what_is_left() -> None:
-    sizes = [fogd_size(Shape(2_000_000, 54, 1), seconds) for seconds in (0.1, 10.0, 40.0, 300.0, 3000.0)]
-    assert sizes == sorted(sizes)
-    assert sizes[0][0] < sizes[-1][0]
-    assert sizes[0][1] == 1 < sizes[-1][1]
-
-
-def test_online_learning_is_for_landmarks_that_are_few_for_want_of_time() -> None:
-    by_rows = {}
-    for rows in (300, 800, 5_000, 50_000, 150_000, 500_000, 1_000_000):
-        shape = Shape(rows, 54, 1)
-        landmarks = most_landmarks(shape, 39.0)
-        assert landmarks is not None
-        frequencies, passes = fogd_size(shape, 39.0)
-        by_rows[rows] = better_online(shape, landmarks, frequencies)
-        assert passes >= 3 or frequencies <= 1600
-    assert list(by_rows.values()) == [False] * 5 + [True, True]
-    assert not better_online(Shape(500_000, 54, 1), 1600, 1600)
-
-
-@pytest.mark.parametrize("rows", [2, 300, 5000, 10**7])
-def test_less_time_or_fewer_rows_make_rounds_smaller_and_fewer(rows: int) -> None:
-    before: list[tuple[int, int]] = []
+@pytest.mark.parametrize("rows", [2, 300, 5000, 10**6, 10**9])
+def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
+    shape, rounds, sizes = replace(SHAPE, rows=rows), list[tuple[int, int]](), list[Any]()
     for seconds in BUDGETS:
-        rounds = selection_rounds(seconds, rows)
-        assert rounds == sorted(set(rounds))
-        assert all(1 <= landmarks <= sample <= rows for sample, landmarks in rounds)
-        assert not before or rounds[-1] >= before[-1]
-        before = rounds
-    assert selection_rounds(1000.0, rows) == selection_rounds(60.0, rows)
-    assert (selection_rounds(1.0, rows) < selection_rounds(60.0, rows)) == (rows > 256)
+        allowed, trained = selection_rounds(seconds, shape, 30), affordable(sizes_of(shape, True), seconds)
+        assert allowed[: len(rounds)] == rounds
+        assert trained[: len(sizes)] == sizes
+        assert all(1 <= landmarks <= sample <= rows for sample, landmarks in allowed)
+        assert len(trained) == 1 or sum(size.seconds for size in trained) <= seconds
+        rounds, sizes = allowed, trained
+    assert (len(rounds) > 1) == (rows > 2048)
+    assert (len(sizes) > 1) == (2048 < rows < 10**9)
+
+
+def test_passes_and_frequencies_cost_in_proportion() -> None:
+    assert fogd_seconds(SHAPE, 800, 3) == pytest.approx(3.0 * fogd_seconds(SHAPE, 800, 1))
+    assert fogd_seconds(SHAPE, 800, 3) == pytest.approx(2.0 * fogd_seconds(SHAPE, 400, 3))
 
 
 def test_linear_models_start_first_and_nothing_starts_twice() -> None:

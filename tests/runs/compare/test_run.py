@@ -7,21 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset
+from okl.data.executor import Rows
 from okl.data.manifest import open_dataset, read_manifest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
+from okl.foundation.types import Criterion
+from okl.metrics.criterion import criterion_error
 from okl.models.file import load_model
 from okl.report.comparison import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.api import evaluate
-from okl.runs.compare import ONLINE_NAMES, check_models, model_names
+from okl.runs.compare import ONLINE_NAMES, Sample, check_models, model_names, train_ridge
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
+from okl.solvers.settings import TrainSettings
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
 
@@ -47,15 +52,15 @@ def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset
 
 def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, Any]) -> None:
     rows = result["models"]
-    assert len(rows) == 10
+    assert len(rows) == 12
     assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
     assert rows[0]["best"]
     assert sum(row["best"] for row in rows) == 1
     assert max(row["spread"] for row in rows) > 0
     for row in rows:
-        assert row["spread"] == pytest.approx(np.std(row["accuracies"], ddof=1))
+        assert row["spread"] == pytest.approx(np.std(row["scores"], ddof=1))
         assert row["seconds"] > 0
-        assert np.isclose(np.mean(row["accuracies"]), row["mean"])
+        assert np.isclose(np.mean(row["scores"]), row["mean"])
         assert 0 <= row["p_value"] <= 1
         if row["kind"] == "certified":
             assert row["relative_gap"] >= 0
@@ -128,11 +133,14 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
 def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
     asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
     check_models(asked, cancer)
-    assert set(model_names(asked)) == {*MODEL_NAMES, *ONLINE_NAMES}
+    assert set(model_names(asked)) == {"auto", "ridge", *MODEL_NAMES, *ONLINE_NAMES}
+    assert model_names(asked, "regression") == ("auto", "ridge", "fogd", "nogd")
     with pytest.raises(
-        ConfigError, match=r"models = ridge: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
+        ConfigError, match=r"models = scs: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
     ):
-        model_names(asked.model_copy(update={"models": ("fogd", "ridge")}))
+        model_names(asked.model_copy(update={"models": ("fogd", "scs")}))
+    with pytest.raises(ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from auto"):
+        model_names(asked.model_copy(update={"models": ("fogd", "dwd")}), "regression")
 
 
 def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
@@ -172,7 +180,10 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
         ({"holdout": 1.5}, "holdout = 1.5"),
         ({"holdout": "tset"}, "holdout = 'tset'"),
         ({"folds": 1}, "folds = 1"),
-        ({"bandwidth": 2.0}, "bandwidth = 2.0 is set, but certified models are linear in the inputs without a map"),
+        (
+            {"bandwidth": 2.0, "models": "c-svm"},
+            "bandwidth = 2.0 is set, but certified models are linear in the inputs without a map",
+        ),
         ({"frequencies": 9, "kernel": "linear"}, "kernel = 'linear' has no Fourier map"),
         ({"frequencies": 9, "kernel": "linear", "models": "rbp,c-svm"}, "kernel = 'linear' has no Fourier map"),
         ({"frequencies": 9, "map": "exact"}, "map = 'exact'"),
@@ -199,12 +210,9 @@ def test_what_can_be_known_to_be_wrong_is_told_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=r"classes only\. Run okl train with --solver ridge, fogd or nogd, or ingest .*--task multiclass",
-    ):
-        compare(settings(learnable["regression"], tmp_path / "run"))
+def test_wrong_data_are_refused(learnable: dict[str, Dataset], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="optimise = 'auc' is for classification, but"):
+        compare(settings(learnable["regression"], tmp_path / "run", optimise="auc"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty"):
         compare(CompareSettings(data=str(tmp_path / "empty"), out=str(tmp_path / "run")))
@@ -222,7 +230,7 @@ def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp
     )
     made = compare(told)
     assert made["weights_sha256"] == ingested["weights_sha256"]
-    assert made["models"][0]["accuracies"] == ingested["models"][0]["accuracies"]
+    assert made["models"][0]["scores"] == ingested["models"][0]["scores"]
     assert open_dataset(made["dataset"]["folder"]).sha256 == ingested["dataset"]["sha256"]
     assert made["dataset"]["folder"] == str(run / "data")
 
@@ -230,6 +238,51 @@ def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp
 def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("a,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
-    with pytest.raises(ConfigError, match=r"rows\.csv: the target 'y' is a regression target"):
-        compare(CompareSettings(data=str(source), out=str(tmp_path / "run")))
+    asked = CompareSettings(data=str(source), holdout="test", out=str(tmp_path / "run"))
+    with pytest.raises(ConfigError, match=r"holdout = test, but .*rows\.csv has no test rows"):
+        compare(asked)
     assert list(tmp_path.iterdir()) == [source]
+
+
+# Criteria, scaling, kernel least squares and regressions
+
+
+def test_a_regression_is_compared_by_the_variance_that_is_explained(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    x = random.uniform(-3.0, 3.0, size=(600, 2)) * [1.0, 1000.0]
+    y = np.sin(2.0 * x[:, 0]) + x[:, 1] / 1000.0 + 0.1 * random.normal(size=600)
+    pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y}), tmp_path / "wave.parquet")
+    values = {"data": str(tmp_path / "wave.parquet"), "out": str(tmp_path / "run"), **QUICK, "rows": 600}
+    result = compare(settings_from(CompareSettings, values | {"ingest": {"target": "y", "holdout": 0.2}}, "test"))
+    by_name = {row["model"]: row for row in result["models"]}
+    assert set(by_name) == {"auto", "ridge", "fogd", "nogd"}
+    assert result["winner"]["model"] == "auto"
+    assert result["winner"]["chosen"]["solver"] == "ridge"
+    assert by_name["auto"]["mean"] > by_name["ridge"]["mean"]
+    assert result["test"]["r2"] == pytest.approx(by_name["auto"]["mean"], abs=0.03)
+    assert by_name["ridge"]["mean"] > 0.95
+    assert by_name["ridge"]["spread"] == pytest.approx(np.std(by_name["ridge"]["scores"], ddof=1))
+    assert "inputs are standardised (--rescale)" in result["assumptions"]
+    told = text_summary(result)
+    assert "explained variance" in told
+    assert "for the mean" in told
+    assert evaluate(result["model"], tmp_path / "wave.parquet")["metrics"]["r2"] > 0.95
+
+
+@pytest.mark.parametrize("optimise", ["log-loss", "auc", "balanced-accuracy"])
+def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Dataset, tmp_path: Path) -> None:
+    asked = {"models": "ridge,logistic,mm-fda", "optimise": optimise, "holdout": "test"}
+    result = compare(settings(cancer, tmp_path / "run", **asked))
+    assert result["criterion"] == optimise
+    rows = {row["model"]: row for row in result["models"]}
+    assert [row["mean"] for row in result["models"]] == sorted((row["mean"] for row in rows.values()), reverse=True)
+    assert all(row["mean"] > result["constant"] + 0.3 for row in rows.values())
+    assert all(0.0 <= row["p_value"] <= 1.0 for row in rows.values())
+    ridge = rows["ridge"]
+    sample = Sample(cancer, 300, 0, "float32", 3, "test").part(0)
+    ridge_settings = TrainSettings(data="x", solver="ridge", optimise=optimise)
+    trained = train_ridge(ridge_settings, cancer.schema, Rows(sample.inputs, sample.targets))
+    classes = (sample.test_targets > 0).astype(np.int64)
+    error = criterion_error(optimise, np.asarray(trained.scores(sample.test_inputs), dtype=np.float64), classes)
+    assert ridge["mean"] == pytest.approx(1.0 - error)
+    assert {"log-loss": "log loss", "auc": "ROC AUC"}.get(optimise, "balanced accuracy") in text_summary(result)

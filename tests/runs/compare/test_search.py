@@ -17,6 +17,7 @@ from okl.distributed import open_execution
 from okl.runs.compare import (
     CompareCandidate,
     ComparedGrid,
+    Judge,
     ModelSearch,
     Sample,
     Trial,
@@ -67,7 +68,7 @@ def test_trials_do_not_depend_on_who_does_them(
     assert timeless(here) == timeless(search.run(two_workers, ignored))
     assert told[-1] == (search.total(), search.total())
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-    table = table_of(here, 0.5)
+    table = table_of(here, 0.5, search.judge)
     assert len(table) == 10
     assert all(row["mean"] > 0.85 for row in table), "all of them learn these data"
     gaps = [row["relative_gap"] for row in table if row["kind"] == "certified"]
@@ -124,11 +125,11 @@ def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
 
 
 def test_a_failed_candidate_is_last_with_its_reason(
-    made_candidate: Callable[[str, list[list[int]]], CompareCandidate],
+    made_candidate: Callable[[str, list[list[int]]], CompareCandidate], cancer: Dataset
 ) -> None:
     fine, failed = made_candidate("c-svm", [[5, 6]]), made_candidate("fogd", [[5, 6]])
     failed.trials[0][1] = Trial({}, 10, failure="Rows 0 to 3: too large.")
-    rows = table_of([failed, fine], 1.0)
+    rows = table_of([failed, fine], 1.0, Judge(cancer.schema, "accuracy"))
     assert [row["model"] for row in rows] == ["c-svm", "fogd"]
     assert (rows[1]["mean"], rows[1]["note"]) == (None, "Rows 0 to 3: too large.")
     assert rows[0]["best"]

@@ -23,6 +23,6 @@ FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
     ],
 )
 def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any]], ending: str) -> None:
-    told = winner_sentence({"models": [BEST, *others], "majority": 0.6})
+    told = winner_sentence({"models": [BEST, *others], "constant": 0.6})
     assert told.startswith("The best model is dwd with an accuracy of 90.00 ± 1.00 %, against 60.00 %")
     assert told.endswith(ending)

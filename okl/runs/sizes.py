@@ -1,0 +1,122 @@
+"""Training of larger and larger models of the automatic choice, until more buys nothing; the best one is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.foundation.errors import DivergedError
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.types import Criterion
+from okl.runs.checkpoint import MAIN, LoopCheckpoints
+from okl.runs.loop import TrainedSolver, run_loop
+from okl.runs.select import Choice, Size, named_error
+from okl.solvers.factory import make_solver
+from okl.solvers.ridge.path import SAMPLE_ROWS, apart
+from okl.solvers.ridge.solver import RidgeState
+from okl.solvers.settings import TrainSettings
+
+WORTH = 0.02  # relative gain by a larger size that counts, where the error has no standard error of its own
+_DEVIATIONS = 2.0  # a gain counts that is so many times beyond chance: the next one is about half as large
+
+
+@dataclass(frozen=True, eq=False)
+class BestSize:
+    """Trained model of the best size: its settings, the solver, and the record of the choice with all sizes."""
+
+    settings: TrainSettings
+    trained: TrainedSolver
+    record: dict[str, Any]
+
+
+def train_sizes(
+    choice: Choice,
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
+    checkpoints_of: Callable[[str], LoopCheckpoints] | None = None,
+    elapsed: Callable[[], float] = time.perf_counter,
+) -> BestSize:
+    """Train the models of a choice one after the other, and return the best one by the criterion.
+
+    Models of least squares are compared by the leave-one-out errors of sampled training rows. No larger size is trained
+    once a size did not reduce the error by more than chance. All of this depends on the data and the settings alone: a
+    budget that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it
+    is.
+
+    Parameters
+    ----------
+    checkpoints_of : returns the checkpoints of a loop by its name; None: none are written
+    elapsed : returns the seconds since the run started, for the record
+
+    Raises
+    ------
+    DivergedError : the first model diverged; a later one that does only ends the sizes
+    """
+    observer, criterion = observer or NullObserver(), choice.record["criterion"]
+    models = choice.models
+    best: tuple[TrainSettings, TrainedSolver] | None = None
+    tried: list[tuple[Size, Judgement]] = []
+    answers, enough, seconds = list[dict[str, Any]](), False, 0.0
+    for number, (settings, size) in enumerate(models):
+        solver = make_solver(settings, data)
+        loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
+        try:
+            begin = loop.last() or solver.start(data, execution)
+            trained = run_loop(solver, begin, data, execution, observer, loop)
+        except DivergedError:
+            if best is None:
+                raise
+            break
+        seconds += trained.seconds
+        if len(models) == 1:
+            return BestSize(settings, trained, choice.record)
+        assert size is not None, "a model without a size is alone"
+        judged = _judged(trained.state, data, criterion)
+        if best is None or judged.error < min(other.error for _, other in tried):
+            best = settings, trained
+        enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
+        tried.append((size, judged))
+        answers.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
+        observer.advance(number + 1, len(models), {"score": max(answer["score"] for answer in answers)})
+        if enough:
+            break
+    assert best is not None, "a choice has models"
+    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion)]
+    record = choice.record | {"answers": answers, "why": why}
+    return BestSize(best[0], replace(best[1], seconds=seconds), record)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Error of a model by the criterion, and the least reduction of it by a larger size that counts."""
+
+    error: float
+    worth: float
+
+
+def _judged(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement:
+    """Return the judgement by leave-one-out errors of sampled training rows."""
+    assert state.solution is not None, "it has finished"
+    found = state.solution.best
+    assert found is not None, "no penalty is given to several sizes"
+    chance = found.chance
+    if criterion == "accuracy":
+        chance = apart(found.error, min(SAMPLE_ROWS, data.rows("train")))
+    return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
+
+
+def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion) -> str:
+    """Return the sentence on the sizes that were trained."""
+    last = tried[-1][0]
+    sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
+    end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
+    if enough:
+        end = "The last one was not better by more than chance, so no larger size was trained."
+    elif last.largest:
+        end = "That is the largest size."
+    return f"Sizes (leave-one-out): {sizes}. {end}"

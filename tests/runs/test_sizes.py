@@ -1,0 +1,115 @@
+"""Laws of the sizes that the automatic choice trains: more never harms, and what does not help ends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.distributed.local import LocalExecution
+from okl.foundation.settings import settings_from
+from okl.runs import select
+from okl.runs.select import Choice, choose_solver
+from okl.runs.sizes import BestSize, train_sizes
+from okl.solvers.factory import training_columns
+from okl.solvers.settings import TrainSettings
+from tests.data.sources import settings as ingest_settings
+
+ROWS = 4000
+
+
+def stored(folder: Path, target: str) -> Dataset:
+    random = np.random.default_rng(2)
+    inputs = random.uniform(-2.0, 2.0, size=(ROWS, 3))
+    wave = np.sin(4.0 * inputs[:, 0]) + np.cos(3.0 * inputs[:, 1] * inputs[:, 2]) + 0.5 * random.normal(size=ROWS)
+    if target == "noise":  # a smooth boundary, for which a few landmarks are enough
+        wave = np.square(inputs[:, 0]) + inputs[:, 1] + random.normal(size=ROWS)
+    y = wave if target == "number" else np.digitize(wave, [0.0, 0.8] if target == "three" else [0.4])
+    folder.mkdir()
+    pq.write_table(pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "c": inputs[:, 2], "y": y}), folder / "rows.parquet")
+    asked = ingest_settings(rows_per_shard=600, rows_per_group=60)
+    return ingest(folder / "rows.parquet", folder / "set", asked).dataset
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few landmarks and one round: sizes of 16 to 128 landmarks."""
+    for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
+        monkeypatch.setattr(select, name, value)
+    monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
+    monkeypatch.setattr(select, "FACTORS", {"gaussian": (0.5, 1.0)})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    folder = tmp_path_factory.mktemp("sizes")
+    return {target: stored(folder / target, target) for target in ("two", "three", "number", "noise")}
+
+
+def chosen(data: Dataset, **values: Any) -> tuple[Choice, Dataset]:
+    values = {"data": str(data.folder), "rescale": "standard", "validation": "rows", "budget_seconds": 60.0} | values
+    choice = choose_solver(settings_from(TrainSettings, values, "test"), data)
+    return choice, training_columns(choice.settings, data)
+
+
+def trained(choice: Choice, data: Dataset, threads: int = 1) -> BestSize:
+    with LocalExecution(threads) as execution:
+        return train_sizes(choice, data, execution)
+
+
+def scores(best: BestSize) -> list[float]:
+    return [answer["score"] for answer in best.record["answers"]]
+
+
+@pytest.mark.parametrize(
+    ("target", "optimise"),
+    [("two", "auto"), ("two", "log-loss"), ("three", "accuracy"), ("number", "auto")],
+)
+def test_more_sizes_add_answers_and_never_make_the_best_one_worse(
+    target: str, optimise: str, data: dict[str, Dataset]
+) -> None:
+    choice, rows = chosen(data[target], optimise=optimise)
+    assert len(choice.models) > 2
+    assert {settings.solver for settings, _ in choice.models} == {"ridge"}
+    whole = trained(choice, rows)
+    assert len(scores(whole)) > 1
+    by_name = {size.name: settings for settings, size in choice.models if size is not None}
+    for number in range(2, len(choice.models)):
+        fewer = trained(replace(choice, models=choice.models[:number]), rows, threads=2)
+        assert scores(fewer) == scores(whole)[: len(scores(fewer))]
+        best = max(fewer.record["answers"], key=lambda answer: answer["score"])
+        assert fewer.settings == by_name[best["name"]]
+    assert max(scores(whole)) > scores(whole)[0]
+    assert whole.record["why"][:-1] == choice.record["why"]
+    assert all(answer["name"] in whole.record["why"][-1] for answer in whole.record["answers"])
+
+
+def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]) -> None:
+    choice, rows = chosen(data["noise"])
+    best = trained(choice, rows)
+    assert len(scores(best)) < len(choice.models) == 4
+    assert "was not better by more than chance, so no larger size was trained" in best.record["why"][-1]
+    errors = [1.0 - score for score in scores(best)]
+    assert errors[-2] - errors[-1] < 2.0 * (errors[-1] * (1.0 - errors[-1]) / ROWS) ** 0.5
+
+
+@pytest.mark.parametrize(("seconds", "frequencies"), [(1e-9, 2), (60.0, 200)])
+def test_online_models_are_trained_in_the_largest_size_that_the_budget_allows(
+    seconds: float, frequencies: int, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
+    monkeypatch.setattr(select, "_ONLINE", ((2, 1), (10, 1), (200, 2)))
+    choice, rows = chosen(data["two"], budget_seconds=seconds)
+    [(settings, size)] = choice.models
+    assert settings.solver == "fogd"
+    assert size is not None
+    assert size.options["frequencies"] == frequencies
+    best = trained(choice, rows)
+    assert (best.settings, best.record) == (settings, choice.record)
