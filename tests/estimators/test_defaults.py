@@ -24,7 +24,7 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice
-from okl.solvers.settings import SOLVER_NAMES, SolverSettings, owners_of, solver_settings
+from okl.solvers.settings import SOLVER_NAMES, SolverSettings, TrainSettings, owners_of, solver_settings
 
 # The table: every estimator with every solver that it may hold.
 
@@ -85,6 +85,8 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
                 assert (field.default is None) == (command.get("class_weights", "none") == "none")
             case "shuffle":
                 assert field.default == (command["order"] == "shuffle")
+            case "optimise":
+                assert field.default == TrainSettings.model_fields["optimise"].default
             case "fit_intercept":
                 assert field.default is True  # the l1 models have none of their own: that of fewest training errors
             case option if option not in {*command, *OF_ESTIMATORS}:  # of another solver of this estimator
@@ -94,7 +96,7 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
 
 def test_every_solver_has_an_estimator() -> None:
     found = {kind(**given).solver_name for kind in KINDS for given in solvers_of(kind)}
-    assert found == set(SOLVER_NAMES) - {"wolfe"}  # which is SCS over all rows, along other directions
+    assert found - {"auto"} == set(SOLVER_NAMES) - {"wolfe"}  # which is SCS over all rows, along other directions
 
 
 def two_clouds() -> tuple[FloatArray, FloatArray]:
