@@ -192,9 +192,9 @@ def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
         (800, True, ["ridge"]),
         (3000, True, ["ridge"] * 4),
         (100_000, True, ["ridge"] * 4),
-        (600_000, True, ["fogd"] * 4),
+        (600_000, True, ["fogd"] * 5),
         (600_000, False, ["ridge"] * 4),
-        (100_000_000, False, ["fogd"] * 4),
+        (100_000_000, False, ["fogd"] * 5),
     ],
 )
 def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
