@@ -26,11 +26,8 @@ UNSOLVED = "*"
 
 def header(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return HEADER with the name of the criterion."""
-    return (
-        "Model",
-        score_name(result).capitalize() if score_name(result).islower() else score_name(result),
-        *HEADER[2:],
-    )
+    name = score_name(result)
+    return ("Model", f"{name[0].upper()}{name[1:]}", *HEADER[2:])
 
 
 def score_name(result: Mapping[str, Any]) -> str:

@@ -141,10 +141,7 @@ def decision_section(result: RunResult) -> Section:
     )
 
 
-# Mistakes: confused classes, residuals
-
-MOST_CLASSES_LISTED = 12
-"""Maximum number of classes, or pairs of classes, in a table: the worst."""
+# Importance of columns
 
 
 def columns_section(result: RunResult) -> Section:
@@ -155,6 +152,12 @@ def columns_section(result: RunResult) -> Section:
     bars = importance_blocks(result.importance, str(result.settings.get("precision", "float64")))
     note = "A column may seem unimportant because another one carries the same information."
     return Section("columns", title, [*bars, Paragraph(note)])
+
+
+# Mistakes: confused classes, residuals
+
+MOST_CLASSES_LISTED = 12
+"""Maximum number of classes, or pairs of classes, in a table: the worst."""
 
 
 def mistakes_section(result: RunResult) -> Section:

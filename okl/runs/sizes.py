@@ -61,7 +61,7 @@ def train_sizes(
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
     tried: list[tuple[Size, Judgement]] = []
-    answers, enough, seconds = list[dict[str, Any]](), False, 0.0
+    sizes, enough, seconds = list[dict[str, Any]](), False, 0.0
     for number, (settings, size) in enumerate(models):
         solver = make_solver(settings, data)
         loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
@@ -81,13 +81,13 @@ def train_sizes(
             best = settings, trained
         enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
         tried.append((size, judged))
-        answers.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
-        observer.advance(number + 1, len(models), {"score": max(answer["score"] for answer in answers)})
+        sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
+        observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
         if enough:
             break
     assert best is not None, "a choice has models"
     why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion)]
-    record = choice.record | {"answers": answers, "why": why}
+    record = choice.record | {"sizes": sizes, "why": why}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
 

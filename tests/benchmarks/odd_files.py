@@ -1,4 +1,4 @@
-"""What okl, pandas and DuckDB make of odd files: `python -m tests.benchmarks.odd_files`.
+"""Compare how okl, pandas and DuckDB read odd files: `python -m tests.benchmarks.odd_files`.
 
 Prints a row for each file of `tests.data.odd_files`: "equal" to the expected columns, "refused", or what was read
 instead. DuckDB is compared if it can be imported; okl does not depend on it.

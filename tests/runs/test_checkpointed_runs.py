@@ -108,7 +108,7 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     raced |= {"validation": "rows", "rescale": "standard"}  # a small race
     whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
     assert whole["settings"]["solver"] == solver
-    assert (len(whole["choice"].get("answers", [])) > 1) == (solver == "ridge")
+    assert (len(whole["choice"].get("sizes", [])) > 1) == (solver == "ridge")
     with pytest.raises(KeyboardInterrupt):
         train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
     folder = find_unfinished(str(tmp_path / "later"))
@@ -119,8 +119,8 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     assert resumed["resumed"] == 2
     for name in ("weights_sha256", "curve" if solver == "fogd" else "convergence"):
         assert resumed[name] == whole[name]
-    answers = [[(one["name"], one["score"]) for one in of["choice"].get("answers", [])] for of in (resumed, whole)]
-    assert answers[0] == answers[1]
+    sizes = [[(one["name"], one["score"]) for one in of["choice"].get("sizes", [])] for of in (resumed, whole)]
+    assert sizes[0] == sizes[1]
 
 
 def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Path, tmp_path: Path) -> None:

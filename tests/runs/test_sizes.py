@@ -65,7 +65,7 @@ def trained(choice: Choice, data: Dataset, threads: int = 1) -> BestSize:
 
 
 def scores(best: BestSize) -> list[float]:
-    return [answer["score"] for answer in best.record["answers"]]
+    return [one["score"] for one in best.record["sizes"]]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_more_sizes_add_answers_and_never_make_the_best_one_worse(
     for number in range(2, len(choice.models)):
         fewer = trained(replace(choice, models=choice.models[:number]), rows, threads=2)
         assert scores(fewer) == scores(whole)[: len(scores(fewer))]
-        best = max(fewer.record["answers"], key=lambda answer: answer["score"])
+        best = max(fewer.record["sizes"], key=lambda one: one["score"])
         assert fewer.settings == by_name[best["name"]]
     assert max(scores(whole)) > scores(whole)[0]
     assert whole.record["why"][:-1] == choice.record["why"]
-    assert all(answer["name"] in whole.record["why"][-1] for answer in whole.record["answers"])
+    assert all(one["name"] in whole.record["why"][-1] for one in whole.record["sizes"])
 
 
 def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]) -> None:

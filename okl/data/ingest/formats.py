@@ -301,7 +301,7 @@ def may_be_formatted(tally: Tally) -> bool:
 
 
 class Context(NamedTuple):
-    """What decides where the values of a column do not.
+    """Rules for columns whose values do not decide how they are written.
 
     decimal, order : as requested, "" for as the values show
     marks : of decimals, by columns that the reader of the file takes for numbers; likely : mark if nothing shows it

@@ -9,7 +9,6 @@ Source: Yuan, Ho & Lin, JMLR 13, 2012, newGLMNET; Lee, Battle, Raina & Ng, NIPS 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,23 +22,21 @@ from okl.data.executor import Execution
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
 from okl.solvers.accelerated.dual import SparseProblem
-from okl.solvers.accelerated.method import rounded_ending
 from okl.solvers.accelerated.newton import (
     Cache,
+    CertifiedSteps,
     LastArrays,
     NewtonRecord,
     NewtonWork,
     Point,
-    Question,
-    idle_ending,
+    Request,
+    better_of,
     in_order,
     positive_solution,
 )
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
-from okl.solvers.base import Outcome
 
 # A partition of the rows.
 
@@ -95,7 +92,7 @@ class L1Problem:
 
     prototype: SparseProblem
     n_columns: int
-    ask: Callable[[Question], list[Any]]
+    evaluate: Callable[[Request], list[Any]]
     start: FloatArray | None = None
 
 
@@ -112,12 +109,12 @@ class L1Work(NewtonWork):
     def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
         """Return the problem of all shards."""
 
-        def ask(question: Question) -> list[Any]:
-            answers: list[list[Any]] = execution.sum(self, shards, question, in_order)
-            return [answer for (answer,) in answers]
+        def evaluate(request: Request) -> list[Any]:
+            results: list[list[Any]] = execution.sum(self, shards, request, in_order)
+            return [result for (result,) in results]
 
         start = None if self.warm is None else self.warm.weights
-        return L1Problem(self.prototype, self.rows.n_columns, ask, start)
+        return L1Problem(self.prototype, self.rows.n_columns, evaluate, start)
 
     def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
         """Return the part of a shard's rows."""
@@ -146,7 +143,7 @@ class L1State:
 
     @property
     def reads(self) -> int:
-        """Return the number of questions to all rows."""
+        """Return the number of requests to all rows."""
         return self.history[-1].reads
 
 
@@ -158,25 +155,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class L1Newton:
-    """Newton's method with an l1 penalty.
-
-    Parameters
-    ----------
-    tolerance : of the gap, relative to the objective; > 0
-    max_iterations : int >= 1, Newton steps
-
-    Raises
-    ------
-    ConfigError : a number outside its range
-    """
-
-    tolerance: float = 1e-6
-    max_iterations: int = 1000
-
-    def __post_init__(self) -> None:
-        check_positive("tolerance", self.tolerance)
-        check_at_least("max_iterations", self.max_iterations, 1)
+class L1Newton(CertifiedSteps):
+    """Newton's method with an l1 penalty."""
 
     def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> L1Problem:
         """Return what the other methods take, of rows in this process.
@@ -191,11 +171,11 @@ class L1Newton:
             )
         part = L1Part(problem, LastArrays())
 
-        def ask(question: Question) -> list[Any]:
-            method, *given = question
+        def evaluate(request: Request) -> list[Any]:
+            method, *given = request
             return [method(part, *given)]
 
-        return L1Problem(problem, problem.n_points, ask, point)
+        return L1Problem(problem, problem.n_points, evaluate, point)
 
     def start(self, problem: L1Problem, point: FloatArray | None = None) -> L1State:
         """Return the state at the first point of an open problem, with a check."""
@@ -206,7 +186,7 @@ class L1Newton:
         """Return the state after a step."""
         point, slopes = state.point, state.slopes
         columns = working_columns(point.weights, slopes)
-        parts = problem.ask((L1Part.curvature, point, columns))
+        parts = problem.evaluate((L1Part.curvature, point, columns))
         lower = np.tril(np.sum(parts, axis=0))
         products = lower + np.tril(lower, -1).T
         weights = point.weights[columns]
@@ -222,46 +202,29 @@ class L1Newton:
         following = replace(point, serial=point.serial + 2, weights=moved)
         return _checked(problem, following, state, n_trials + 1)
 
-    def finished(self, state: L1State) -> Outcome | None:
-        """Return why the run is over, or None."""
-        record, certificate = state.history[-1], state.best_record.certificate
-        if not (math.isfinite(record.certificate.gap) and np.isfinite(state.point.weights).all()):
-            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} Newton steps")
-        if certificate.relative_gap <= self.tolerance:
-            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
-        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
-            return ending
-        if record.iteration >= self.max_iterations:
-            reached = f"relative gap {certificate.relative_gap:.2g}"
-            return Outcome("not converged", f"{record.iteration} Newton steps, {reached}")
-        return idle_ending(state.history, certificate)
-
     def solution(self, state: L1State, problem: Any) -> Solution:
         """Return the weights of least gap so far, with their certificate."""
         return Solution(state.best_point.weights.copy(), 0.0, state.best_record.certificate)
 
 
-def _checked(problem: L1Problem, point: Point, before: L1State | None, questions: int) -> L1State:
-    """Return the state at a point; questions : asked since the last one."""
-    answers = problem.ask((L1Part.slopes, point))
-    slopes, risk = np.sum([one.slopes for one in answers], axis=0), float(sum(one.risk for one in answers))
+def _checked(problem: L1Problem, point: Point, before: L1State | None, requests: int) -> L1State:
+    """Return the state at a point; requests : to all rows since the last one."""
+    results = problem.evaluate((L1Part.slopes, point))
+    slopes, risk = np.sum([one.slopes for one in results], axis=0), float(sum(one.risk for one in results))
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
-    dual = float(sum(problem.ask((L1Part.conjugate, point, factor))))
+    dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
     certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)
     record = NewtonRecord(
         iteration=0 if before is None else before.history[-1].iteration + 1,
         objective=certificate.primal,
         certificate=certificate,
         residual=violation(point.weights, slopes),
-        reads=questions + 2 + (0 if before is None else before.reads),
+        reads=requests + 2 + (0 if before is None else before.reads),
         free=int(np.count_nonzero(point.weights)),
     )
     if before is None:
         return L1State(point, slopes, point, Iterate(point.weights, np.empty(0)), record, (record,))
-    best = before.best_record
-    bound = min(max(certificate.dual, best.certificate.dual), certificate.primal, best.certificate.primal)
-    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
-    better = record.certificate.primal < best.certificate.primal
+    record, best, better = better_of(record, before.best_record)
     best_point = point if better else before.best_point
     return L1State(
         point=point,
@@ -274,7 +237,7 @@ def _checked(problem: L1Problem, point: Point, before: L1State | None, questions
 
 
 def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:
-    """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were asked."""
+    """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were read."""
     weights, change = point.weights, direction.weights
 
     def slope_of_norm(step: float) -> float:
@@ -286,10 +249,10 @@ def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Poi
     if not first < 0.0:
         return 0.0, 0
     low, high, step, below = 0.0, 1.0, 1.0, first
-    asked = 0
-    while asked < _MOST_TRIALS:
-        asked += 1
-        along = float(sum(problem.ask((L1Part.line, point, direction, step)))) + slope_of_norm(step)
+    n_trials = 0
+    while n_trials < _MOST_TRIALS:
+        n_trials += 1
+        along = float(sum(problem.evaluate((L1Part.line, point, direction, step)))) + slope_of_norm(step)
         if abs(along) <= -_FLAT * first or (step == 1.0 and along < 0.0):
             break
         if along < 0.0:
@@ -298,7 +261,7 @@ def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Poi
             high = step
         secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
         step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-    return step, asked
+    return step, n_trials
 
 
 # The quadratic model of a step.

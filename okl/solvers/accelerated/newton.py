@@ -13,7 +13,7 @@ method minimises P itself. The hinge loss is made smooth by a proximal step on t
 and anchors and paces follow each other as in the method of multipliers. The gap of any (w, t) to the dual entries it
 implies is 1/2 ||w - A a||^2 plus what the proximal step leaves, so that the certificate needs no other read.
 
-What is as long as the rows stays with them and follows from the points so far: partitions answer questions, and may
+What is as long as the rows stays with them and follows from the points so far: partitions evaluate requests, and may
 forget everything between two of them.
 
 Source: Niu, Wang, Tang, Wang & Song, arXiv 1910.01312, for hinge losses; Yin & Li, COAP 2019, for squared ones.
@@ -27,7 +27,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ from okl.solvers.accelerated.shards import (
 )
 from okl.solvers.base import Outcome
 
-# Points, and what partitions are asked.
+# Points, and requests to partitions.
 
 
 @stored("newton-point")
@@ -438,7 +438,7 @@ class LastArrays:
 
 # Problems.
 
-Question = tuple[Any, ...]
+Request = tuple[Any, ...]
 """A method of NewtonPart, and its arguments."""
 
 
@@ -447,13 +447,13 @@ class NewtonProblem:
     """A problem as Newton's method sees it, with its rows in this process or in partitions.
 
     prototype : the terms that do not depend on rows; n_columns : of w
-    ask : returns the answers of all partitions to a question, in order
+    evaluate : returns the results of all partitions to a request, in order
     start : first weights and thresholds of a warm start, or None; holds_rows : whether there is one partition, here
     """
 
     prototype: DualProblem
     n_columns: int
-    ask: Callable[[Question], list[Any]]
+    evaluate: Callable[[Request], list[Any]]
     start: tuple[FloatArray, FloatArray] | None = None
     holds_rows: bool = False
 
@@ -509,11 +509,11 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
     longest = float(problem.rows.squared_lengths().max())
     part = NewtonPart(problem, longest, first, LastArrays())
 
-    def ask(question: Question) -> list[Any]:
-        method, *given = question
+    def evaluate(request: Request) -> list[Any]:
+        method, *given = request
         return [method(part, *given)]
 
-    return NewtonProblem(problem, problem.n_image, ask, start, holds_rows=True)
+    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True)
 
 
 # Rows over shards.
@@ -522,7 +522,7 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
 @stored("newton-work")
 @dataclass(frozen=True, eq=False)
 class NewtonWork:
-    """Work on a shard: the answers of its rows to a question.
+    """Work on a shard: the results of its rows to a request.
 
     rows : of all shards; prototype : of the model, see Classifier.prototype
     positive : class, None for +1; n_groups : of rows of one weight
@@ -536,22 +536,22 @@ class NewtonWork:
     run: str
     warm: WarmStart | None = None
 
-    def __call__(self, shard: Shard, question: Question) -> list[Any]:
-        """Return the one answer."""
-        method, *given = question
+    def __call__(self, shard: Shard, request: Request) -> list[Any]:
+        """Return the one result."""
+        method, *given = request
         return [method(self._part(shard), *given)]
 
     def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
         """Return the problem of all shards."""
 
-        def ask(question: Question) -> list[Any]:
-            answers: list[list[Any]] = execution.sum(self, shards, question, in_order)
-            return [answer for (answer,) in answers]
+        def evaluate(request: Request) -> list[Any]:
+            results: list[list[Any]] = execution.sum(self, shards, request, in_order)
+            return [result for (result,) in results]
 
         start = None
         if self.warm is not None and len(self.prototype.region.totals) < 2:
             start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
-        return NewtonProblem(self.prototype, self.rows.n_columns, ask, start)
+        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start)
 
     def _part(self, shard: Shard) -> Any:
         cached = _of_shard(self.run, shard.index)
@@ -604,9 +604,9 @@ def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
     return duals
 
 
-def in_order(answers: list[list[Any]]) -> list[Any]:
-    """Return the answers of the shards: they are added by the driver."""
-    return answers
+def in_order(results: list[list[Any]]) -> list[Any]:
+    """Return the results of the shards: they are added by the driver."""
+    return results
 
 
 # The method.
@@ -618,7 +618,7 @@ class NewtonRecord:
     """The method at one of its checks.
 
     iteration : Newton steps done; objective : negated dual objective; certificate : its gap
-    residual : ||w - A a||; reads : questions to all rows so far; free : rows whose dual entry has a slope
+    residual : ||w - A a||; reads : requests to all rows so far; free : rows whose dual entry has a slope
     """
 
     iteration: int
@@ -648,19 +648,15 @@ class NewtonState:
 
     @property
     def reads(self) -> int:
-        """Return the number of questions to all rows."""
+        """Return the number of requests to all rows."""
         return self.history[-1].reads
 
 
 _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10
 _SHARE = 0.1  # of what the proximal step leaves of the gap: the residual of an inner problem
 _OF_TOLERANCE = 0.2
-_MOST_STEPS, _STEPS_A_CHECK, _MOST_TRIALS, _MOST_STANDING = (
-    50,
-    3,
-    40,
-    2,
-)  # of an inner problem; of the only one; of a line search
+_MOST_STEPS, _STEPS_A_CHECK = 50, 3  # of an inner problem; of the only one
+_MOST_TRIALS, _MOST_STANDING = 40, 2  # of a line search; steps that stand still
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
@@ -673,13 +669,13 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class Newton:
-    """Newton's method on weights and thresholds, with proximal steps on the dual where losses have kinks.
+class CertifiedSteps:
+    """A method of steps with a certificate at each check.
 
     Parameters
     ----------
     tolerance : of the gap, relative to the objective; > 0
-    max_iterations : int >= 1, Newton steps
+    max_iterations : int >= 1, steps
 
     Raises
     ------
@@ -689,9 +685,52 @@ class Newton:
     tolerance: float = 1e-6
     max_iterations: int = 1000
 
+    STEPS: ClassVar[str] = "Newton steps"
+    REASON: ClassVar[str] = "the columns are of very different or very large size"
+    """Why steps may make no progress in float64."""
+
     def __post_init__(self) -> None:
         check_positive("tolerance", self.tolerance)
         check_at_least("max_iterations", self.max_iterations, 1)
+
+    def finished(self, state: Any) -> Outcome | None:
+        """Return why the run is over, or None."""
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not (math.isfinite(record.certificate.gap) and self._is_finite(state)):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} {self.STEPS}")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
+        reached = f"relative gap {certificate.relative_gap:.2g}"
+        if record.iteration >= self.max_iterations:
+            return Outcome("not converged", f"{record.iteration} {self.STEPS}, {reached}")
+        gaps = [one.certificate.gap for one in state.history]
+        if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
+            return None
+        steps = f"{self.STEPS[0].upper()}{self.STEPS[1:]}"
+        return Outcome(
+            "not converged",
+            f"{steps} make no progress in float64 after {record.iteration}, {reached}: {self.REASON}",
+        )
+
+    def _is_finite(self, state: Any) -> bool:
+        return bool(np.isfinite(state.point.weights).all())
+
+
+def better_of(record: NewtonRecord, best: NewtonRecord) -> tuple[NewtonRecord, NewtonRecord, bool]:
+    """Return a record and the best one with the better dual bound, and whether the first has the lower objective.
+
+    The gaps may differ by less than they round; a bound above an objective is so by rounding.
+    """
+    bound = min(max(record.certificate.dual, best.certificate.dual), record.certificate.primal, best.certificate.primal)
+    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
+    return record, best, record.certificate.primal < best.certificate.primal
+
+
+@dataclass(frozen=True)
+class Newton(CertifiedSteps):
+    """Newton's method on weights and thresholds, with proximal steps on the dual where losses have kinks."""
 
     def opened(self, problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
         """Return what the other methods take, for rows in this process; see `in_memory`."""
@@ -719,21 +758,6 @@ class Newton:
         run.iteration = max(run.iteration, state.history[-1].iteration + 1)
         return run.checked(place, state)
 
-    def finished(self, state: NewtonState) -> Outcome | None:
-        """Return why the run is over, or None."""
-        record, certificate = state.history[-1], state.best_record.certificate
-        if not (math.isfinite(record.certificate.gap) and np.isfinite(state.point.weights).all()):
-            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} Newton steps")
-        if certificate.relative_gap <= self.tolerance:
-            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
-        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
-            return ending
-        if record.iteration >= self.max_iterations:
-            return Outcome(
-                "not converged", f"{record.iteration} Newton steps, relative gap {certificate.relative_gap:.2g}"
-            )
-        return idle_ending(state.history, certificate)
-
     def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
         return Solution(
@@ -741,28 +765,11 @@ class Newton:
         )
 
 
-def idle_ending(
-    history: Sequence[NewtonRecord],
-    certificate: Certificate,
-    steps: str = "Newton steps",
-    reason: str = "the columns are of very different or very large size",
-) -> Outcome | None:
-    """Return the outcome of a run whose last checks did not lower the gap, or None."""
-    gaps = [one.certificate.gap for one in history]
-    if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
-        return None
-    return Outcome(
-        "not converged",
-        f"{steps} make no progress in float64 after {history[-1].iteration}, relative gap "
-        f"{certificate.relative_gap:.2g}: {reason}",
-    )
-
-
 @dataclass
 class _Run:
     """An inner problem under way.
 
-    iteration : Newton steps so far; reads : questions so far; largest : objective of the first point
+    iteration : Newton steps so far; reads : requests so far; largest : objective of the first point
     """
 
     problem: NewtonProblem
@@ -775,10 +782,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.serial = 2 * self.iteration
 
-    def ask(self, *question: Any) -> list[Any]:
-        """Return the answers of all partitions."""
+    def evaluate(self, *request: Any) -> list[Any]:
+        """Return the results of all partitions."""
         self.reads += 1
-        return self.problem.ask(question)
+        return self.problem.evaluate(request)
 
     def unit(self, weights: FloatArray) -> float:
         """Return the size of the differences of margins that matter: 1 for the hinge, whose kink is at 1.
@@ -790,8 +797,10 @@ class _Run:
             return 1.0
         place = Place(Point(-1, weights, np.zeros(len(prototype.region.totals)), 1.0), ())
         place = self.balanced(place)
-        image = added(self.ask(NewtonPart.gradient, place)).image
-        sums = np.sum(self.ask(NewtonPart.spread, Place(replace(place.point, serial=-2, weights=image), ())), axis=0)
+        image = added(self.evaluate(NewtonPart.gradient, place)).image
+        sums = np.sum(
+            self.evaluate(NewtonPart.spread, Place(replace(place.point, serial=-2, weights=image), ())), axis=0
+        )
         counts = np.maximum(sums[:, 0], 1.0)
         variance = float(np.sum(sums[:, 2] - sums[:, 1] ** 2 / counts) / counts.sum())
         return math.sqrt(variance) if variance > 0.0 else 1.0
@@ -800,7 +809,7 @@ class _Run:
         """Return where the losses' sum and the penalty are least, to a share of the gap."""
         standing, least = 0, math.inf
         for _ in range(_MOST_STEPS if place.point.pace > 0.0 else _STEPS_A_CHECK):
-            gradient = added(self.ask(NewtonPart.gradient, place))
+            gradient = added(self.evaluate(NewtonPart.gradient, place))
             if self._is_near(place, gradient) or self.iteration >= max_iterations:
                 break
             direction = self._direction(place, gradient)
@@ -870,12 +879,12 @@ class _Run:
         slopes, n = self._slopes(place, gradient), self.problem.n_columns
         few = 0 < gradient.free < min(n, MOST_COLUMNS + 1)
         if few and self.problem.holds_rows and not self.problem.in_ball:
-            (step,) = self.ask(NewtonPart.step_by_rows, place, slopes, gradient.margin)
+            (step,) = self.evaluate(NewtonPart.step_by_rows, place, slopes, gradient.margin)
             return Point(self.serial + 1, step[:n], step[n:], 0.0)
         if n > MOST_COLUMNS and not self.problem.in_ball:
             step = self._by_products(place, gradient, slopes)
             return Point(self.serial + 1, step[:n], step[n:], 0.0)
-        curvature = self.ask(NewtonPart.curvature, place)
+        curvature = self.evaluate(NewtonPart.curvature, place)
         matrix = curvature[0]
         for part in curvature[1:]:
             matrix = matrix + part
@@ -899,13 +908,13 @@ class _Run:
         Source: Dembo & Steihaug, Mathematical Programming 26, 1983, for the share.
         """
         n = self.problem.n_columns
-        scale = np.sum(self.ask(NewtonPart.diagonal, place), axis=0)
+        scale = np.sum(self.evaluate(NewtonPart.diagonal, place), axis=0)
         scale[:n] += 1.0
         stuck = np.flatnonzero(scale <= 0.0)
         scale[stuck] = np.maximum(np.abs(slopes[stuck]), _EPSILON) / (1.0 + gradient.margin)
 
         def times(vector: FloatArray) -> FloatArray:
-            total: FloatArray = np.sum(self.ask(NewtonPart.product, place, vector), axis=0)
+            total: FloatArray = np.sum(self.evaluate(NewtonPart.product, place, vector), axis=0)
             total[:n] += vector[:n]
             total[stuck] += scale[stuck] * vector[stuck]
             return total
@@ -938,7 +947,7 @@ class _Run:
             return 0.0
         low, high, step = 0.0, math.inf, 1.0
         for trial in range(_MOST_TRIALS):
-            sums = np.sum(self.ask(NewtonPart.line, place, direction, (step,)), axis=0)[0]
+            sums = np.sum(self.evaluate(NewtonPart.line, place, direction, (step,)), axis=0)[0]
             slope = penalty * float((weights + step * direction.weights) @ direction.weights) + float(sums[0])
             slope -= float(totals @ direction.thresholds)
             fall = penalty * float(direction.weights @ direction.weights) + float(sums[1])
@@ -965,7 +974,7 @@ class _Run:
             return place
 
         def evaluate(candidates: FloatArray) -> FloatArray:
-            sums = np.sum(self.ask(NewtonPart.balances, place, candidates), axis=0)
+            sums = np.sum(self.evaluate(NewtonPart.balances, place, candidates), axis=0)
             sums[:, :, 0] += totals[:, np.newaxis]
             sums[:, :, 2] += np.abs(totals)[:, np.newaxis]
             return np.asarray(sums)
@@ -976,12 +985,12 @@ class _Run:
     def checked(self, place: Place, before: NewtonState | None) -> NewtonState:
         """Return the state at a place, whose thresholds are made those of a dual point."""
         place = self.balanced(place)
-        gradient, prototype = added(self.ask(NewtonPart.gradient, place)), self.problem.prototype
+        gradient, prototype = added(self.evaluate(NewtonPart.gradient, place)), self.problem.prototype
         point, of_losses = place.point, gradient.risk
         residual = float(np.linalg.norm(point.weights - gradient.image))
         if of_losses > 0.0 and self._is_rounded(gradient):
             longer = self._stretched(point)
-            of_longer = added(self.ask(NewtonPart.gradient, replace(place, point=longer))).risk
+            of_longer = added(self.evaluate(NewtonPart.gradient, replace(place, point=longer))).risk
             if of_longer + self._regulariser(longer.weights) < of_losses + self._regulariser(point.weights):
                 point, of_losses = longer, of_longer
         squared = float(gradient.image @ gradient.image)
@@ -999,13 +1008,7 @@ class _Run:
         )
         if before is None:
             return NewtonState(place.point, place.anchors, point, self._dual_point(place, gradient), record, (record,))
-        bounds = certificate.dual, before.best_record.certificate.dual
-        # a bound above an objective is so by rounding
-        dual = min(max(bounds), certificate.primal, before.best_record.certificate.primal)
-        record, best = (
-            replace(some, certificate=replace(some.certificate, dual=dual)) for some in (record, before.best_record)
-        )
-        better = record.certificate.primal < best.certificate.primal  # the gaps may differ by less than they round
+        record, best, better = better_of(record, before.best_record)
         return NewtonState(
             point=place.point,
             anchors=place.anchors,
@@ -1016,7 +1019,7 @@ class _Run:
         )
 
     def _dual_point(self, place: Place, gradient: Gradient) -> Iterate:
-        duals = self.ask(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)
+        duals = self.evaluate(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)
         return Iterate(duals, gradient.image)
 
 

@@ -10,9 +10,8 @@ Shi, Li, He & Chen, JMLR 19(21), 2018, for large working sets, half of which sta
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,9 @@ from okl.compiled.descent import descend_pairs
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.method import rounded_ending
-from okl.solvers.accelerated.newton import NewtonRecord, idle_ending, positive_solution
+from okl.solvers.accelerated.newton import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.operators import KernelRows, TiledKernel
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,
@@ -36,7 +33,6 @@ from okl.solvers.accelerated.problem import (
     Quadratic,
     SimplexPair,
 )
-from okl.solvers.base import Outcome
 
 # Problems.
 
@@ -168,25 +164,13 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class WorkingSets:
-    """Rounds of steps along pairs in working sets.
+class WorkingSets(CertifiedSteps):
+    """Rounds of steps along pairs in working sets; max_iterations counts rounds."""
 
-    Parameters
-    ----------
-    tolerance : of the gap, relative to the objective; > 0
-    max_iterations : int >= 1, rounds
-
-    Raises
-    ------
-    ConfigError : a number outside its range
-    """
-
-    tolerance: float = 1e-6
     max_iterations: int = 20_000
 
-    def __post_init__(self) -> None:
-        check_positive("tolerance", self.tolerance)
-        check_at_least("max_iterations", self.max_iterations, 1)
+    STEPS: ClassVar[str] = "rounds of working sets"
+    REASON: ClassVar[str] = "the kernel values are rounded"
 
     def opened(self, problem: DualProblem, point: FloatArray | None = None) -> KernelProblem:
         """Return what the other methods take.
@@ -240,24 +224,13 @@ class WorkingSets:
             point[working] = moved
         return _checked(problem, Iterate(point, image), working, state, done, n_rows, self.tolerance)
 
-    def finished(self, state: WorkingSetState) -> Outcome | None:
-        """Return why the run is over, or None."""
-        record, certificate = state.history[-1], state.best_record.certificate
-        if not math.isfinite(record.certificate.gap):
-            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} rounds")
-        if certificate.relative_gap <= self.tolerance:
-            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
-        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
-            return ending
-        if record.iteration >= self.max_iterations:
-            reached = f"relative gap {certificate.relative_gap:.2g}"
-            return Outcome("not converged", f"{record.iteration} rounds of working sets, {reached}")
-        return idle_ending(state.history, certificate, "Rounds of working sets", "the kernel values are rounded")
-
     def solution(self, state: WorkingSetState, problem: Any) -> Solution:
         """Return the coefficients of the rows of least gap so far, with their certificate."""
         of: DualProblem = problem.problem if isinstance(problem, KernelProblem) else problem
         return of.solution(state.best.point, state.best.image, state.best_record.certificate)
+
+    def _is_finite(self, state: WorkingSetState) -> bool:
+        return True  # where the gap is
 
 
 def _first_point(problem: DualProblem, entries: _Entries) -> FloatArray:
@@ -301,10 +274,7 @@ def _checked(
     )
     if before is None:
         return WorkingSetState(at, working, at, record, (record,))
-    best = before.best_record
-    bound = max(certificate.dual, best.certificate.dual)
-    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
-    better = record.certificate.primal < best.certificate.primal
+    record, best, better = better_of(record, before.best_record)
     return WorkingSetState(
         current=at,
         working=working,

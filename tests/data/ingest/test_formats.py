@@ -1,4 +1,4 @@
-"""Numbers and dates in text: the shards of plain ones, whoever reads them, and again by the stored formats."""
+"""Numbers and dates in text give the shards of plain ones, for any number of workers, and again by stored formats."""
 
 from __future__ import annotations
 

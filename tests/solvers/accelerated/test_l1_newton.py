@@ -34,15 +34,15 @@ def test_second_derivatives_match_finite_differences(kind: Any) -> None:
         problem = kind(0.7).problem(form)
         opened = L1Newton().opened(problem)
         base, columns = 0.3 * rng.standard_normal(4), np.array([0, 2, 3])
-        (curvature,) = opened.ask((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns))
+        (curvature,) = opened.evaluate((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns))
         curvature = np.tril(curvature) + np.tril(curvature, -1).T
         for place, column in enumerate(columns):
             step = np.zeros(4)
             step[column] = 1e-6
             points = [Point(9 + 2 * place + k, base + sign * step, np.empty(0), 0.0) for k, sign in enumerate((1, -1))]
-            up, down = (opened.ask((L1Part.slopes, point))[0].slopes for point in points)
+            up, down = (opened.evaluate((L1Part.slopes, point))[0].slopes for point in points)
             np.testing.assert_allclose(curvature[place], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
-            derivative = opened.ask((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
+            derivative = opened.evaluate((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
             assert derivative == pytest.approx(up @ step, rel=1e-9)
 
 

@@ -94,11 +94,11 @@ def test_derivatives_match_finite_differences(name: str) -> None:
         return Place(Point(next(serials), vector[:n], vector[n:], 0.7 / problem.n_points), ())
 
     def slopes(vector: Doubles) -> Doubles:
-        (part,) = opened.ask((NewtonPart.gradient, at(vector)))
+        (part,) = opened.evaluate((NewtonPart.gradient, at(vector)))
         return np.concatenate([-part.image, part.balance])
 
     base = 0.3 * rng.standard_normal(n + k) + (1.0 if name.startswith("dwd") else 0.0)
-    (curvature,) = opened.ask((NewtonPart.curvature, at(base)))
+    (curvature,) = opened.evaluate((NewtonPart.curvature, at(base)))
     curvature = np.tril(curvature) + np.tril(curvature, -1).T
     assert np.abs(curvature).max() > 0.0
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_derivatives_match_finite_differences(name: str) -> None:
         ends = [slopes(base + step * direction) for step in (-1e-6, 1e-6)]
         np.testing.assert_allclose(curvature @ direction, (ends[1] - ends[0]) / 2e-6, rtol=1e-4, atol=1e-6)
         line = Point(next(serials), direction[:n], direction[n:], 0.0)
-        (sums,) = opened.ask((NewtonPart.line, at(base), line, (0.0,)))
+        (sums,) = opened.evaluate((NewtonPart.line, at(base), line, (0.0,)))
         np.testing.assert_allclose(sums[0], [slopes(base) @ direction, direction @ curvature @ direction], rtol=1e-9)
 
 
