@@ -152,9 +152,9 @@ INGEST_ALL = Options(
     {
         DATA: (
             *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
-            *("keys", "drop", "scale", "scale_target"),
+            *("keys", "drop", "text", "min_documents", "max_terms", "scale", "scale_target"),
         ),
-        FORMATS: ("date_order", "decimal", "svmlight_index", "hash_columns", "rows_per_shard", "compression"),
+        FORMATS: ("date_order", "decimal", "svmlight_index", "hash_columns", "storage", "normalise", "rows_per_shard", "compression"),
     },
 )
 INGEST = INGEST_ALL.without("compression")
@@ -173,6 +173,7 @@ TRAIN = Options(
 )
 RARE = frozenset(
     {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
+    | {"storage", "normalise", "min_documents", "max_terms"}
     | {
         "date_order",
         "decimal",

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.executor import Rows
 from okl.data.ingest.targets import stored_index
 from okl.data.order import Window
+from okl.data.sparse import beside, rows_of_lists, stacked
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
@@ -190,10 +191,33 @@ def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
     ------
     DataError : a shard is missing or damaged
     """
+    if data.schema.sparse is not None:
+        with Span(READ):
+            return _load_sparse(data, window, precision)
     inputs, targets = np.empty((window.rows, data.schema.n_features), dtype=precision), np.empty(window.rows)
     with Span(READ):
         for job in window_jobs(data, window, inputs, targets):
             job()
+    return Rows(inputs, targets)
+
+
+def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
+    """Read a window of sparse rows: compressed rows, with the scaled dense columns before the others."""
+    schema, columns = data.schema, data.schema.sparse
+    assert columns is not None, "the caller has looked"
+    blocks, targets = [], np.empty(window.rows)
+    start, dense_schema = 0, replace(schema, sparse=None)
+    for index, group, rows in window.pieces:
+        shard = data.shards[index]
+        dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
+        read_group(replace(data, schema=dense_schema), shard, group, range(rows), dense, targets[cut])
+        lists = [_one_chunk(column) for column in read_columns(data, shard, group, [INDICES, VALUES]).columns]
+        blocks.append(beside(dense, rows_of_lists(*lists, columns.n_columns, precision), columns))
+        start += rows
+    inputs, permutation = stacked(blocks), permutation_of(window)
+    if permutation is not None:
+        order = np.argsort(permutation)
+        inputs, targets = inputs[order], targets[order]
     return Rows(inputs, targets)
 
 
@@ -350,7 +374,7 @@ def sample_rows(
         parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
     if not parts:
         return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
-    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+    return Rows(stacked([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
 
 def sampled_positions(
