@@ -312,6 +312,13 @@ def bytes_of_runs(data: Dataset, shard: Shard, runs: RowRuns, footer: bool = Tru
     return total + sum(size for group in np.unique(runs.groups) for size, _ in part.sizes(int(group), columns))
 
 
+def stored_row_bytes(data: Dataset, shard: Shard) -> int:
+    """Return the mean bytes of a row of a shard before compression, at least 1."""
+    metadata = open_part(data, shard).metadata
+    total = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    return max(1, -(-total // max(1, metadata.num_rows)))
+
+
 @dataclass
 class LastGroup:
     """The row group read last: the next runs may be of the same group."""

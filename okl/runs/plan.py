@@ -10,6 +10,7 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import check_not_ingested
 from okl.data.manifest import memory_bytes, open_dataset
 from okl.data.order import WINDOW_BYTES
+from okl.data.reading import stored_row_bytes
 from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError
@@ -23,7 +24,7 @@ from okl.runs.run import check_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
-from okl.solvers.factory import training_columns
+from okl.solvers.factory import check_rows, training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.ridge.solver import RidgeSolver
@@ -40,6 +41,7 @@ class Workload:
     n_classes : 0 for regression; features : names of the input columns
     rows, shard_rows, group_rows : training rows in total, in the largest shard and in the largest row group
     shards : number of shards with training rows
+    sparse_columns, sparse_row_bytes : of sparse rows, beside the features, and the mean bytes of one; 0 without
     """
 
     task: Task
@@ -49,6 +51,8 @@ class Workload:
     shards: int
     shard_rows: int
     group_rows: int
+    sparse_columns: int = 0
+    sparse_row_bytes: int = 0
 
     @property
     def n_outputs(self) -> int:
@@ -67,6 +71,8 @@ def workload_of(data: Dataset) -> Workload:
         len(shards),
         max((shard.rows for shard in shards), default=0),
         max((rows for shard in shards for rows in shard.row_groups), default=0),
+        0 if data.schema.sparse is None else data.schema.sparse.n_columns,
+        0 if data.schema.sparse is None else stored_row_bytes(data, shards[0]),
     )
 
 
@@ -168,7 +174,8 @@ def plan_memory(
     ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
     """
     options, model, item = settings.options, settings.options.MEMORY, 4 if settings.precision == "float32" else 8
-    n_inputs, columns = len(workload.features), options.n_columns(len(workload.features))
+    n_inputs = len(workload.features) + workload.sparse_columns
+    columns = options.n_columns(n_inputs)
     streams = settings.training_mode == "stream"
     shards_each = -(-workload.shards // max(1, workers))
     rows_each = min(workload.rows, shards_each * workload.shard_rows)
@@ -181,6 +188,8 @@ def plan_memory(
     else:
         block = workload.group_rows * (raw_row + 8 * (n_inputs + 1)) + 2 * SEGMENT * columns * item
         wanted = rows_each * (columns * item + 8)
+        if workload.sparse_columns:
+            block, wanted = 3 * workload.group_rows * workload.sparse_row_bytes, rows_each * workload.sparse_row_bytes
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
     part = options.part_bytes(n_inputs, workload.n_outputs, workload.rows, item)
@@ -261,6 +270,7 @@ def check_solver(settings: TrainSettings, data: Dataset) -> None:
     """Raise ConfigError if the solver cannot train on the data set with these settings."""
     settings.options.check(settings)
     schema = data.schema
+    check_rows(settings, schema)
     criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     check_threshold(settings, schema)
     class_weights_of(settings, schema)

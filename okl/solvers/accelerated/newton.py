@@ -487,6 +487,12 @@ def is_smooth(problem: Any) -> bool:
     return isinstance(problem.region, EntropyBarrier) and isinstance(problem.outer, HalfSquare)
 
 
+def bends(problem: Any) -> bool:
+    """Return whether the losses of a supported problem are squares, or smooth: dual entries need no anchor."""
+    smooth = isinstance(problem.separable, Quadratic) or isinstance(problem.region, EntropyBarrier)
+    return smooth and isinstance(problem.outer, HalfSquare)
+
+
 def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
     """Return the problem of rows in this process, from its own start or near a dual point (m,).
 
