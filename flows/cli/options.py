@@ -154,7 +154,16 @@ INGEST_ALL = Options(
             *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
             *("keys", "drop", "text", "min_documents", "max_terms", "scale", "scale_target"),
         ),
-        FORMATS: ("date_order", "decimal", "svmlight_index", "hash_columns", "storage", "normalise", "rows_per_shard", "compression"),
+        FORMATS: (
+            "date_order",
+            "decimal",
+            "svmlight_index",
+            "hash_columns",
+            "storage",
+            "normalise",
+            "rows_per_shard",
+            "compression",
+        ),
     },
 )
 INGEST = INGEST_ALL.without("compression")

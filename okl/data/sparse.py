@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.data.dataset import INDICES, VALUES, SparseColumns, TextColumn
+from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray, Precision
 
 MOST_COLUMNS = 1_000_000
@@ -80,12 +81,25 @@ def beside(dense: FloatArray, rows: Csr, columns: SparseColumns) -> Csr:
     return sparse.csr_array((data, indices, starts), shape=(len(dense), n_dense + rows.shape[1]))
 
 
-def sparse_of_batch(batch: pa.RecordBatch, columns: SparseColumns, precision: Precision) -> Csr:
-    """Return the sparse rows of a batch of a source, (rows, n_columns), before they are divided by their lengths."""
-    if not columns.texts or INDICES in batch.schema.names:
-        return rows_of_lists(batch.column(INDICES), batch.column(VALUES), columns.n_columns, precision)
-    parts = [weighted_terms(batch.column(text.column), text).astype(precision) for text in columns.texts]
-    return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
+def finite_sparse_rows(batch: pa.RecordBatch, columns: SparseColumns, file: str, first_row: int) -> Csr:
+    """Return the sparse rows of a batch of a source, (rows, n_columns) float32, before they are divided by lengths.
+
+    Raises
+    ------
+    DataError : a value that is not finite: names file, column and row
+    """
+    if columns.texts:
+        parts = [weighted_terms(batch.column(text.column), text).astype(np.float32) for text in columns.texts]
+        return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
+    rows = rows_of_lists(batch.column(INDICES), batch.column(VALUES), columns.n_columns, "float32")
+    if not np.isfinite(rows.data).all():
+        place = int(np.flatnonzero(~np.isfinite(rows.data))[0])
+        row = first_row + int(np.searchsorted(rows.indptr, place, side="right")) - 1
+        raise DataError(
+            f"{file}: column {columns.name(int(rows.indices[place]))!r} is not finite within float32 (3.4e38) in row "
+            f"{row} (counted from 0). Correct the value, or leave the row out."
+        )
+    return rows
 
 
 # Texts: words and pairs of words, as scikit-learn's vectorisers find them.

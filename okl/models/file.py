@@ -77,10 +77,11 @@ def _schemas() -> TypeAdapter[Schema]:
 def _faults(schema: Schema) -> Iterator[str]:
     """Return the inconsistencies of a schema."""
     n_labels = len(schema.labels)
-    if not schema.features or len(set(schema.features)) < schema.n_features:
-        yield f"it names {schema.n_features} features, {len(set(schema.features))} of them different"
-    if len(schema.feature_statistics) != schema.n_features:
-        yield f"{len(schema.feature_statistics)} columns have statistics, but it names {schema.n_features} features"
+    n_features = len(schema.features)
+    if not schema.n_features or len(set(schema.features)) < n_features:
+        yield f"it names {n_features} features, {len(set(schema.features))} of them different"
+    if len(schema.feature_statistics) != n_features:
+        yield f"{len(schema.feature_statistics)} columns have statistics, but it names {n_features} features"
     if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
         yield f"a {schema.task} task has {n_labels} labels"
     for name in ("stored_labels", "class_counts"):
@@ -101,7 +102,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = 4  # with formats of columns; 3 with probabilities; without, 2, or 1 for columns of numbers alone
+FORMAT_VERSION = 5  # with sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for columns of numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

@@ -13,7 +13,6 @@ from okl.solvers.online.settings import FogdSettings, OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
-
 SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
 
 

@@ -22,10 +22,10 @@ from okl.data.dataset import VALUES, ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, numbered_pieces, read_piece, split_pieces
+from okl.data.ingest.sources import Piece, Source, count_rows, numbered_pieces, read_piece, split_pieces
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out
 from okl.data.order import WINDOW_BYTES
-from okl.data.sparse import LISTS, lists_of, sparse_of_batch
+from okl.data.sparse import LISTS, finite_sparse_rows, lists_of
 from okl.data.values import Mask, apply_missing_policy, value_type
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.locations import Place, combined_digest, file_digest, written
@@ -183,7 +183,11 @@ class ShardWriter:
             if self._has_lists:
                 self._values += len(keys[-1].slice(start, stop - start).flatten())
             self._filled, start = into.stop, stop
-            if self._values >= MOST_VALUES or self._filled == self._inputs.shape[1] or sum(self._groups) + self._filled == self.rows_per_shard:
+            if (
+                self._values >= MOST_VALUES
+                or self._filled == self._inputs.shape[1]
+                or sum(self._groups) + self._filled == self.rows_per_shard
+            ):
                 self._write_group()
 
     def close(self) -> None:
@@ -346,24 +350,10 @@ class RowReader:
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             if roles.sparse is not None and self.with_inputs:
-                keys += self._sparse_lists(rows)
+                keys += lists_of(finite_sparse_rows(rows.batch, roles.sparse, rows.file, rows.first_row))
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
             yield read if keep is None else read.some(np.flatnonzero(keep))
             first_row += n
-
-
-    def _sparse_lists(self, rows: SourceBatch) -> list[pa.Array]:
-        """Return the indices and values of sparse rows, or DataError for a value that is not finite."""
-        assert self.roles.sparse is not None, "the caller has looked"
-        sparse = sparse_of_batch(rows.batch, self.roles.sparse, "float32")
-        if not np.isfinite(sparse.data).all():
-            place = int(np.flatnonzero(~np.isfinite(sparse.data))[0])
-            row = rows.first_row + int(np.searchsorted(sparse.indptr, place, side="right")) - 1
-            raise DataError(
-                f"{rows.file}: column {self.roles.sparse.name(int(sparse.indices[place]))!r} is not finite within "
-                f"float32 (3.4e38) in row {row} (counted from 0). Correct the value, or leave the row out."
-            )
-        return list(lists_of(sparse))
 
 
 @dataclass(eq=False)

@@ -33,8 +33,8 @@ class MethodChoice:
     ----------
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
         for explicit rows of c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models with at most 1,000 columns, for
-        logistic with any number, as for l2-svm over sparse shards, and for l1 models in memory with at most 5,000 columns or rows; working sets for
-        exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
+        logistic with any number, as for l2-svm over sparse shards, and for l1 models in memory with at most 5,000
+        columns or rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -99,7 +99,9 @@ class MethodChoice:
         if with_l1:
             few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1
             return self.l1_newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
-        suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem)))
+        suits = possible and (
+            (n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem))
+        )
         return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
 
 

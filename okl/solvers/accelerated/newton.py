@@ -449,6 +449,7 @@ class NewtonProblem:
     prototype : the terms that do not depend on rows; n_columns : of w
     evaluate : returns the results of all partitions to a request, in order
     start : first weights and thresholds of a warm start, or None; holds_rows : whether there is one partition, here
+    rough : whether rows are sparse and of like length: rough steps are good for squared losses, too
     """
 
     prototype: DualProblem
@@ -456,6 +457,7 @@ class NewtonProblem:
     evaluate: Callable[[Request], list[Any]]
     start: tuple[FloatArray, FloatArray] | None = None
     holds_rows: bool = False
+    rough: bool = False
 
     @property
     def anchored(self) -> bool:
@@ -513,13 +515,14 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
     longest = float(problem.rows.squared_lengths().max())
+    rough = isinstance(problem.rows, SparseRows) and longest <= _UNIT
     part = NewtonPart(problem, longest, first, LastArrays())
 
     def evaluate(request: Request) -> list[Any]:
         method, *given = request
         return [method(part, *given)]
 
-    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True)
+    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough)
 
 
 # Rows over shards.
@@ -557,7 +560,9 @@ class NewtonWork:
         start = None
         if self.warm is not None and len(self.prototype.region.totals) < 2:
             start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
-        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start)
+        sparse = self.rows.data.schema.sparse if self.rows.is_sparse else None
+        rough = sparse is not None and (sparse.unit_length or bool(sparse.texts))
+        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start, rough=rough)
 
     def _part(self, shard: Shard) -> Any:
         cached = _of_shard(self.run, shard.index)
@@ -671,6 +676,7 @@ _MOST_IDLE, _IDLE = 12, 0.99  # checks, in which the gap does not fall to such a
 _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
 _SLOWER, _FIRST_SLOW, _STANDING = 1e-4, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
+_UNIT = 1.01  # squared length of sparse rows that were divided by their lengths
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -930,8 +936,8 @@ class _Run:
         size = first = float(left @ direction)
         length = math.sqrt(first)
         share = min(_LOOSEST, math.sqrt(length / (1.0 + float(np.linalg.norm(place.point.weights)))))
-        if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step leads astray
-            share = _TIGHT
+        if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step may lead astray
+            share = _LOOSEST if self.problem.rough and bends(self.problem.prototype) else _TIGHT
         for _ in range(_MOST_PRODUCTS):
             moved = times(direction)
             along = size / float(direction @ moved)

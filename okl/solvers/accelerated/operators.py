@@ -151,9 +151,7 @@ class SegmentedRows(ExplicitRows):
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m,) by A'v."""
         if self.is_sparse:
-            self.over_segments(
-                lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image)
-            )
+            self.over_segments(lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image))
             return
         self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
