@@ -211,8 +211,9 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
         shard = data.shards[index]
         dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
         read_group(replace(data, schema=dense_schema), shard, group, range(rows), dense, targets[cut])
-        lists = [_one_chunk(column) for column in read_columns(data, shard, group, [INDICES, VALUES]).columns]
-        blocks.append(beside(dense, rows_of_lists(*lists, columns.n_columns, precision), columns))
+        table = read_columns(data, shard, group, [INDICES, VALUES])
+        indices, values = (_one_chunk(column) for column in table.columns)
+        blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
         start += rows
     inputs, permutation = stacked(blocks), permutation_of(window)
     if permutation is not None:
@@ -316,7 +317,7 @@ def stored_row_bytes(data: Dataset, shard: Shard) -> int:
     """Return the mean bytes of a row of a shard before compression, at least 1."""
     metadata = open_part(data, shard).metadata
     total = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    return max(1, -(-total // max(1, metadata.num_rows)))
+    return int(max(1, -(-total // max(1, metadata.num_rows))))
 
 
 @dataclass

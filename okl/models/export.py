@@ -66,8 +66,8 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     opened = load(model, registry)
     if opened.schema.sparse is not None:
         raise ConfigError(
-            f"The model takes sparse rows of {opened.schema.n_features:,} columns, which no export holds. Use okl predict, "
-            "or okl.load_model in Python."
+            f"The model takes sparse rows of {opened.schema.n_features:,} columns, which no export holds. Use okl "
+            "predict, or okl.load in Python."
         )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     rows = made_up(opened.schema, N_CHECKED)

@@ -144,7 +144,7 @@ def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
     """Return the rows of missing numbers by column, of columns that had none missing in training; see `Replaced`."""
     other = {encoding.column for encoding in schema.encodings if encoding.missing or encoding.kind != "number"}
     found: Replaced = Counter()
-    for name in schema.source_columns if schema.missing == "mean" else ():
+    for name in encoder_of(schema).columns if schema.missing == "mean" else ():
         if name not in other and (absent := int(np.isnan(numbers(batch.column(name))).sum())):
             found[name] = absent
     return found
@@ -281,7 +281,7 @@ RawValues: TypeAlias = Any
 """A table (pandas, Arrow, whatever hands out an Arrow stream), or an array or list of rows."""
 
 
-def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
+def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
     """Return inputs (rows, n_features), rounded to float32 as in data sets, then scaled. See `Model.prepare`."""
     if issparse(values):
         return _of_sparse(schema, values, precision)

@@ -134,7 +134,8 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
     seen, columns = pieces[0].seen_by(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
         files = {place_of(piece.piece.path): piece.piece.dialect for piece in pieces}
-        kinds = {name: columns.field(name).type for name in seen.source_columns}
+        texts = {text.column for text in seen.sparse.texts} if seen.sparse is not None else set()
+        kinds = {name: columns.field(name).type for name in seen.source_columns if name not in texts}
         text_columns = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
         for name in text_columns:
             if word := first_word(files, columns, name):
@@ -208,7 +209,8 @@ def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray
             )
         parts.append(rows.inputs)
         n_rows += count_inputs(rows.inputs)
-    return stacked(parts)
+    inputs: FloatArray = stacked(parts)
+    return inputs
 
 
 def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:

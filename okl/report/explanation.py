@@ -117,6 +117,8 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
         offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
         scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
         return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
+    if kind == "sparse-inputs":
+        return f"a linear model of {what['map']['n_inputs']:,} sparse inputs, {size}"
     if kind == "extension":
         return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
     if kind == "nystrom":

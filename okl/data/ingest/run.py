@@ -580,7 +580,7 @@ def ingest(
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
-    types = settings.categories if reference is None else csv_types(reference)
+    types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
     if reference is None:
         opened, notes = find_formats(opened, settings, spread)
@@ -623,7 +623,9 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0, settings.storage)
         mark = {"auto": "", "point": ".", "comma": ","}[settings.decimal]
-        opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()), decimal=mark)
+        opened = open_source(
+            source, svmlight, dict.fromkeys((*settings.categories, *settings.text), pa.string()), decimal=mark
+        )
     formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
     roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)

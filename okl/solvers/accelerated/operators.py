@@ -164,7 +164,8 @@ def squared_lengths(rows: Any) -> NDArray[np.float64]:
     """Return ||z_i||^2 of rows, dense or sparse, (m,)."""
     if sparse.issparse(rows):
         return np.asarray(_squares(rows).sum(axis=1), dtype=np.float64)
-    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    lengths: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return lengths
 
 
 def _arrays(rows: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
