@@ -24,7 +24,7 @@ from okl.runs.run import check_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.shards import SEGMENT
 from okl.solvers.accelerated.solver import AcceleratedSolver
-from okl.solvers.factory import check_rows, training_columns
+from okl.solvers.factory import training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.ridge.solver import RidgeSolver
@@ -270,7 +270,6 @@ def check_solver(settings: TrainSettings, data: Dataset) -> None:
     """Raise ConfigError if the solver cannot train on the data set with these settings."""
     settings.options.check(settings)
     schema = data.schema
-    check_rows(settings, schema)
     criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     check_threshold(settings, schema)
     class_weights_of(settings, schema)

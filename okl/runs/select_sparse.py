@@ -24,7 +24,7 @@ from okl.solvers.settings import AutoSettings, TrainSettings
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
-MOST_ROWS, HELD_OUT = 16_384, 4  # of the sample; every fourth row is held out
+MOST_ROWS, LEAST_ROWS, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
 TOLERANCE = 1e-3  # relative gap of the model
 
 
@@ -48,7 +48,10 @@ def choose_sparse(settings: TrainSettings, data: Dataset) -> tuple[TrainSettings
         options = settings.options
         assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
     weights = options.weights_of_classes(schema)
-    sample = sample_rows(data, "train", MOST_ROWS, settings.seed, "float32", MOST_ROWS)
+    n_rows = max(
+        LEAST_ROWS, MOST_ROWS // schema.n_outputs
+    )  # the best C falls with the rows: many, where they are cheap
+    sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
     order = np.random.default_rng((settings.seed, 0x5CA1)).permutation(len(sample.targets))
     inputs, classes = sample.inputs[order], class_indices(schema, sample.targets)[order]
     held = np.arange(len(order)) % HELD_OUT == 0

@@ -55,8 +55,10 @@ def training_columns(settings: TrainSettings, data: Dataset, named: str | None =
 
     Raises
     ------
-    DataError : a constraint names a column that does not exist; ConfigError : no input would be left
+    DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows are
+        sparse and the solver takes dense ones
     """
+    check_rows(settings, data.schema)
     if settings.rescale != "stored":
         data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     options = settings.options

@@ -253,6 +253,7 @@ def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
+MANY_WORDS = 4  # in the mean of different values: then these look like texts
 LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -368,12 +369,20 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"{where}: column {name!r} was named as a category, but has more than {MOST_VALUES} values. Group them "
                 f"beforehand, or use --drop {quote(name)}."
             )
-        return f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values."
+        return (
+            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values "
+            f"(--text {quote(name)} takes its words)."
+        )
     n = len(scan.values)
     if n == 0:
         return f"Column {name!r} is left out: it holds no value in the training rows."
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
+        if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
+            return (
+                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "
+                f"--text {flag} takes their words and pairs of words as inputs."
+            )
         return (
             f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
             f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
