@@ -139,13 +139,14 @@ class Model:
         """Return whether it is a classifier whose scores are calibrated."""
         return isinstance(self.predictor, CalibratedPredictor)
 
-    def prepare(self, values: RawValues) -> FloatArray:
-        """Return scaled inputs (rows, n_features) of raw rows.
+    def prepare(self, values: RawValues) -> Any:
+        """Return scaled inputs (rows, n_features) of raw rows, a scipy.sparse.csr_array where the model takes sparse rows.
 
         Parameters
         ----------
         values : table with the columns of schema.source_columns, in any order, text and dates as they are: pandas,
-            polars, Arrow; an array (rows, n_features) in the order of schema.features; or the location of rows
+            polars, Arrow; an array (rows, n_features) in the order of schema.features, or of scipy.sparse where rows
+            are sparse; or the location of rows
 
         Raises
         ------

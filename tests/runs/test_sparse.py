@@ -20,6 +20,7 @@ from sklearn.preprocessing import normalize
 import okl
 from okl.data import sparse as sparse_rows
 from okl.data.dataset import Dataset
+from okl.data.describe import describe, describe_text
 from okl.data.executor import Execution
 from okl.data.ingest import sources, writer
 from okl.data.ingest.run import ingest
@@ -76,6 +77,8 @@ def test_shards_hold_the_rows_of_svmlight_text(tmp_path: Path, monkeypatch: pyte
     assert max(len(shard.row_groups) for shard in data.shards) > 1  # by their values
     stored = ingest(source, tmp_path / "raw", settings(normalise="none", **options)).dataset
     np.testing.assert_array_equal(all_rows(stored)[0].toarray(), inputs[:, :n_columns].toarray())
+    assert f"sparse rows of {n_columns:,} columns, divided" in describe_text(data)
+    assert describe(data)["sparse"] == {"columns": n_columns, "unit_length": True, "terms": {}}
     sample = sample_rows(data, "train", 50, 0, "float64")
     assert sample.inputs.shape == (50, n_columns)
     # new rows with indices that no training row has: these are left out, in text and in data sets
