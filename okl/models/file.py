@@ -140,7 +140,7 @@ class Model:
         return isinstance(self.predictor, CalibratedPredictor)
 
     def prepare(self, values: RawValues) -> Any:
-        """Return scaled inputs (rows, n_features) of raw rows, a scipy.sparse.csr_array where the model takes sparse rows.
+        """Return scaled inputs (rows, n_features) of raw rows, a scipy.sparse.csr_array if the model takes sparse ones.
 
         Parameters
         ----------
