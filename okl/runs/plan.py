@@ -55,6 +55,11 @@ class Workload:
     sparse_row_bytes: int = 0
 
     @property
+    def n_inputs(self) -> int:
+        """Return the number of inputs, sparse ones among them."""
+        return len(self.features) + self.sparse_columns
+
+    @property
     def n_outputs(self) -> int:
         """Return the number of scores of a row."""
         return self.n_classes if self.task == "multiclass" else 1
@@ -174,7 +179,7 @@ def plan_memory(
     ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
     """
     options, model, item = settings.options, settings.options.MEMORY, 4 if settings.precision == "float32" else 8
-    n_inputs = len(workload.features) + workload.sparse_columns
+    n_inputs = workload.n_inputs
     columns = options.n_columns(n_inputs)
     streams = settings.training_mode == "stream"
     shards_each = -(-workload.shards // max(1, workers))
@@ -344,7 +349,7 @@ class PlanReport:
         """Return what `okl plan --json` prints."""
         return {
             "rows": self.workload.rows,
-            "columns": len(self.workload.features),
+            "columns": self.workload.n_inputs,
             "shards": self.workload.shards,
             "plans": [plan.as_json() for plan in self.plans],
             "refused": dict(self.refused),
@@ -442,7 +447,7 @@ def plan_text(report: PlanReport) -> str:
     """Return the text of a report: lines for one plan, a table for several."""
     workload = report.workload
     shards = f"{workload.shards:,} shard{'' if workload.shards == 1 else 's'}"
-    head = f"{workload.rows:,} rows x {len(workload.features)}, {shards}, {workload.task}"
+    head = f"{workload.rows:,} rows x {workload.n_inputs}, {shards}, {workload.task}"
     if len(report.plans) == 1 and not report.refused:
         return "\n".join([head, *_lines(report.plans[0])])
     return "\n".join([head, "", *_table(report.plans), *(f"{name}: {why}" for name, why in report.refused)])
