@@ -39,8 +39,8 @@ def choose_sparse(settings: TrainSettings, data: Dataset) -> tuple[TrainSettings
     assert isinstance(options, AutoSettings), "the solver is auto"
     if schema.task == "regression":
         raise ConfigError(
-            f"Target {schema.target!r} makes this a regression, but sparse rows have solvers for classes only: l2-svm, "
-            "logistic and other models of margins. Ingest with --storage dense or --hash-columns 1024."
+            f"Target {schema.target!r} makes this a regression, but sparse rows have models of classes only. Drop text "
+            "columns, or ingest svmlight text with --storage dense or --hash-columns 1024."
         )
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     if criterion == "balanced-accuracy" and options.class_weights == "none":
