@@ -64,7 +64,7 @@ class ClassWeighted(PiecewiseLinear):
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (n,)."""
-        values: FloatArray = np.array(self.weights)[self._codes(target)] * self.loss.value(scores, target)
+        values: FloatArray = np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
@@ -119,13 +119,14 @@ class ClassWeighted(PiecewiseLinear):
         return self.loss.kinks_of_row(n_outputs)
 
     def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
-        codes = self._codes(targets)
+        codes = self.codes(targets)
         for code, weight in enumerate(self.weights):
             rows = np.flatnonzero(codes == code)
             if len(rows):
                 yield weight, rows
 
-    def _codes(self, targets: FloatArray) -> IntArray:
+    def codes(self, targets: FloatArray) -> IntArray:
+        """Return the class index of each row, (n,)."""
         codes: IntArray = (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
         return codes
 
@@ -206,6 +207,13 @@ class RowWeighted(PiecewiseLinear):
     def kinks_of_row(self, n_outputs: int) -> int:
         """Return the largest number of kinks of a row along a line."""
         return self.loss.kinks_of_row(n_outputs)
+
+
+def weigh_rows(loss: PiecewiseLinear, targets: FloatArray, weights: FloatArray) -> tuple[RowWeighted, FloatArray]:
+    """Return the loss with weights of rows (n,) beside those of classes, and the targets (n, 2) that it takes."""
+    if isinstance(loss, ClassWeighted):
+        weights, loss = weights * np.array(loss.weights)[loss.codes(targets)], loss.loss
+    return RowWeighted(loss), np.column_stack([targets, weights])
 
 
 def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any]:
