@@ -24,7 +24,7 @@ from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
-from okl.solvers.accelerated.newton import forget_vectors
+from okl.solvers.accelerated.newton_problem import forget_vectors
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
