@@ -268,7 +268,7 @@ class Entropy(Separable):
 # Regions of dual points: sets, and barriers on them.
 #
 # A region knows two ways to its prox. In memory `prox` finds the multipliers of the hyperplanes itself. Where rows lie
-# in several partitions, a region holds the bounds of one of them: it answers by sums at candidate multipliers, which
+# in several partitions, a region holds the bounds of one of them: it returns sums at candidate multipliers, which
 # are added up elsewhere, and takes the prox at those that were found.
 
 Sums = NDArray[np.float64]
