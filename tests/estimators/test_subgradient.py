@@ -68,9 +68,10 @@ def test_rows_that_weigh_2_are_rows_twice(feature_map: Any, bias: Any, task: str
     targets = inputs @ np.arange(inputs.shape[1]) if task == "number" else targets
     weights = np.random.default_rng(0).integers(0, 4, len(targets))
     own = draw_fourier_map(Gaussian(2.0), inputs.shape[1], 20, 0) if feature_map else None
-    kind = SCSRegressor if task == "number" else SCSClassifier
-    balanced = {} if task == "number" else {"class_weight": "balanced"}
-    made = kind(feature_map=own, bias=bias, lam=0.01, gap=1e-6, bandwidth="auto" if own else 2.0, **balanced)
+    settings: dict[str, Any] = {"feature_map": own, "bias": bias, "lam": 0.01, "gap": 1e-6}
+    settings["bandwidth"] = "auto" if own else 2.0
+    regression = task == "number"
+    made: Any = SCSRegressor(**settings) if regression else SCSClassifier(**settings, class_weight="balanced")
     repeated = np.repeat(np.arange(len(targets)), weights)
     weighted = clone(made).fit(inputs, targets, sample_weight=7.0 * weights)
     copies = clone(made).fit(inputs[repeated], targets[repeated])

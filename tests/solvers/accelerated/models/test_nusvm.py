@@ -122,7 +122,7 @@ def test_more_columns_than_rows_take_every_kappa_and_no_other_weights_from_kappa
     for kappa in (high, 1e3 * high):
         found = fit_binary(make_model(name, kappa=kappa), rows, METHOD)
         assert found.certificate.relative_gap <= METHOD.tolerance
-        np.testing.assert_allclose(found.weights, outside, atol=2e-3 * np.linalg.norm(outside))
+        np.testing.assert_allclose(found.weights, outside, atol=2e-3 * float(np.linalg.norm(outside)))
     value, below = fit_task(ModelTask(name), rows, METHOD)
     assert value == 0.5 * high
     assert np.linalg.norm(below.weights - outside) > 0.1 * np.linalg.norm(outside)
