@@ -887,15 +887,22 @@ def square_root(covariance: FloatArray) -> NDArray[np.float64]:
     return np.ascontiguousarray(root)
 
 
-def range_of(matrix: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the eigenvalues (r,) of a positive semidefinite matrix (n, n) above rounding, and their vectors (n, r)."""
+def _spectrum(matrix: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Return eigenvalues (n,) and their vectors (n, n) of a symmetric matrix, and which values are above rounding."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(matrix)
-    positive = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    return values[positive], vectors[:, positive]
+    return values, vectors, values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+
+
+def range_of(matrix: FloatArray) -> NDArray[np.float64]:
+    """Return an orthonormal basis (n, r) of the range of a positive semidefinite matrix (n, n)."""
+    _, vectors, positive = _spectrum(matrix)
+    return vectors[:, positive]
 
 
 def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
     """Return v'M^+ v of a positive semidefinite matrix and its pseudoinverse: what v has outside its range is left."""
-    values, vectors = range_of(matrix)
-    return float(np.sum((vectors.T @ vector) ** 2 / values))
+    values, vectors, positive = _spectrum(matrix)
+    with one_blas_thread():
+        parts = vectors.T @ vector
+    return float(np.sum(parts[positive] ** 2 / values[positive]))

@@ -62,7 +62,7 @@ class MinimaxModel(Classifier):
         """
         positive, negative, apart = moments.positive.covariance, moments.negative.covariance, moments.difference
         if not _vanishes(moments):  # the range alone, which is small where there are more columns than rows
-            basis = range_of(moments.total_covariance)[1]
+            basis = range_of(moments.total_covariance)
             positive, negative, apart = basis.T @ positive @ basis, basis.T @ negative @ basis, basis.T @ apart
         return cls._largest(positive, negative, apart) if np.any(apart) else 0.0
 
@@ -185,5 +185,5 @@ _OUTSIDE = 1e-9  # of the length of a vector: that of rounding
 def _vanishes(moments: ClassMoments) -> bool:
     """Return whether the weights are 0 from kappa_max on: whether rows spread wherever the means differ."""
     apart = moments.difference
-    vectors = range_of(moments.total_covariance)[1]
+    vectors = range_of(moments.total_covariance)
     return float(np.linalg.norm(apart - vectors @ (vectors.T @ apart))) <= _OUTSIDE * float(np.linalg.norm(apart))
