@@ -380,7 +380,7 @@ def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> f
     if criterion == "log-loss":
         return -float(shares @ np.log(counts / counts.sum()))
     if criterion == "balanced-accuracy":
-        present = max(1, np.count_nonzero(rows))
+        present = max(1, int(np.count_nonzero(rows)))
         return 1.0 - float(rows[counts.argmax()] > 0) / present
     return 1.0 - float(shares[counts.argmax()])
 

@@ -124,7 +124,7 @@ def test_the_error_of_a_constant_is_that_of_the_constant_predictor(criterion: Cr
         assert logits is not None
         expected = float(log_losses(logits, classes).mean())
     else:
-        expected = criterion_error(criterion, scores, classes)
+        expected = criterion_error(criterion, scores.astype(np.float64), classes)
     assert found == pytest.approx(expected)
 
 
