@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.settings import settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.lifecycle.champion import ModelHistory, open_champion
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
@@ -161,3 +161,12 @@ def test_a_bad_option_of_learning_is_named_by_itself() -> None:
     given = {"name": "m", "source": "in", "train": {"solver": "fogd", "frequencies": "many"}}
     with pytest.raises(ConfigError, match=r"^here: frequencies = 'many': input should be a valid integer"):
         settings_from(RetrainSettings, given, "here")
+
+
+@pytest.mark.parametrize("ingest", [{}, {"missing": "mean", "dates": "parts"}, {"missing": "error", "dates": "drop"}])
+def test_settings_without_their_defaults_are_the_same_settings(ingest: dict[str, Any], tmp_path: Path) -> None:
+    """What a deployment stores; rows are read as by okl train unless something else is set."""
+    given = {"name": "m", "source": str(tmp_path), "train": {"solver": "ridge"}, "ingest": ingest}
+    asked = RetrainSettings.model_validate(given)
+    assert RetrainSettings.model_validate(asked.model_dump(mode="json", exclude_defaults=True)) == asked
+    assert asked.ingest == IngestSettings(**ingest)
