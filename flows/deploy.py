@@ -126,8 +126,8 @@ def deploy(
     ----------
     train : default settings of training runs, without `out`, as every run creates a folder; None: every run must give
         its settings. Paths may be relative to the current directory
-    score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score with each
-        new champion, and None removes okl-score/NAME
+    score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score after
+        each retraining, and None removes okl-score/NAME
     retrain : settings of the model to retrain
     service : service levels of the training or retraining deployment; None: the defaults
     cron : schedule of training or retraining, such as "0 3 * * *"; None: removes an existing schedule

@@ -25,7 +25,13 @@ from okl.solvers.settings import TrainSettings
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "infra" / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-EVENTS = {"okl.model.NAME", "okl.model.promoted", "okl.model.drifted", "okl.data.missing"}  # of Prefect, not modules
+EVENTS = {
+    "okl.model.NAME",
+    "okl.model.promoted",
+    "okl.model.current",
+    "okl.model.drifted",
+    "okl.data.missing",
+}  # of Prefect, not modules
 READ = [*PAGES, ROOT / "README.md", ROOT / "infra" / "README.md"]
 OF_EXAMPLES = DOCS / "how-to" / "add.md"  # its commands name what test_added.py adds
 WRITES = {

@@ -347,8 +347,8 @@ def test_summary_shows_schedule_and_commands() -> None:
     names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     told = deployed_text(names, None, None, scoring).splitlines()
     assert "okl-retrain/hours runs when started by hand (no --cron)" in told
-    assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
+    assert "okl-score/hours scores /new.csv after each retraining; scores go to /scores/{time}" in told
     assert "remove:           prefect deployment delete okl-score/hours" in told
     told = deployed_text(names[::2], None, None).splitlines()
-    assert "no scoring of rows with new champions (no --score); an earlier scoring deployment is removed" in told
+    assert "no scoring of rows (no --score); an earlier scoring deployment is removed" in told
     assert "scor" not in deployed_text(["okl-train/default"], None, None)
