@@ -610,7 +610,7 @@ def usage_section(result: RunResult) -> Section:
 PARTS = {"certificate": "Certificate", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
 SHOWN_ABOVE = {
     "progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", "choice",
-    "chosen", "previous",
+    "chosen", "previous", "largest_errors",
 }  # fmt: skip
 
 
