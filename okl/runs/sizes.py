@@ -86,7 +86,8 @@ def train_sizes(
         if enough:
             break
     assert best is not None, "a choice has models"
-    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion)]
+    clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
+    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion, clipped)]
     record = choice.record | {"sizes": sizes, "why": why}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
@@ -110,8 +111,13 @@ def _judged(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement
     return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
 
 
-def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion) -> str:
-    """Return the sentence on the sizes that were trained."""
+def _why(
+    tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion, clipped: bool
+) -> str:
+    """Return the sentence on the sizes that were trained.
+
+    clipped : whether the errors are those of targets that Huber's loss has clipped
+    """
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
@@ -119,4 +125,4 @@ def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: floa
         end = "The last one was not better by more than chance, so no larger size was trained."
     elif last.largest:
         end = "That is the largest size."
-    return f"Sizes (leave-one-out): {sizes}. {end}"
+    return f"Sizes (leave-one-out{', outliers clipped' if clipped else ''}): {sizes}. {end}"
