@@ -320,10 +320,11 @@ def reliability_blocks(
     )
     if measured["reliability"]["of"] == "lead":
         kind, x, y, extremes = "margins", "margin between the two best scores", "accuracy", ""
+        start = "Scores are not probabilities, but a" if measured.get("log_loss") is None else "A"
         text = (
-            "Scores are not probabilities, but a larger margin between the two best scores means a more reliable "
-            f"prediction: on {rows_name}, accuracy is {low} for margins up to {number(first['highest'])}, {high} for "
-            f"margins from {number(last['lowest'])}."
+            f"{start} larger margin between the two best scores means a more reliable prediction: on {rows_name}, "
+            f"accuracy is {low} for margins up to {number(first['highest'])}, {high} for margins from "
+            f"{number(last['lowest'])}."
         )
     elif measured["reliability"]["of"] == "log-odds" or settings.get("loss") == "logistic":
         kind, value, x = "probabilities", "probability", "predicted probability"
