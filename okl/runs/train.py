@@ -208,11 +208,14 @@ class TrainingRun(Run[TrainSettings]):
         return {"weights_sha256": self.record.weights_sha256}
 
     def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and publish the run's folder."""
+        """Write report.html if the disk allows it and result.json, and publish the run's folder."""
         self.timeline.finish()
         result = self.record.as_json(self.settings, self.checkpoints, self.execution)
         self._result = result | record_timeline(self.timeline, self.staging)
-        write_report(self._result, self.staging / "report.html")
+        try:
+            write_report(self._result, self.staging / "report.html")
+        except OSError as error:  # such as a full disk: the model is worth more than its report
+            _LOG.warning("%s: report.html was not written (%s). The model is complete.", self.name, error.strerror)
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         self.complete()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import resource
 from pathlib import Path
@@ -17,6 +19,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError, OklErro
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.report.training import text_summary
+from okl.runs import train as train_module
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from tests.rows import curved, inputs_of, train_settings, write
 
@@ -211,3 +214,35 @@ def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
     assert {type(row["value"]) for row in table} <= {int, float}
     assert "![" in run.report_markdown()
     assert str(tmp_path / "run" / "model") in text_summary(run.result())
+
+
+@pytest.mark.parametrize("stage", ["ingest", "save", "report"])
+def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path, curved(300))
+    run = TrainingRun(train_settings(source, tmp_path / "run", {"scale": "standard"}))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    stored = run.perform_stage
+
+    def limited(name: str) -> dict[str, Any]:
+        bytes_free = 1000 if name == stage else limits[0]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_free, limits[1]))
+        try:
+            return stored(name)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    def full(*given: Any) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if stage == "report":  # result.json still has room
+        monkeypatch.setattr(train_module, "write_report", full)
+        result = run.perform()
+        assert load_model(result["model"]).predict(np.zeros((2, 3))).shape == (2,)
+        assert not (tmp_path / "run" / "report.html").exists()
+        return
+    monkeypatch.setattr(run, "perform_stage", limited)
+    with pytest.raises((OSError, DataError), match=r"File too large"):
+        run.perform()
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
