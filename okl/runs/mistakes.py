@@ -64,6 +64,7 @@ def _row(
     targets = targets_of(schema, table.column(schema.target).to_numpy().astype(np.float64))
     scores = predictor.scores(inputs)
     shown, score = predictions(schema, scores)[0], float(scores.max())
+    target: Any
     if schema.task == "regression":
         target, score = float(in_target_unit(schema, targets)[0]), float(in_target_unit(schema, scores)[0])
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from okl.data.dataset import Dataset
@@ -15,6 +16,7 @@ from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.select import Choice, Size, named_error
+from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.path import SAMPLE_ROWS, apart
 from okl.solvers.ridge.solver import RidgeState
@@ -40,6 +42,7 @@ def train_sizes(
     observer: Observer | None = None,
     checkpoints_of: Callable[[str], LoopCheckpoints] | None = None,
     elapsed: Callable[[], float] = time.perf_counter,
+    keep: Callable[[TrainSettings, Solver[Any], Any], None] = lambda settings, solver, state: None,
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
 
@@ -52,6 +55,7 @@ def train_sizes(
     ----------
     checkpoints_of : returns the checkpoints of a loop by its name; None: none are written
     elapsed : returns the seconds since the run started, for the record
+    keep : called with settings, solver and state of the best model so far, after a size or a pass, but not the last one
 
     Raises
     ------
@@ -67,7 +71,7 @@ def train_sizes(
         loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
         try:
             begin = loop.last() or solver.start(data, execution)
-            trained = run_loop(solver, begin, data, execution, observer, loop)
+            trained = run_loop(solver, begin, data, execution, observer, loop, partial(keep, settings, solver))
         except DivergedError:
             if best is None:
                 raise
@@ -79,6 +83,8 @@ def train_sizes(
         judged = _judged(trained.state, data, criterion)
         if best is None or judged.error < min(other.error for _, other in tried):
             best = settings, trained
+            if number + 1 < len(models):
+                keep(settings, trained.solver, trained.state)
         enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
         tried.append((size, judged))
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})

@@ -213,7 +213,7 @@ def test_the_largest_errors_of_a_run_are_those_of_all_its_test_rows(task: Any, r
 
 def test_values_of_largest_errors_are_those_of_the_source(tmp_path: Path) -> None:
     moments = [None if k % 5 == 0 else datetime(1990 + 3 * k, 1 + k, 2 + k, k, 17 + k) for k in range(11)]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "key": [f"k{k}" for k in range(11)],
         "text": [None if k % 4 == 0 else "ab"[k % 2] for k in range(11)],
         "day": [None if at is None else at.date() for at in moments],

@@ -16,11 +16,14 @@ import pytest
 
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
+from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.report.training import text_summary
+from okl.runs import select
 from okl.runs import train as train_module
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from okl.solvers.settings import TrainSettings
 from tests.rows import curved, inputs_of, train_settings, write
 
 
@@ -246,3 +249,29 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
     with pytest.raises((OSError, DataError), match=r"File too large"):
         run.perform()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+@pytest.mark.parametrize("options", [{"passes": 3}, {"solver": "auto", "frequencies": None}])
+def test_an_interrupt_leaves_the_best_model_so_far(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting(NullObserver):
+        def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+            if run.timeline.stages[-1].name == "learn" and (run.staging / "so-far" / "model").is_dir():
+                raise KeyboardInterrupt
+
+    if "solver" in options:  # sizes that a few rows have
+        monkeypatch.setattr(select, "LEAST_LANDMARKS", 32)
+        monkeypatch.setattr(select, "ENOUGH_LANDMARKS", 64)
+    values = {name: value for name, value in options.items() if value is not None}
+    settings = train_settings(write(tmp_path, curved(900)), tmp_path / "run", {}, **values)
+    if "solver" in options:
+        settings = settings_from(
+            TrainSettings, {"data": settings.data, "out": settings.out, "ingest": settings.ingest}, ""
+        )
+    run = TrainingRun(settings, Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        run.perform()
+    assert not (tmp_path / "run").exists()
+    model, rows = load_model(tmp_path / "run-so-far" / "model"), curved(900)
+    assert (model.predict(inputs_of(rows)) == rows.column("y").to_numpy()).mean() > 0.7

@@ -648,7 +648,7 @@ def huber_path(basis: Basis, rows: Rows, outputs: Outputs, n_threads: int = 1) -
             gram = gram_of(basis, outputs, (clipped,))
             cross = sums.turn.of_columns(gram.cross.T).T
             sums = replace(sums, cross=cross, squares=gram.squares, value_mean=gram.value_mean)
-        sample = part_of(clipped, slice(SAMPLE_ROWS))
+        sample = Rows(clipped.inputs[:SAMPLE_ROWS], clipped.targets[:SAMPLE_ROWS])
         tried = leave_one_out(basis, sums, outputs, sample, penalties, n_threads)
         direct = _by_eigenvalues(sums, best_of(tried, len(sample.targets)).penalty)
         fit = Clip.around(basis, direct.weights.T, direct.offsets, rows, HUBER)
