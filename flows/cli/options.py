@@ -196,7 +196,7 @@ RARE_OF: dict[str | None, frozenset[str]] = {
     "plan": frozenset({"out", "name", "beside", "threshold"}),
     "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
     "deploy": _OF_SHARDS
-    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler"})
+    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""
