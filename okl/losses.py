@@ -67,6 +67,9 @@ class _Pieces(NamedTuple):
     kinks: Callable[..., Any]
 
 
+_EQUAL_WEIGHTS = np.empty(0)
+
+
 class PiecewiseLinear:
     """Base of piecewise linear losses: calls their compiled functions; scores (n,) or (n, K), targets, all float64."""
 
@@ -128,8 +131,25 @@ class PiecewiseLinear:
         scale: float,
     ) -> tuple[int, float]:
         """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        return self.weighted_kinks_into(
+            positions, jumps, scores, along, targets, _EQUAL_WEIGHTS, parabola, longest, scale
+        )
+
+    def weighted_kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        weights: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Return the same with jumps times weights (n,), which the derivative at 0 does not know; (0,) for all 1."""
         kinks: tuple[int, float] = self._pieces.kinks(
-            positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
+            positions, jumps, scores, along, targets, weights, *self._numbers, *parabola, longest, scale
         )
         return kinks
 

@@ -299,7 +299,8 @@ def worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> i
 # A row that stands on a kink has passed it already, in the derivative at 0 as here: it must not count twice.
 #
 # Legend: positions, jumps (at least as long as there are kinks) of the kinks at t > 0; scores, along, targets as in
-# `piecewise`; slope the derivative of the parabola at 0, curvature its second one.
+# `piecewise`; slope the derivative of the parabola at 0, curvature its second one; weights (n,) of the rows' jumps, or
+# (0,) for 1, which are not in the derivative.
 
 
 @compiled
@@ -309,6 +310,7 @@ def hinge_kinks(
     scores: FloatArray,
     along: FloatArray,
     targets: FloatArray,
+    weights: FloatArray,
     slope: float,
     curvature: float,
     longest: float,
@@ -325,7 +327,7 @@ def hinge_kinks(
         room = 1.0 - targets[i] * scores[i]
         # written whether it matters or not, and then over: a branch here is as good as random
         positions[count] = room / speed
-        jumps[count] = scale * abs(speed)
+        jumps[count] = (scale * weights[i] if weights.shape[0] else scale) * abs(speed)
         count += int((speed * room > 0.0) & (abs(room) > ON_KINK) & (abs(room) < limit * abs(speed)))
     return count, total
 
@@ -337,6 +339,7 @@ def tube_kinks(
     scores: FloatArray,
     along: FloatArray,
     targets: FloatArray,
+    weights: FloatArray,
     half_width: float,
     slope: float,
     curvature: float,
@@ -353,7 +356,7 @@ def tube_kinks(
             for edge in (-half_width, half_width):
                 if ON_KINK < edge - behind < limit * speed:
                     positions[count] = (edge - behind) / speed
-                    jumps[count] = scale * speed
+                    jumps[count] = (scale * weights[i] if weights.shape[0] else scale) * speed
                     count += 1
     return count, total
 
@@ -365,6 +368,7 @@ def classes_kinks(
     scores: FloatArray,
     along: FloatArray,
     targets: FloatArray,
+    weights: FloatArray,
     slope: float,
     curvature: float,
     longest: float,
@@ -382,7 +386,9 @@ def classes_kinks(
                 break
             if top > 0.0:
                 positions[count] = top
-                jumps[count] = scale * (along[i, following] - along[i, at])
+                jumps[count] = (scale * weights[i] if weights.shape[0] else scale) * (
+                    along[i, following] - along[i, at]
+                )
                 count += 1
             at = following
     return count, total

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from okl.data.dataset import Schema
 from okl.data.executor import Rows
@@ -94,7 +94,26 @@ def classes_of(estimator: Any, labels: Labels) -> Labels:
     return classes
 
 
-def weights_of_classes(given: ClassWeight, classes: Labels, labels: Labels) -> tuple[float, ...] | None:
+def row_weights(given: ArrayLike | None, inputs: Any) -> NDArray[np.float64] | None:
+    """Return sample weights (rows,) of mean 1; None for all 1.
+
+    Raises
+    ------
+    ValueError of scikit-learn : weights that are negative, not finite, or of other rows
+    DataError : all are 0
+    """
+    if given is None:
+        return None
+    weights = _check_sample_weight(given, inputs, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise DataError("Every row has sample_weight 0. Give at least one row a weight above 0.")
+    of_rows: NDArray[np.float64] = weights / weights.mean()
+    return of_rows
+
+
+def weights_of_classes(
+    given: ClassWeight, classes: Labels, labels: Labels, sample_weight: NDArray[np.float64] | None = None
+) -> tuple[float, ...] | None:
     """Return class_weight as one weight for each class, in order; None without class weights.
 
     Raises
@@ -103,7 +122,8 @@ def weights_of_classes(given: ClassWeight, classes: Labels, labels: Labels) -> t
     """
     if given is None:
         return None
-    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
+    own = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels, **own))
 
 
 def large_values_refused() -> np.errstate:
@@ -155,9 +175,17 @@ class BatchEstimator(ScoringEstimator):
         raise NotImplementedError
 
     def _learn_classes(
-        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+        self,
+        inputs: FloatArray,
+        targets: NDArray[np.float64],
+        n_outputs: int,
+        weights: tuple[float, ...] | None,
+        sample_weight: NDArray[np.float64] | None = None,
     ) -> None:
-        """Learn targets -1 and +1, or class indices. weights : of the classes, in order; None for all 1"""
+        """Learn targets -1 and +1, or class indices.
+
+        weights : of the classes, in order; sample_weight : of the rows; None for all 1
+        """
         raise NotImplementedError
 
     def _warn(self) -> None:
@@ -193,16 +221,26 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
         DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
+        self._fit(X, y)
+        self._warn()
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         inputs, labels = self._checked(X, y)
         self.classes_ = classes_of(self, labels)
-        weights = weights_of_classes(self.class_weight, self.classes_, labels)
+        given = row_weights(sample_weight, inputs)
+        weights = weights_of_classes(self.class_weight, self.classes_, labels, given)
         if not all(0.0 < weight < float("inf") for weight in weights or ()):
             raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
         codes = np.searchsorted(self.classes_, labels).astype(np.float64)
-        two = len(self.classes_) == 2
-        self._learn_classes(inputs, 2.0 * codes - 1.0 if two else codes, 1 if two else len(self.classes_), weights)
-        self._warn()
-        return self
+        if given is not None and len(lost := np.setdiff1d(np.arange(len(self.classes_)), codes[given > 0.0])):
+            raise DataError(
+                f"Every row of class {self.classes_[lost[0]].item()!r} has sample_weight 0. Give at least one row of "
+                "each class a weight above 0."
+            )
+        two, own = len(self.classes_) == 2, {} if given is None else {"sample_weight": given}
+        targets, n_outputs = (2.0 * codes - 1.0, 1) if two else (codes, len(self.classes_))
+        self._learn_classes(inputs, targets, n_outputs, weights, **own)
 
 
 # The base class of online learners.

@@ -22,14 +22,15 @@ from okl.estimators.base import (
     draw_seed,
     finite_scale,
     large_values_refused,
+    row_weights,
 )
-from okl.estimators.spaces import KernelSpace, MapGiven, SpaceEstimator, precision_of
+from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
-from okl.solvers.subgradient.losses import make_piecewise, weigh
+from okl.solvers.subgradient.losses import make_piecewise, weigh, weigh_rows
 from okl.solvers.subgradient.sampling import FIRST_SAMPLE
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 
@@ -42,8 +43,8 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
 
         minimise  lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b)
 
-    Inputs should be of like scale: put a StandardScaler before it. The same rows, parameters and random_state give the
-    same bits, whatever n_jobs is.
+    The mean is weighted by sample_weight. The linear kernel without a map takes CSR. Inputs should be of like scale:
+    put a StandardScaler before it. The same rows, parameters and random_state give the same bits, whatever n_jobs is.
 
     Parameters
     ----------
@@ -94,15 +95,28 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
 
     SOLVER: ClassVar[str] = "scs"
 
+    @property
+    def _takes_sparse(self) -> bool:
+        return self._is_plain
+
     @one_blas_thread()  # bits depend on the number of threads
     def _learn(
-        self, inputs: FloatArray, targets: FloatArray, loss: str, n_outputs: int, weights: tuple[float, ...] | None
+        self,
+        inputs: Inputs,
+        targets: FloatArray,
+        loss: str,
+        n_outputs: int,
+        weights: tuple[float, ...] | None = None,
+        sample_weight: NDArray[np.float64] | None = None,
     ) -> None:
         # None takes all rows: their gap is exact at any confidence. The bias is "none" in older versions
         changes: dict[str, Any] = {} if self.confidence is not None else {"confidence": 0.95}
         changes |= {"bias": "own"} if self.bias == "none" else {}
         options = self._options(loss=loss, **changes)
-        method = options.method(weigh(make_piecewise(loss, options.epsilon), weights), self.directions)
+        piecewise = weigh(make_piecewise(loss, options.epsilon), weights)
+        if sample_weight is not None:
+            piecewise, targets = weigh_rows(piecewise, targets, sample_weight)
+        method = options.method(piecewise, self.directions)
         growth = self._growth(options)
         rng = check_random_state(self.random_state)
         seed, order = draw_seed(rng), rng.permutation(len(targets))
@@ -188,10 +202,25 @@ class SCSClassifier(BatchClassifier, SubgradientEstimator):
     True
     """
 
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
+
+        Warns and raises as BatchClassifier; DataError, too, where every row of a class has sample_weight 0.
+        """
+        self._fit(X, y, sample_weight)
+        self._warn()
+        return self
+
     def _learn_classes(
-        self, inputs: FloatArray, targets: NDArray[np.float64], n_outputs: int, weights: tuple[float, ...] | None
+        self,
+        inputs: FloatArray,
+        targets: NDArray[np.float64],
+        n_outputs: int,
+        weights: tuple[float, ...] | None,
+        sample_weight: NDArray[np.float64] | None = None,
     ) -> None:
-        self._learn(inputs, targets, "hinge" if n_outputs == 1 else "multiclass-hinge", n_outputs, weights)
+        loss = "hinge" if n_outputs == 1 else "multiclass-hinge"
+        self._learn(inputs, targets, loss, n_outputs, weights, sample_weight)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -224,18 +253,32 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
 
     epsilon: float = 0.1
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with targets y (rows,) from nothing; warns and raises as the classifier."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit rows X (rows, n_features) with targets y (rows,), each weighing sample_weight (rows,) or 1.
+
+        Warns and raises as the classifier.
+        """
         inputs, given = self._checked(X, y, y_numeric=True)
-        targets = given.astype(np.float64)
+        targets, weights = given.astype(np.float64), row_weights(sample_weight, inputs)
         with large_values_refused():
-            center = float(np.median(targets))
-            spread = float(np.abs(targets - center).mean())
+            center = float(np.median(targets) if weights is None else weighted_median(targets, weights))
+            spread = float(np.average(np.abs(targets - center), weights=weights))
         self.target_center_, self.target_spread_ = finite_scale(targets, center, spread)
-        self._learn(inputs, (targets - center) / self.target_spread_, "epsilon-insensitive", 1, None)
+        scaled = (targets - center) / self.target_spread_
+        self._learn(inputs, scaled, "epsilon-insensitive", 1, sample_weight=weights)
         self._warn()
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,) in their own unit, float64."""
         return self._scores(X) * self.target_spread_ + self.target_center_
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """Return the median of values (n,), each counted as often as it weighs."""
+    order = np.argsort(values)
+    order = order[weights[order] > 0.0]
+    reached, half = np.cumsum(weights[order]), 0.5 * weights.sum()
+    # half the weight is reached but for rounding
+    first, second = (int(np.searchsorted(reached, half * (1.0 + sign * 1e-12))) for sign in (-1.0, 1.0))
+    return 0.5 * float(values[order[first]] + values[order[min(second, len(order) - 1)]])

@@ -617,7 +617,7 @@ def path_of_moments(
     fit: Fitted | None = None
     for share in shares:
         started = time.perf_counter()
-        kappa = kappa_at(share, largest, moments)
+        kappa = kappa_at(share, largest)
         if problem is None:
             made: Any = make_model(model, kappa=kappa)
             problem = made.problem_of(moments)
@@ -632,18 +632,9 @@ def kappa_max(model: str, moments: ClassMoments) -> float:
     return MMFDA.kappa_max(moments) if model == "mm-fda" else MMMPM.kappa_max(moments)
 
 
-def kappa_at(share: float, largest: float, moments: ClassMoments) -> float:
-    """Return the kappa at a share of (0, kappa_max).
-
-    If the means differ in a direction without spread, the range is infinite: shares are then mapped to (0, infinity),
-    in units of the distance of the means in standard deviations.
-    """
-    if math.isfinite(largest):
-        return share * largest
-    apart = moments.difference
-    spread = math.sqrt(float(apart @ (moments.positive.covariance + moments.negative.covariance) @ apart))
-    unit = float(apart @ apart) / spread if spread > 0.0 else 1.0
-    return unit * share / (1.0 - share)
+def kappa_at(share: float, largest: float) -> float:
+    """Return the kappa at a share of (0, kappa_max); the share itself where no kappa changes the weights."""
+    return share * largest or share
 
 
 def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:

@@ -64,8 +64,10 @@ def test_kinks_match_naive(loss: str, longest: float) -> None:
         name, inputs, slopes = case(loss, seed)
         at, by, wanted_at, wanted_by = np.zeros((4, 5 * slopes.size))
         parabola = (-3.0, 0.5, longest, 1.0 / len(slopes))
-        count, slope = getattr(bundle, f"{name}_kinks")(at, by, *inputs, *parabola)
-        wanted, same = getattr(naive_breakpoints, f"{name}_kinks")(wanted_at, wanted_by, *inputs, *parabola)
+        weights = np.random.default_rng(seed).random(len(slopes)) if seed % 2 else np.empty(0)
+        rows = (*inputs[:3], weights, *inputs[3:])
+        count, slope = getattr(bundle, f"{name}_kinks")(at, by, *rows, *parabola)
+        wanted, same = getattr(naive_breakpoints, f"{name}_kinks")(wanted_at, wanted_by, *rows, *parabola)
         assert slope == pytest.approx(same, rel=1e-13)
         assert count >= wanted > 0
         passed, expected = sums_at(at, by, count), sums_at(wanted_at, wanted_by, wanted)

@@ -32,6 +32,8 @@ from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
 from okl.estimators.subgradient import SCSClassifier, SCSRegressor
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
+UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are drawn from the rows, without weights"}
+
 
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
@@ -49,7 +51,8 @@ from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, seve
         PegasosClassifier(),
         SCSClassifier(),
         SCSRegressor(),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: UNEQUAL if isinstance(estimator, SCSClassifier | SCSRegressor) else {},
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)

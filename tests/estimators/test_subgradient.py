@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -13,6 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from okl.estimators.subgradient import SCSClassifier, SCSRegressor
+from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian
@@ -54,6 +56,47 @@ def test_scores_have_the_objective_that_is_reported(feature_map: Any, bias: Any)
     assert model.n_sample_ == len(labels)
     assert (model.intercept_ == 0.0).all() == (bias == "none")
     assert ("b^2" in model.problem_) == (bias == "regularised")
+
+
+@pytest.mark.parametrize("feature_map", ["fixed", None])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("task", ["two", "three", "number"])
+def test_rows_that_weigh_2_are_rows_twice(feature_map: Any, bias: Any, task: str) -> None:
+    if task == "three" and bias == "free":
+        return
+    inputs, targets = iris() if task == "three" else two(200)
+    targets = inputs @ np.arange(inputs.shape[1]) if task == "number" else targets
+    weights = np.random.default_rng(0).integers(0, 4, len(targets))
+    own = draw_fourier_map(Gaussian(2.0), inputs.shape[1], 20, 0) if feature_map else None
+    settings: dict[str, Any] = {"feature_map": own, "bias": bias, "lam": 0.01, "gap": 1e-6}
+    settings["bandwidth"] = "auto" if own else 2.0
+    regression = task == "number"
+    made: Any = SCSRegressor(**settings) if regression else SCSClassifier(**settings, class_weight="balanced")
+    repeated = np.repeat(np.arange(len(targets)), weights)
+    weighted = clone(made).fit(inputs, targets, sample_weight=7.0 * weights)
+    copies = clone(made).fit(inputs[repeated], targets[repeated])
+    assert weighted.objective_ == pytest.approx(copies.objective_, abs=2e-6)
+    scores = [model._scores(inputs) for model in (weighted, copies)]
+    assert np.abs(scores[0] - scores[1]).max() < 0.05 * np.abs(scores[1]).max()
+    assert abs(weighted.objective_ - clone(made).fit(inputs, targets).objective_) > 1e-4
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_sparse_rows_are_dense_rows(bias: Any) -> None:
+    inputs, labels = two()
+    inputs[np.random.default_rng(0).random(inputs.shape) < 0.6] = 0.0
+    codes = labels + (inputs[:, 0] > 0.5) if bias != "free" else labels
+    made = SCSClassifier(kernel="linear", feature_map=None, bias=bias, lam=0.01, gap=1e-4)
+    for given in (codes, labels):
+        dense, thin = clone(made).fit(inputs, given), clone(made).fit(sparse.csr_array(inputs), given)
+        assert thin.objective_ == pytest.approx(dense.objective_, abs=2e-4)
+        np.testing.assert_allclose(
+            thin.decision_function(sparse.csr_array(inputs)), dense.decision_function(inputs), atol=0.2
+        )
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        SCSClassifier().fit(sparse.csr_array(inputs), labels)
+    with pytest.raises(DataError, match="Every row of class 1 has sample_weight 0"):
+        made.fit(inputs, labels, sample_weight=1.0 - labels)
 
 
 @SPACES

@@ -20,6 +20,7 @@ def kinks_of(
     lines: list[list[naive.Line]],
     scores: FloatArray,
     along: FloatArray,
+    weights: FloatArray,
     slope: float,
     curvature: float,
     longest: float,
@@ -43,33 +44,34 @@ def kinks_of(
             top = heights + t * speeds
             tied = speeds[top >= top.max() - 1e-11]
             if 0.0 < t < limit and tied.max() > tied.min():
-                positions[count], jumps[count] = t, scale * (tied.max() - tied.min())
+                weight = weights[i] if len(weights) else 1.0
+                positions[count], jumps[count] = t, scale * weight * (tied.max() - tied.min())
                 count += 1
     return count, total
 
 
 def hinge_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
-    slope: float, curvature: float, longest: float, scale: float,
+    weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
     lines = [naive.hinge_lines(y, 1) for y in targets]
-    return kinks_of(positions, jumps, lines, scores, along, slope, curvature, longest, scale)
+    return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
 def tube_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
-    half_width: float, slope: float, curvature: float, longest: float, scale: float,
+    weights: FloatArray, half_width: float, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
     lines = [naive.tube_lines(y, half_width) for y in targets]
-    return kinks_of(positions, jumps, lines, scores, along, slope, curvature, longest, scale)
+    return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
 def classes_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
-    slope: float, curvature: float, longest: float, scale: float,
+    weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
     lines = [naive.classes_lines(y, scores.shape[1]) for y in targets]
-    return kinks_of(positions, jumps, lines, scores, along, slope, curvature, longest, scale)
+    return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
 def least_step(

@@ -19,7 +19,7 @@ from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers import rounds
-from okl.solvers.accelerated.newton import forget_vectors
+from okl.solvers.accelerated.newton_problem import forget_vectors
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.settings import TrainSettings

@@ -563,7 +563,6 @@ def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[Gri
 
 def minimax_solutions(name: str, moments: ClassMoments, method: Fapg) -> Iterator[GridSolution]:
     """Return the solutions of MM-MPM or MM-FDA over their grid from the moments of the classes."""
-    moments = moments.mended()
     largest = MMMPM.kappa_max(moments) if name == "mm_mpm" else MMFDA.kappa_max(moments)
     parameters = [value * largest for value in GRIDS[name].values]
     first: MinimaxProblem = (MMMPM if name == "mm_mpm" else MMFDA)(parameters[0]).problem_of(moments)

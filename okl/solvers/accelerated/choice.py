@@ -12,7 +12,9 @@ from okl.solvers.accelerated import l1_newton, working_sets
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.method import Fapg, FapgState
-from okl.solvers.accelerated.newton import MOST_COLUMNS, Newton, NewtonState, is_smooth, is_supported
+from okl.solvers.accelerated.newton import Newton, NewtonState
+from okl.solvers.accelerated.newton_parts import MOST_COLUMNS
+from okl.solvers.accelerated.newton_problem import is_smooth, is_supported
 from okl.solvers.accelerated.working_sets import WorkingSets, WorkingSetState
 from okl.solvers.base import Outcome
 

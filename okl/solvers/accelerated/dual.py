@@ -556,7 +556,7 @@ def residual_weights(n_points: int, sample_weight: FloatArray | None) -> NDArray
 # of the means; w = d + S u. Primal: -<w, d> + kappa sum_j ||S_j' w|| + 1/2 ||w||^2.
 
 
-@stored("minimax-problem")
+@stored("minimax-problem", renamed={"note": None})
 @dataclass(frozen=True, eq=False)
 class MinimaxProblem(CompositeProblem):
     """Balls mapped to ellipsoids.
@@ -570,7 +570,6 @@ class MinimaxProblem(CompositeProblem):
     centre : (n,), where w is to give 0 but for the spreads; own bias = <w, centre> + kappa / 2 (last - first spread)
         for two balls, <w, centre> for one
     intercept : whether there is a bias
-    note : what the user should know of the covariances
 
     Source: Ito et al., 2017, sections 3.2.6 and 3.2.7, (16) and (17), times 1/2 as in (9) with C = 1.
     """
@@ -581,7 +580,6 @@ class MinimaxProblem(CompositeProblem):
     kappa: float
     centre: FloatArray
     intercept: bool = True
-    note: str = ""
 
     @property
     def n_points(self) -> int:

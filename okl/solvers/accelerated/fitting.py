@@ -18,7 +18,6 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
 from okl.solvers.accelerated.choice import Chooser, solve
-from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.base import Outcome
 
@@ -70,7 +69,7 @@ class Fitted(Solution):
         is the negated dual objective
     iterations, reads : of the method, and of the data
     outcome : why the method stopped; "done" where the gap is within the tolerance
-    note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
+    note : what the user should know of the problem, such as that no nu gives weights; mostly empty
     """
 
     point: FloatArray
@@ -138,7 +137,6 @@ def solve_problem(problem: CompositeProblem, method: Chooser, start: FloatArray 
         iterations=record.iteration,
         reads=state.reads,
         outcome=outcome,
-        note=problem.note if isinstance(problem, MinimaxProblem) else "",
     )
 
 

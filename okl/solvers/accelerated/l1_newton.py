@@ -9,7 +9,7 @@ Source: Yuan, Ho & Lin, JMLR 13, 2012, newGLMNET; Lee, Battle, Raina & Ng, NIPS 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,25 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_weights
-from okl.data.dataset import Shard
-from okl.data.executor import Execution
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import SparseProblem
-from okl.solvers.accelerated.newton import (
-    Cache,
-    CertifiedSteps,
-    LastArrays,
-    NewtonRecord,
-    NewtonWork,
-    Point,
-    Request,
-    better_of,
-    in_order,
-    positive_solution,
-)
+from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request
+from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
 # A partition of the rows.
@@ -106,13 +95,8 @@ def is_supported(problem: CompositeProblem) -> bool:
 class L1Work(NewtonWork):
     """Work on a shard for an l1 model."""
 
-    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
-        """Return the problem of all shards."""
-
-        def evaluate(request: Request) -> list[Any]:
-            results: list[list[Any]] = execution.sum(self, shards, request, in_order)
-            return [result for (result,) in results]
-
+    def problem_of(self, evaluate: Callable[[Request], list[Any]]) -> Any:
+        """Return the problem of partitions that evaluate requests."""
         start = None if self.warm is None else self.warm.weights
         return L1Problem(self.prototype, self.rows.n_columns, evaluate, start)
 

@@ -2,8 +2,8 @@
 
 The vectors that are as long as the rows stay with their partition, from round to round. Those as long as the columns
 are in this process: of a margin model the images of its dual points, of an l1 model its weights. Commands carry these,
-and bring back sums. Rows in memory are one partition, whose sums are those of all rows: there a method asks the problem
-itself, see `okl.solvers.accelerated.base.MemoryIterates`.
+and bring back sums. Rows in memory are one partition, whose sums are those of all rows: there a method calls the
+problem itself, see `okl.solvers.accelerated.base.MemoryIterates`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NOTHING = np.empty(0)
 
 # A partition: the vectors of the rows of a shard, and what it computes of them.
 #
-# Moves change the vectors, answers do not. A command is some moves and an answer, so that a lost partition repeats the
+# Moves change the vectors, results do not. A command is some moves and a result, so that a lost partition repeats the
 # moves alone.
 
 
@@ -110,12 +110,12 @@ class Command:
     """Methods of a partition with what they are given: moves, then the one that returns its part of the result."""
 
     moves: tuple[tuple[Any, ...], ...]
-    answer: tuple[Any, ...]
+    result: tuple[Any, ...]
 
     def run(self, part: Partition) -> Any:
-        """Move, and answer."""
+        """Move, and return the result."""
         self.redo(part)
-        method, *given = self.answer
+        method, *given = self.result
         return method(part, *given)
 
     def redo(self, part: Partition) -> None:
@@ -381,7 +381,7 @@ class PartitionedProblem(ABC):
 
 
 class RoundIterates:
-    """The short vectors of a run, as values: partitions hold the long ones, and hear of each step by rounds."""
+    """The short vectors of a run, as values: partitions hold the long ones, and learn of each step by rounds."""
 
     multipliers: tuple[float, float] = (0.0, 0.0)
     reads: int
@@ -392,9 +392,9 @@ class RoundIterates:
         self._new_penalty = math.nan
         self.reads = 0
 
-    def ask(self, *answer: Any, moves: tuple[tuple[Any, ...], ...] = ()) -> list[Any]:
-        """Return the answers of all partitions after some moves."""
-        return self._rounds.request(Command(moves, answer))
+    def request(self, *result: Any, moves: tuple[tuple[Any, ...], ...] = ()) -> list[Any]:
+        """Return the results of all partitions after some moves."""
+        return self._rounds.request(Command(moves, result))
 
     def accept(self) -> None:
         """Make the step the current point."""
@@ -539,11 +539,11 @@ class DualRounds(RoundIterates):
         searches, multipliers = self._searches(), np.empty(0)
         moves: tuple[tuple[Any, ...], ...] = (aim,)
         if searches:
-            answers = self.ask(DualPartition.sums, lipschitz, _candidates_of(searches), moves=moves)
-            multipliers = np.asarray(self._multipliers(searches, lipschitz, answers))
+            results = self.request(DualPartition.sums, lipschitz, _candidates_of(searches), moves=moves)
+            multipliers = np.asarray(self._multipliers(searches, lipschitz, results))
             moves = ()
         moves = (*moves, (DualPartition.take, lipschitz, multipliers))
-        parts: list[StepPart] = self.ask(DualPartition.stepped, with_excess, moves=moves)
+        parts: list[StepPart] = self.request(DualPartition.stepped, with_excess, moves=moves)
         self._last = (lipschitz, multipliers)
         self.reads += 1
         return self._outcome(parts)
@@ -558,11 +558,11 @@ class DualRounds(RoundIterates):
         image, searches = self.current.image, self._searches()
         squared_norm = _squared_norm(image)
         look = (DualPartition.look, image, self._outer.slope(squared_norm), lipschitz)
-        parts: list[LookPart] = self.ask(DualPartition.looked, lipschitz, _candidates_of(searches), moves=(look,))
+        parts: list[LookPart] = self.request(DualPartition.looked, lipschitz, _candidates_of(searches), moves=(look,))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
         take = (DualPartition.take, lipschitz, multipliers)
-        values: list[tuple[float, float]] = self.ask(DualPartition.valued, thresholds, moves=(take,))
+        values: list[tuple[float, float]] = self.request(DualPartition.valued, thresholds, moves=(take,))
         self._rounds.forget_pending()
         self.reads += 1
         separable, penalty = sum(part.separable for part in parts), sum(part.penalty for part in parts)
@@ -601,9 +601,9 @@ class DualRounds(RoundIterates):
         return [RootSearch(float(guess), float(reach), n_candidates) for guess, reach in previous]
 
     def _multipliers(
-        self, searches: list[RootSearch], lipschitz: float, answers: list[FloatArray], remember: bool = True
+        self, searches: list[RootSearch], lipschitz: float, results: list[FloatArray], remember: bool = True
     ) -> FloatArray:
-        multipliers = _find_multipliers(self._rounds, self._problem.region, lipschitz, searches, answers)
+        multipliers = _find_multipliers(self._rounds, self._problem.region, lipschitz, searches, results)
         if remember and len(multipliers):
             carried = self.carried
             reaches = np.maximum(np.abs(multipliers - carried.multipliers), 1e-3 * carried.reaches)
@@ -620,7 +620,7 @@ class DualRounds(RoundIterates):
         ]
 
         def evaluate(candidates: FloatArray) -> FloatArray:
-            slopes = added(self.ask(DualPartition.risk_slopes, candidates))
+            slopes = added(self.request(DualPartition.risk_slopes, candidates))
             slopes[:, :, 0] += totals[:, np.newaxis]
             return slopes
 
@@ -640,10 +640,10 @@ def _candidates_of(searches: list[RootSearch]) -> FloatArray:
 
 
 def _find_multipliers(
-    rounds: Rounds, region: Region, lipschitz: float, searches: list[RootSearch], answers: list[FloatArray]
+    rounds: Rounds, region: Region, lipschitz: float, searches: list[RootSearch], results: list[FloatArray]
 ) -> FloatArray:
-    """Return multipliers at which the partitions' sums meet the totals, from the first answers of another command."""
-    first: list[FloatArray] | None = answers
+    """Return multipliers at which the partitions' sums meet the totals, from the first results of another command."""
+    first: list[FloatArray] | None = results
     totals = region.totals
 
     def evaluate(candidates: FloatArray) -> FloatArray:
@@ -665,8 +665,8 @@ def _first_point(
     """Go to the prox of a point; return the multipliers, and the partitions' parts."""
     searches = [RootSearch(0.0, widest, region.candidates_a_round) for _ in region.totals]
     sums = (DualPartition.sums, lipschitz, _candidates_of(searches))
-    answers: list[FloatArray] = rounds.request(Command(((DualPartition.aim_first, aim),), sums))
-    multipliers = _find_multipliers(rounds, region, lipschitz, searches, answers)
+    results: list[FloatArray] = rounds.request(Command(((DualPartition.aim_first, aim),), sums))
+    multipliers = _find_multipliers(rounds, region, lipschitz, searches, results)
     take = (DualPartition.take, lipschitz, multipliers)
     return multipliers, rounds.request(Command((take,), (DualPartition.stepped, False)))
 
@@ -733,7 +733,7 @@ class PrimalRounds(RoundIterates):
         """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
         point = self.current.point + momentum * (self.current.point - self.previous.point)
         self.extrapolated = Iterate(point, _NOTHING)
-        self._gradient = added(self.ask(PrimalPartition.slopes, moves=((PrimalPartition.extrapolate, momentum),)))
+        self._gradient = added(self.request(PrimalPartition.slopes, moves=((PrimalPartition.extrapolate, momentum),)))
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
@@ -741,7 +741,7 @@ class PrimalRounds(RoundIterates):
         new, extrapolated = self._proxed(self.extrapolated.point, lipschitz), self.extrapolated.point
         self.new = Iterate(new, _NOTHING)
         moves = ((PrimalPartition.try_weights, new),)
-        parts: list[tuple[float, float]] = self.ask(PrimalPartition.costs, with_excess, moves=moves)
+        parts: list[tuple[float, float]] = self.request(PrimalPartition.costs, with_excess, moves=moves)
         self.reads += 1
         squared, turn = step_sums(new, extrapolated, self._gradient, self.current.point)
         self._new_penalty = self._problem.penalty(new)
@@ -759,12 +759,12 @@ class PrimalRounds(RoundIterates):
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
-        parts: list[tuple[FloatArray, float]] = self.ask(PrimalPartition.looked)
+        parts: list[tuple[FloatArray, float]] = self.request(PrimalPartition.looked)
         self.reads += 1
         self._gradient = added([part[0] for part in parts])
         risk, norm = sum(part[1] for part in parts), self._penalty
         factor = 1.0 / max(1.0, float(np.abs(self._gradient).max()))
-        dual = sum(self.ask(PrimalPartition.conjugate, factor))
+        dual = sum(self.request(PrimalPartition.conjugate, factor))
         self._rounds.forget_pending()
         certificate = self._problem.proof(risk, norm, dual)
         moved = self._proxed(self.current.point, lipschitz) - self.current.point

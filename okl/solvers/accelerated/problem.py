@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -268,7 +268,7 @@ class Entropy(Separable):
 # Regions of dual points: sets, and barriers on them.
 #
 # A region knows two ways to its prox. In memory `prox` finds the multipliers of the hyperplanes itself. Where rows lie
-# in several partitions, a region holds the bounds of one of them: it answers by sums at candidate multipliers, which
+# in several partitions, a region holds the bounds of one of them: it returns sums at candidate multipliers, which
 # are added up elsewhere, and takes the prox at those that were found.
 
 Sums = NDArray[np.float64]
@@ -783,8 +783,6 @@ def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight:
 # Means and covariances of two classes.
 
 _BLOCK = 4096
-_ADDED = 1e-6  # of the mean variance
-_OUTSIDE = 1e-9  # of the length of a vector: that of rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -832,8 +830,6 @@ def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> 
 class ClassMoments:
     """Moments of the rows of either class.
 
-    added : >= 0, to the diagonal of both covariances
-
     Raises
     ------
     DataError : a class has no rows, or none of any weight
@@ -841,7 +837,6 @@ class ClassMoments:
 
     positive: Moments
     negative: Moments
-    added: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if min(self.positive.count, self.negative.count) <= 0.0:
@@ -856,37 +851,9 @@ class ClassMoments:
         return self.positive.mean - self.negative.mean
 
     @property
-    def covariances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the covariances of the positives and of the negatives, (n, n), with the regularisation."""
-        ridge = self.added * np.eye(len(self.positive.mean))
-        return self.positive.covariance + ridge, self.negative.covariance + ridge
-
-    @property
     def total_covariance(self) -> NDArray[np.float64]:
         """Return the sum of both covariances, (n, n)."""
-        positive, negative = self.covariances
-        return positive + negative
-
-    def mended(self) -> ClassMoments:
-        """Return the same where the means differ only in directions in which rows spread.
-
-        Else with a millionth of their mean variance added, as kappa_max is infinite where it does not.
-        """
-        total = self.total_covariance
-        if inverse_form(total, self.difference) < math.inf:
-            return self
-        variance = 0.5 * float(np.trace(total)) / len(total)
-        return replace(self, added=self.added + _ADDED * (variance if variance > 0.0 else 1.0))
-
-    @property
-    def note(self) -> str:
-        """Return what was added and why, for the user; empty where nothing was."""
-        if self.added == 0.0:
-            return ""
-        return (
-            f"The covariances are singular in a direction in which the class means differ: {self.added:.3g} "
-            "was added to their diagonals."
-        )
+        return self.positive.covariance + self.negative.covariance
 
 
 def moments_by_class(
@@ -920,12 +887,22 @@ def square_root(covariance: FloatArray) -> NDArray[np.float64]:
     return np.ascontiguousarray(root)
 
 
-def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
-    """Return v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
+def _spectrum(matrix: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Return eigenvalues (n,) and their vectors (n, n) of a symmetric matrix, and which values are above rounding."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(matrix)
+    return values, vectors, values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+
+
+def range_of(matrix: FloatArray) -> NDArray[np.float64]:
+    """Return an orthonormal basis (n, r) of the range of a positive semidefinite matrix (n, n)."""
+    _, vectors, positive = _spectrum(matrix)
+    return vectors[:, positive]
+
+
+def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
+    """Return v'M^+ v of a positive semidefinite matrix and its pseudoinverse: what v has outside its range is left."""
+    values, vectors, positive = _spectrum(matrix)
+    with one_blas_thread():
         parts = vectors.T @ vector
-    positive = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    if np.linalg.norm(parts[~positive]) > _OUTSIDE * np.linalg.norm(parts):
-        return math.inf
     return float(np.sum(parts[positive] ** 2 / values[positive]))

@@ -178,12 +178,12 @@ class RootSearch:
         steps = np.arange(n_candidates) - n_candidates // 2
         self.candidates = guess + np.sign(steps) * reach * _STRETCH ** (np.abs(steps) - n_candidates // 4)
 
-    def update(self, answers: FloatArray) -> None:
+    def update(self, results: FloatArray) -> None:
         """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
         if self.done:
             return
         before, start = self._error, self.root
-        for candidate, (value, slope, size) in zip(self.candidates, answers, strict=True):
+        for candidate, (value, slope, size) in zip(self.candidates, results, strict=True):
             # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
             # sequence of searches, each started at the end of the last, would diverge along it
             nearer = abs(value) == self._error and abs(candidate - start) < abs(self.root - start)
@@ -230,8 +230,8 @@ def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.floa
     for _ in range(_MOST_ROUNDS):
         if all(search.done for search in searches):
             break
-        answers = evaluate(np.array([search.candidates for search in searches]))
-        for search, sums in zip(searches, answers, strict=True):
+        results = evaluate(np.array([search.candidates for search in searches]))
+        for search, sums in zip(searches, results, strict=True):
             search.update(sums)
     return np.array([search.root for search in searches])
 

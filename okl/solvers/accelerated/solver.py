@@ -24,7 +24,8 @@ from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.newton import Newton, NewtonWork
+from okl.solvers.accelerated.newton import Newton
+from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
 from okl.solvers.accelerated.shards import (

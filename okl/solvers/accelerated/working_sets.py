@@ -21,8 +21,8 @@ from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.operators import KernelRows, TiledKernel
 from okl.solvers.accelerated.problem import (
     BoxHyperplane,

@@ -94,7 +94,7 @@ class GeometricGrowth:
             raise ConfigError(f"confidence = {self.confidence!r}; expected a number in (0, 1), or None.")
 
     def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
-        """Learn rows of a source, whose targets (n_rows,) are in the order of drawing.
+        """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; (n_rows, 2) with weights.
 
         Raises
         ------
@@ -173,7 +173,8 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
         notes.append(f"the first sample should have {n_rows:,} rows, but there are {n_all:,}: it has all of them")
     wanted = n_rows = min(n_rows, n_all)
     if method.loss.task != "regression":
-        other = int(np.argmax(targets != targets[0]))
+        labels = targets if targets.ndim == 1 else targets[:, 0]
+        other = int(np.argmax(labels != labels[0]))
         if other == 0:
             raise DataError(
                 f"All {n_all:,} labels are equal, but training requires two classes. Add rows of another class."

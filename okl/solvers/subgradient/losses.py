@@ -1,4 +1,4 @@
-"""Class weights of piecewise linear losses, and their names."""
+"""Class weights and row weights of piecewise linear losses, and their names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ClassWeighted(PiecewiseLinear):
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (n,)."""
-        values: FloatArray = np.array(self.weights)[self._codes(target)] * self.loss.value(scores, target)
+        values: FloatArray = np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
@@ -119,13 +119,14 @@ class ClassWeighted(PiecewiseLinear):
         return self.loss.kinks_of_row(n_outputs)
 
     def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
-        codes = self._codes(targets)
+        codes = self.codes(targets)
         for code, weight in enumerate(self.weights):
             rows = np.flatnonzero(codes == code)
             if len(rows):
                 yield weight, rows
 
-    def _codes(self, targets: FloatArray) -> IntArray:
+    def codes(self, targets: FloatArray) -> IntArray:
+        """Return the class index of each row, (n,)."""
         codes: IntArray = (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
         return codes
 
@@ -133,6 +134,86 @@ class ClassWeighted(PiecewiseLinear):
 def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
     """Return the loss with class weights; the loss itself for None, and where all are 1."""
     return loss if weights is None or set(weights) == {1.0} else ClassWeighted(loss, weights)
+
+
+# Row weights.
+
+
+@dataclass(frozen=True)
+class RowWeighted(PiecewiseLinear):
+    """w loss(y, s) of targets (n, 2), each with its weight of at least 0.
+
+    Parameters
+    ----------
+    loss : of a row, without class weights
+    """
+
+    loss: PiecewiseLinear
+
+    @property
+    def name(self) -> str:
+        """Return the name of the loss, and that it is weighted."""
+        return f"weighted {self.loss.name}"
+
+    @property
+    def task(self) -> Task:
+        """Return the task of the loss."""
+        return self.loss.task
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the loss of each row, (n,)."""
+        values: FloatArray = target[:, 1] * self.loss.value(scores, target[:, 0])
+        return values
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        return self.loss.intercepts(slopes, targets[:, 0])
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        self.loss.slopes_into(out, scores, along, np.ascontiguousarray(targets[:, 0]))
+        out *= targets[:, 1:] if out.ndim == 2 else targets[:, 1]
+        return float(self.value(scores, targets).sum()), float(self.intercepts(out, targets).sum())
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
+        slopes = np.empty_like(scores)
+        losses, _ = self.slopes_into(slopes, scores + step * along, along, targets)
+        return losses, float(np.sum(slopes * along))
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        labels, weights = np.ascontiguousarray(targets[:, 0]), np.ascontiguousarray(targets[:, 1])
+        total = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1]
+        # the loss adds its own derivative at 0, which knows no weights
+        slope = total - scale * self.loss.line(scores, along, labels, 0.0)[1]
+        count, _ = self.loss.weighted_kinks_into(
+            positions, jumps, scores, along, labels, weights, (slope, parabola[1]), longest, scale
+        )
+        return count, total
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Return the largest number of kinks of a row along a line."""
+        return self.loss.kinks_of_row(n_outputs)
+
+
+def weigh_rows(loss: PiecewiseLinear, targets: FloatArray, weights: FloatArray) -> tuple[RowWeighted, FloatArray]:
+    """Return the loss with weights of rows (n,) beside those of classes, and the targets (n, 2) that it takes."""
+    if isinstance(loss, ClassWeighted):
+        weights, loss = weights * np.array(loss.weights)[loss.codes(targets)], loss.loss
+    return RowWeighted(loss), np.column_stack([targets, weights])
 
 
 def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any]:

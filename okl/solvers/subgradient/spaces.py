@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.compiled.dual_steps import inner
@@ -20,6 +21,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel, KnownKernel
+
+Inputs = Any  # (rows, n), an array of floats or a CSR matrix of them
 
 # Segments of rows, independent of the number of threads.
 
@@ -45,11 +48,13 @@ def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None],
     run_threads(min(n_threads, len(order)), run)
 
 
-def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
+def sum_sloped_rows(rows: Inputs, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
     """Return the sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
 
-    n_columns : of the rows' first ones, which are those that are read
+    n_columns : of the rows' first ones, which are those that are read; all of sparse rows
     """
+    if sparse.issparse(rows):
+        return np.ascontiguousarray((rows.T @ slopes).T)
     add = add_sloped_rows if slopes.ndim == 1 else add_sloped_rows_of_classes
     shape = (n_columns,) if slopes.ndim == 1 else (slopes.shape[1], n_columns)
     parts = np.zeros((-(-len(rows) // rows_of_segment(len(rows))), *shape))
@@ -62,8 +67,10 @@ def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_thre
     return total
 
 
-def scores_of_rows(rows: FloatArray, weights: FloatArray, n_threads: int) -> FloatArray:
+def scores_of_rows(rows: Inputs, weights: FloatArray, n_threads: int) -> FloatArray:
     """Return <w, z_i> of rows (m, n): (m,) for weights (n,), (m, K) for weights (K, n); float64."""
+    if sparse.issparse(rows):
+        return np.ascontiguousarray(rows @ weights.T)
     score = score_rows if weights.ndim == 1 else score_rows_of_classes
     out = np.empty(len(rows) if weights.ndim == 1 else (len(rows), len(weights)))
     by_segments(len(rows), threads_for(rows.size, n_threads), lambda _, cut: score(out[cut], rows[cut], weights))
@@ -139,7 +146,7 @@ class ExplicitRows:
 
     Parameters
     ----------
-    rows : (n_rows, n_columns), C-contiguous float32 or float64 (anything else is copied), finite
+    rows : (n_rows, n_columns), C-contiguous float32 or float64 (anything else is copied), or CSR float64; finite
     n_outputs : int >= 1
     n_threads : int >= 1; the same bits for any
 
@@ -148,7 +155,7 @@ class ExplicitRows:
     DataError : not a matrix with rows and columns
     """
 
-    rows: FloatArray
+    rows: Inputs
     n_outputs: int = 1
     n_threads: int = 1
 
@@ -158,6 +165,8 @@ class ExplicitRows:
                 f"Rows have shape {self.rows.shape}. Give a matrix (rows, columns) with at least one row and one "
                 "column."
             )
+        if sparse.issparse(self.rows):
+            return
         dtype = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
         object.__setattr__(self, "rows", as_compiled(self.rows, dtype))
 
@@ -433,14 +442,14 @@ class ColumnSource:
 
     Parameters
     ----------
-    inputs : (rows, n_inputs)
+    inputs : (rows, n_inputs); or CSR, without a map
     order : (rows,), the rows in the order of drawing
     feature_map : None for the inputs as they are
     constant : whether a column of ones comes last, a regularised bias
     n_outputs, n_threads : int >= 1; the same bits for any number of threads
     """
 
-    inputs: FloatArray
+    inputs: Inputs
     order: IntArray
     feature_map: FeatureMap | None = None
     constant: bool = False
@@ -452,8 +461,12 @@ class ColumnSource:
         width = self.inputs.shape[1] if self.feature_map is None else self.feature_map.n_columns
         precision = self.inputs.dtype if self.feature_map is None else np.dtype(self.feature_map.precision)
         precision = precision if precision in (np.float32, np.float64) else np.dtype(np.float64)
-        # unwritten pages take no memory
-        self._rows = np.empty((len(self.order), width + self.constant), dtype=precision)
+        self._rows: Inputs
+        if sparse.issparse(self.inputs):
+            columns = [self.inputs[self.order], *([np.ones((len(self.order), 1))] if self.constant else [])]
+            self._rows, self._known = sparse.hstack(columns, format="csr", dtype=np.float64), len(self.order)
+        else:  # unwritten pages take no memory
+            self._rows = np.empty((len(self.order), width + self.constant), dtype=precision)
 
     @property
     def n_rows(self) -> int:

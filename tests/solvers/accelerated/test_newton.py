@@ -11,12 +11,15 @@ from scipy import sparse
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated import newton
+from okl.solvers.accelerated.certified_steps import positive_solution
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.l1_newton import L1Newton
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
-from okl.solvers.accelerated.newton import Newton, NewtonPart, Place, Point, in_memory, positive_solution
+from okl.solvers.accelerated.newton import Newton
+from okl.solvers.accelerated.newton_parts import NewtonPart, Place, Point
+from okl.solvers.accelerated.newton_problem import in_memory
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import HalfSquare
 from okl.solvers.accelerated.working_sets import WorkingSets

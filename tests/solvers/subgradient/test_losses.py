@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.losses import ClassWeighted, weigh
+from okl.solvers.subgradient.losses import ClassWeighted, RowWeighted, weigh
 from okl.solvers.subgradient.method import ExactSearch, Ray, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import random_ray, value_at
@@ -23,6 +24,7 @@ CASES: tuple[tuple[PiecewiseLinear, tuple[float, ...]], ...] = (
     (Hinge(), (2.0, 1.0)),
     (MulticlassHinge(), (1.0, 3.0, 2.0)),
 )
+LOSSES = (Hinge(), MulticlassHinge())
 
 
 def copied(weights: tuple[float, ...], targets: FloatArray) -> Any:
@@ -31,13 +33,21 @@ def copied(weights: tuple[float, ...], targets: FloatArray) -> Any:
     return np.repeat(np.arange(len(targets)), np.array(weights).astype(int)[codes])
 
 
-@pytest.mark.parametrize(("loss", "weights"), CASES)
+@pytest.mark.parametrize(("loss", "weights"), [*CASES, *((loss, ()) for loss in (*LOSSES, EpsilonInsensitive(0.5)))])
 def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights: tuple[float, ...]) -> None:
-    rng, weighted, searched = np.random.default_rng(5), ClassWeighted(loss, weights), 0
+    rng, searched = np.random.default_rng(5), 0
+    weighted: PiecewiseLinear = ClassWeighted(loss, weights) if weights else RowWeighted(loss)
     for _ in range(100):
         ray = random_ray(rng, loss)
-        rows = copied(weights, ray.targets)
+        if weights:
+            rows = copied(weights, ray.targets)
+        else:
+            of_rows = rng.integers(0, 4, len(ray.targets))
+            of_rows[0] = 1
+            rows = np.repeat(np.arange(len(ray.targets)), of_rows)
+            ray = replace(ray, targets=np.column_stack([ray.targets, of_rows]))
         scores, along, targets = ray.scores[rows], ray.along[rows], ray.targets[rows]
+        targets = targets if weights else np.ascontiguousarray(targets[:, 0])
         step = float(rng.random())
         assert weighted.line(ray.scores, ray.along, ray.targets, step) == pytest.approx(
             loss.line(scores, along, targets, step), rel=1e-12, abs=1e-9

@@ -17,13 +17,17 @@ from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.problem import ClassMoments, class_moments, inverse_form, square_root
+from okl.solvers.accelerated.problem import ClassMoments, class_moments, inverse_form, range_of, square_root
 
 
 class MinimaxModel(Classifier):
     """Base of models that know the rows by the moments of the classes, so that their size does not grow with the rows.
 
-    kappa : in (0, kappa_max); fit_intercept : whether there is a bias, which the objective does not depend on
+    The weights do not change from kappa_max on. They are 0 there, and kappa has to be below, unless the class means
+    differ in a direction in which no row spreads, as they do where there are more columns than rows: then w is the part
+    of d in these directions, and every kappa is valid.
+
+    kappa : > 0; fit_intercept : whether there is a bias, which the objective does not depend on
     """
 
     PARAMETER: ClassVar[ParameterName] = "kappa"
@@ -41,54 +45,60 @@ class MinimaxModel(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Above 0, below kappa_max."""
+        """Return (0, kappa_max)."""
         return 0.0, cls.kappa_max(class_moments(rows, sample_weight))
 
     @classmethod
     def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float | None:
-        """Return half of kappa_max."""
-        if highest == 0.0:
-            raise DataError(
-                "Both classes have the same mean, so no kappa is valid. Use a model without kappa, such as c-svm."
-            )
-        return 0.5 * highest if math.isfinite(highest) else None
+        """Return half of kappa_max; None where that is 0, as no kappa changes the weights."""
+        return 0.5 * highest or None
 
     @classmethod
     def kappa_max(cls, moments: ClassMoments) -> float:
-        """Return the kappa at which w is 0, of the regularised moments."""
-        return cls._largest(moments.mended())
+        """Return the kappa from which on the weights do not change.
+
+        That is the least length of a u, or the least larger one of u+ and u-, at which the dual is as small as without
+        a bound of their lengths; it is 0 where rows do not spread in the direction of the means.
+        """
+        positive, negative, apart = moments.positive.covariance, moments.negative.covariance, moments.difference
+        if not _vanishes(moments):  # the range alone, which is small where there are more columns than rows
+            basis = range_of(moments.total_covariance)
+            positive, negative, apart = basis.T @ positive @ basis, basis.T @ negative @ basis, basis.T @ apart
+        return cls._largest(positive, negative, apart) if np.any(apart) else 0.0
 
     def problem(self, rows: DenseRows, sample_weight: FloatArray | None = None) -> MinimaxProblem:
-        """Return the dual on rows with sample_weight (m,), or 1.
-
-        ConfigError where kappa is not below kappa_max.
-        """
+        """Return the dual on rows with sample_weight (m,), or 1; raises as `problem_of`."""
         return self.problem_of(class_moments(rows, sample_weight))
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
-        """Return the same problem from the moments of the classes."""
-        moments = moments.mended()
-        largest = self._largest(moments)
-        if self.kappa >= largest:
-            raise ConfigError(
-                f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows."
-                + (f" {moments.note}" if moments.note else "")
+        """Return the same problem from the moments of the classes.
+
+        Raises
+        ------
+        DataError : both classes have the same mean
+        ConfigError : the weights are 0, as kappa is not below kappa_max
+        """
+        if not np.any(moments.difference):
+            raise DataError(
+                "Both classes have the same mean, so no kappa is valid. Use a model without kappa, such as c-svm."
             )
+        largest = self.kappa_max(moments)
+        if self.kappa >= largest and _vanishes(moments):
+            raise ConfigError(f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows.")
         roots, n_balls = self._roots(moments)
         return MinimaxProblem(
             difference=moments.difference,
             roots=roots,
             n_balls=n_balls,
-            kappa=self.kappa,
+            kappa=min(self.kappa, largest) if largest > 0.0 else self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
             intercept=self.fit_intercept,
-            note=moments.note,
         )
 
     @staticmethod
     @abstractmethod
-    def _largest(moments: ClassMoments) -> float:
-        """Return kappa_max."""
+    def _largest(positive: FloatArray, negative: FloatArray, apart: FloatArray) -> float:
+        """Return kappa_max of covariances (n, n) and the difference of the means (n,), which is in their range."""
 
     @staticmethod
     @abstractmethod
@@ -105,7 +115,7 @@ class MMFDA(MinimaxModel):
 
     Parameters
     ----------
-    kappa : in (0, kappa_max), kappa_max = sqrt(d'(S+ + S-)^(-1) d)
+    kappa : > 0, see MinimaxModel; kappa_max = sqrt(d'(S+ + S-)^+ d), of the pseudoinverse
     fit_intercept : whether there is a bias, which the objective does not depend on
 
     Source: Ito et al., 2017, section 3.2.6, (16).
@@ -118,8 +128,8 @@ class MMFDA(MinimaxModel):
     fit_intercept: bool = True
 
     @staticmethod
-    def _largest(moments: ClassMoments) -> float:
-        return math.sqrt(inverse_form(moments.total_covariance, moments.difference))
+    def _largest(positive: FloatArray, negative: FloatArray, apart: FloatArray) -> float:
+        return math.sqrt(inverse_form(positive + negative, apart))
 
     @staticmethod
     def _roots(moments: ClassMoments) -> tuple[FloatArray, int]:
@@ -135,7 +145,8 @@ class MMMPM(MinimaxModel):
 
     Parameters
     ----------
-    kappa : in (0, kappa_max), kappa_max = 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}
+    kappa : > 0, see MinimaxModel; kappa_max = 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the part of d in
+        the range of S+ + S-
     fit_intercept : whether there is a bias, which the objective does not depend on
 
     Source: Ito et al., 2017, section 3.2.7, (17), with the sign of the second risk corrected.
@@ -148,15 +159,14 @@ class MMMPM(MinimaxModel):
     fit_intercept: bool = True
 
     @staticmethod
-    def _largest(moments: ClassMoments) -> float:
+    def _largest(positive: FloatArray, negative: FloatArray, apart: FloatArray) -> float:
         """Return 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}.
 
         The square of the sum is the minimum over t in (0, 1) of w'S+ w / t + w'S- w / (1 - t), jointly convex in w and
         t, and the best w for a t is known: what is left is a search along t.
         """
-        positive, negative = moments.covariances
         optimum = minimize_scalar(
-            lambda t: 1.0 / inverse_form(positive / t + negative / (1.0 - t), moments.difference),
+            lambda t: 1.0 / inverse_form(positive / t + negative / (1.0 - t), apart),
             bounds=(1e-6, 1.0 - 1e-6),
             method="bounded",
             options={"xatol": 1e-9},
@@ -165,5 +175,15 @@ class MMMPM(MinimaxModel):
 
     @staticmethod
     def _roots(moments: ClassMoments) -> tuple[FloatArray, int]:
-        positive, negative = moments.covariances
-        return np.hstack([square_root(positive), -square_root(negative)]), 2
+        positive, negative = (square_root(of_class.covariance) for of_class in (moments.positive, moments.negative))
+        return np.hstack([positive, -negative]), 2
+
+
+_OUTSIDE = 1e-9  # of the length of a vector: that of rounding
+
+
+def _vanishes(moments: ClassMoments) -> bool:
+    """Return whether the weights are 0 from kappa_max on: whether rows spread wherever the means differ."""
+    apart = moments.difference
+    vectors = range_of(moments.total_covariance)
+    return float(np.linalg.norm(apart - vectors @ (vectors.T @ apart))) <= _OUTSIDE * float(np.linalg.norm(apart))

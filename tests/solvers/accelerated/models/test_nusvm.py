@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +10,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
-from okl.solvers.accelerated.fitting import ModelTask, fit_binary, path
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
@@ -17,11 +18,10 @@ from okl.solvers.accelerated.models import (
     model_class,
     parameter_of,
 )
-from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
-from tests.solvers.accelerated.model_cases import two_classes
+from tests.solvers.accelerated.model_cases import cone_optimum, two_classes
 
 METHOD = Fapg(method="proven", tolerance=1e-6)
 
@@ -88,18 +88,51 @@ def test_weights_vanish_at_kappa_max(name: str) -> None:
             fit_binary(make_model(name, kappa=kappa), rows, METHOD)
 
 
-def test_singular_covariance_is_mended_and_told() -> None:
-    rows = two_classes(11, n_rows=50, n_columns=4)
-    flat = DenseRows(np.hstack([rows.rows, rows.signs[:, np.newaxis], np.ones((50, 1))]), rows.signs)
-    for model in (MMFDA(0.1), MMMPM(0.1)):
-        found = fit_binary(model, flat, METHOD)
-        assert "singular" in found.note
-        assert "was added" in found.note
+def factors(rows: DenseRows) -> list[np.ndarray]:
+    """Square roots (rows of a class, n) of the covariances: deviations from the means."""
+    classes = [rows.rows[rows.signs == sign].astype(float) for sign in (1.0, -1.0)]
+    return [(of_class - of_class.mean(axis=0)) / math.sqrt(len(of_class)) for of_class in classes]
+
+
+@pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(80, 4), (30, 120)])
+def test_kappa_max_is_the_least_length_that_minimises_the_dual(name: str, n_rows: int, n_columns: int) -> None:
+    rows = two_classes(10, n_rows=n_rows, n_columns=n_columns)
+    span = np.vstack(factors(rows))
+    roots = [span] if name == "mm-fda" else factors(rows)
+    _, sizes, right = np.linalg.svd(span, full_matrices=False)
+    basis = right[sizes > 1e-9 * sizes[0]]
+    # the least length of vectors, one for each root, that sum up to the part of the difference in the range
+    n, cones, limits = len(span), [clarabel.ZeroConeT(len(basis))], [basis @ class_moments(rows).difference]
+    matrix = [np.hstack([basis @ span.T, np.zeros((len(basis), 1))])]
+    for of_root in np.split(np.arange(n), np.cumsum([len(root) for root in roots])[:-1]):
+        matrix.append(-np.eye(n + 1)[np.append(n, of_root)])
+        limits.append(np.zeros(len(of_root) + 1))
+        cones.append(clarabel.SecondOrderConeT(len(of_root) + 1))
+    least = cone_optimum(np.zeros((n + 1, n + 1)), np.eye(n + 1)[n], np.vstack(matrix), np.concatenate(limits), cones)
+    assert model_class(name).valid_range(rows)[1] == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
+def test_more_columns_than_rows_take_every_kappa_and_no_other_weights_from_kappa_max_on(name: str) -> None:
+    rows = two_classes(10, n_rows=30, n_columns=60)
+    high, apart = model_class(name).valid_range(rows)[1], class_moments(rows).difference
+    span = np.vstack(factors(rows)).T
+    outside = apart - span @ (np.linalg.pinv(span, 1e-9) @ apart)
+    for kappa in (high, 1e3 * high):
+        found = fit_binary(make_model(name, kappa=kappa), rows, METHOD)
         assert found.certificate.relative_gap <= METHOD.tolerance
-        assert math.isfinite(model_class(model.NAME).valid_range(flat)[1])
-    # a constant column is singular too, but the means agree along it
-    constant = DenseRows(np.hstack([rows.rows, np.ones((50, 1))]), rows.signs)
-    assert fit_binary(MMFDA(0.1), constant, METHOD).note == ""
+        np.testing.assert_allclose(found.weights, outside, atol=2e-3 * float(np.linalg.norm(outside)))
+    value, below = fit_task(ModelTask(name), rows, METHOD)
+    assert value == 0.5 * high
+    assert np.linalg.norm(below.weights - outside) > 0.1 * np.linalg.norm(outside)
+    # a column of labels, and one row of each class: no spread towards the other class at all
+    for flat in (rows.rows[:, :3] * 0.0 + rows.signs[:, np.newaxis], None):
+        few = DenseRows(np.array([[1.0, 2.0], [0.0, 4.0]]), np.array([1.0, -1.0]))
+        without = few if flat is None else DenseRows(flat, rows.signs)
+        value, found = fit_task(ModelTask(name), without, METHOD)
+        assert model_class(name).valid_range(without)[1] == 0.0 < value
+        np.testing.assert_allclose(found.weights, class_moments(without).difference)
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])

@@ -1,0 +1,125 @@
+"""Steps with a certificate at each check: how they end, the best of their points, and the linear systems they solve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from okl.foundation.errors import DivergedError
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_at_least, check_positive
+from okl.solvers.accelerated.base import Certificate
+from okl.solvers.accelerated.method import rounded_ending
+from okl.solvers.base import Outcome
+
+_MOST_IDLE, _IDLE = 12, 0.99  # checks, in which the gap does not fall to such a share
+
+
+@stored("newton-record")
+@dataclass(frozen=True)
+class NewtonRecord:
+    """The method at one of its checks.
+
+    iteration : Newton steps done; objective : negated dual objective; certificate : its gap
+    residual : ||w - A a||; reads : requests to all rows so far; free : rows whose dual entry has a slope
+    """
+
+    iteration: int
+    objective: float
+    certificate: Certificate
+    residual: float
+    reads: int
+    free: int
+
+
+@dataclass(frozen=True)
+class CertifiedSteps:
+    """A method of steps with a certificate at each check.
+
+    Parameters
+    ----------
+    tolerance : of the gap, relative to the objective; > 0
+    max_iterations : int >= 1, steps
+
+    Raises
+    ------
+    ConfigError : a number outside its range
+    """
+
+    tolerance: float = 1e-6
+    max_iterations: int = 1000
+
+    STEPS: ClassVar[str] = "Newton steps"
+    REASON: ClassVar[str] = "the columns are of very different or very large size"
+    """Why steps may make no progress in float64."""
+
+    def __post_init__(self) -> None:
+        check_positive("tolerance", self.tolerance)
+        check_at_least("max_iterations", self.max_iterations, 1)
+
+    def finished(self, state: Any) -> Outcome | None:
+        """Return why the run is over, or None."""
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not (math.isfinite(record.certificate.gap) and self._is_finite(state)):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} {self.STEPS}")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
+        reached = f"relative gap {certificate.relative_gap:.2g}"
+        if record.iteration >= self.max_iterations:
+            return Outcome("not converged", f"{record.iteration} {self.STEPS}, {reached}")
+        gaps = [one.certificate.gap for one in state.history]
+        if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
+            return None
+        steps = f"{self.STEPS[0].upper()}{self.STEPS[1:]}"
+        return Outcome(
+            "not converged",
+            f"{steps} make no progress in float64 after {record.iteration}, {reached}: {self.REASON}",
+        )
+
+    def _is_finite(self, state: Any) -> bool:
+        return bool(np.isfinite(state.point.weights).all())
+
+
+def better_of(record: NewtonRecord, best: NewtonRecord) -> tuple[NewtonRecord, NewtonRecord, bool]:
+    """Return a record and the best one with the better dual bound, and whether the first has the lower objective.
+
+    The gaps may differ by less than they round; a bound above an objective is so by rounding.
+    """
+    bound = min(max(record.certificate.dual, best.certificate.dual), record.certificate.primal, best.certificate.primal)
+    record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
+    return record, best, record.certificate.primal < best.certificate.primal
+
+
+def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the solution of a positive definite system (n, n) for one or more right sides (n,) or (n, k).
+
+    The lower triangle is read.
+
+    Raises
+    ------
+    DivergedError : it is not finite
+    """
+    scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
+    scaled = matrix * scale * scale[:, np.newaxis]
+    if not np.isfinite(np.tril(scaled)).all():
+        raise DivergedError(
+            "A Newton system is not finite: squares of the columns leave the range of float64. Scale the columns, such "
+            "as by --scale standard."
+        )
+    added_share = 0.0
+    while True:
+        try:
+            factor = linalg.cho_factor(scaled, lower=True, check_finite=False)
+            break
+        except linalg.LinAlgError:  # positive definite but for rounding
+            added_share = max(10.0 * added_share, 1e-14)
+            np.einsum("ii->i", scaled)[:] = 1.0 + added_share
+    solution: FloatArray = (scale * linalg.cho_solve(factor, (scale * right.T).T, check_finite=False).T).T
+    return solution

@@ -1,0 +1,411 @@
+"""Rows of Newton's method: dual entries as functions of margins, and the sums over a partition of the rows.
+
+What is as long as the rows stays with them and follows from the points so far: partitions evaluate requests, and may
+forget everything between two of them. The formulas are those of okl.solvers.accelerated.newton.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import xlog1py, xlogy
+
+from okl.compiled.newton import box_duals, entropy_duals, roots_duals
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.certified_steps import positive_solution
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.problem import (
+    BoxSet,
+    EntropyBarrier,
+    LinearTerm,
+    Quadratic,
+    Region,
+    RootsBarrier,
+    Separable,
+)
+
+# Points, and requests to partitions.
+
+
+@stored("newton-point")
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Weights (n_columns,) and thresholds (n_hyperplanes,), and how far the proximal step may go.
+
+    serial : name of the weights in this run, by which partitions keep margins; pace : in units of the upper bounds
+    """
+
+    serial: int
+    weights: FloatArray
+    thresholds: FloatArray
+    pace: float
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A point with the points before it that were made anchors, in their order."""
+
+    point: Point
+    anchors: tuple[Point, ...]
+
+
+class Gradient(NamedTuple):
+    """A partition's part of the first derivatives and of the certificate.
+
+    image : A a of the dual entries, (n_columns,); balance : N a, (n_hyperplanes,)
+    risk : losses at the point's thresholds; value : separable part and region at a; along : sum_i a_i z_i
+    size : sum_i |a_i|; terms : sum_i |a_i| ||z_i||, at most; free : rows whose dual entry has a slope
+    margin : the largest |z_i|
+    """
+
+    image: FloatArray
+    balance: FloatArray
+    risk: float
+    value: float
+    along: float
+    size: float
+    terms: float
+    free: int
+    margin: float
+
+
+def added(parts: Sequence[Gradient]) -> Gradient:
+    """Add the parts of all partitions, in their order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Gradient(
+            image=total.image + part.image,
+            balance=total.balance + part.balance,
+            risk=total.risk + part.risk,
+            value=total.value + part.value,
+            along=total.along + part.along,
+            size=total.size + part.size,
+            terms=total.terms + part.terms,
+            free=total.free + part.free,
+            margin=max(total.margin, part.margin),
+        )
+    return total
+
+
+Cache = Callable[[Hashable, Callable[[], FloatArray]], FloatArray]
+
+Request = tuple[Any, ...]
+"""A method of NewtonPart, and its arguments."""
+
+# Dual entries as functions of margins.
+
+
+class _Response:
+    """Dual entries a (m,) of margins, and their slopes -a'(z); anchored : whether they depend on an anchor."""
+
+    anchored = False
+
+    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
+        raise NotImplementedError
+
+    def value(self, problem: DualProblem, duals: FloatArray) -> float:
+        """Return the separable part and the region at dual entries."""
+        return problem.separable.value(duals) + problem.region.value(duals)
+
+
+class _Shifted(NamedTuple):
+    """Margins (m,), the thresholds of rows of either sign, anchors (m,) and pace."""
+
+    margins: FloatArray
+    plus: float
+    minus: float
+    anchors: FloatArray
+    pace: float
+
+
+@dataclass(frozen=True, eq=False)
+class _BoxResponse(_Response):
+    """Entries of a box.
+
+    widths : of its sides, in which steps from an anchor are counted; or the steps that curvatures allow, which those
+        from an anchor are no longer than; anchored : whether entries of the sides are
+    """
+
+    signs: FloatArray
+    widths: FloatArray
+    targets: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    anchored: bool
+
+    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
+        steps, anchors = self.widths, at.anchors
+        if self.anchored:
+            steps = at.pace * steps
+        elif at.pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
+            steps, anchors = (at.pace / (1.0 + at.pace)) * steps, anchors / (1.0 + at.pace)
+        box = (self.targets, self.lower, self.upper)
+        box_duals(out, slopes, at.margins, self.signs, anchors, steps, *box, at.plus, at.minus)
+
+
+@dataclass(frozen=True, eq=False)
+class _EntropyResponse(_Response):
+    signs: FloatArray
+    upper: FloatArray
+
+    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
+        entropy_duals(out, slopes, at.margins, self.signs, self.upper, at.plus, at.minus)
+
+    def value(self, problem: DualProblem, duals: FloatArray) -> float:
+        """Return the sum with all digits where entries are small beside their bounds."""
+        shares = np.divide(duals, self.upper, out=np.zeros(len(duals)), where=self.upper > 0.0)
+        return float(np.sum(xlogy(duals, shares) + xlog1py(self.upper - duals, -shares)))
+
+
+@dataclass(frozen=True, eq=False)
+class _RootsResponse(_Response):
+    signs: FloatArray
+    upper: FloatArray
+    scales: FloatArray
+
+    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
+        roots_duals(out, slopes, at.margins, self.signs, self.scales, self.upper, at.plus, at.minus)
+
+
+def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Response | None:
+    """Return how dual entries follow from margins; None where this method does not know."""
+    if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
+        return _EntropyResponse(signs, region.upper)
+    if isinstance(region, RootsBarrier) and separable == LinearTerm(0.0):
+        return _RootsResponse(signs, region.upper, region.scales)
+    if not isinstance(region, BoxSet):
+        return None
+    lower, upper = (_spread(bound, len(signs)) for bound in (region.lower, region.upper))
+    if isinstance(separable, LinearTerm):
+        if not np.isfinite(upper - lower).all():
+            return None
+        targets = np.full(len(signs), -separable.slope)
+        return _BoxResponse(signs, upper - lower, targets, lower, upper, True)
+    if isinstance(separable, Quadratic):
+        curvatures, counted = separable.curvatures, separable.curvatures > 0.0
+        if not np.all(counted | (upper == lower)):
+            return None
+        steps = np.divide(1.0, curvatures, out=np.zeros(len(signs)), where=counted)
+        return _BoxResponse(signs, steps, _spread(separable.targets, len(signs)), lower, upper, False)
+    return None
+
+
+def _spread(value: float | FloatArray, size: int) -> NDArray[np.float64]:
+    return np.array(np.broadcast_to(value, size), dtype=np.float64)
+
+
+# A partition of the rows.
+
+
+class NewtonPart:
+    """Rows of a partition: pure functions of a place, whose margins and anchors are kept while there is room.
+
+    problem : of these rows; longest : at least their largest squared length
+    first : anchor before all others, (m,); cache : of arrays by name
+    """
+
+    def __init__(self, problem: DualProblem, longest: float, first: FloatArray, cache: Cache) -> None:
+        self._problem, self._length, self._first, self._cache = problem, math.sqrt(longest), first, cache
+        region: Any = problem.region
+        self._signs: FloatArray = getattr(region, "signs", problem.rows.signs)
+        response = response_of(problem.separable, region, self._signs)
+        assert response is not None, "the problem was checked"
+        self._response = response
+        if not response.anchored:
+            self._first = np.zeros(len(first))
+
+    @cached_property
+    def _normals(self) -> NDArray[np.float64]:
+        """Normals of the hyperplanes, (n_hyperplanes, m)."""
+        normals: NDArray[np.float64] = np.where(
+            self._signs > 0.0, self._problem.region.normals[:, :1], self._problem.region.normals[:, 1:]
+        )
+        return normals
+
+    def gradient(self, at: Place) -> Gradient:
+        """Return sums at the point."""
+        problem, margins = self._problem, self._margins(at.point.serial, at.point.weights)
+        duals, slopes = self._respond(at, margins, at.point.thresholds)
+        image = np.empty(problem.rows.n_image)
+        problem.rows.image(image, duals)
+        size = float(np.abs(duals).sum())
+        balance = self._normals @ duals
+        return Gradient(
+            image=image,
+            balance=balance,
+            risk=problem.risk.sum_at(margins, at.point.thresholds),
+            value=self._response.value(problem, duals),
+            along=float(duals @ margins) - float(balance @ at.point.thresholds),
+            size=size,
+            terms=self._length * size,
+            free=int(np.count_nonzero(slopes)),
+            margin=float(np.abs(margins).max()),
+        )
+
+    def curvature(self, at: Place) -> FloatArray:
+        """Return sum_i slope_i x_i x_i', x_i = (s_i z_i, -n_i), at least its lower triangle."""
+        slopes = self._at(at)[1]
+        rows: Any = self._problem.rows
+        curvature: FloatArray = rows.curvature(slopes, -self._normals)
+        return curvature
+
+    def product(self, at: Place, vector: FloatArray) -> FloatArray:
+        """Return sum_i slope_i x_i <x_i, v> of a vector v (n_columns + n_hyperplanes,), x_i as of `curvature`."""
+        rows, n = self._problem.rows, self._problem.rows.n_image
+        slopes = self._at(at)[1]
+        moved, image = np.empty(rows.n_points), np.empty(n)
+        rows.pull(moved, vector[:n])
+        moved -= vector[n:] @ self._normals
+        moved *= slopes
+        rows.image(image, moved)
+        return np.concatenate([image, -(self._normals @ moved)])
+
+    def diagonal(self, at: Place) -> FloatArray:
+        """Return the diagonal of the curvature, (n_columns + n_hyperplanes,)."""
+        slopes = self._at(at)[1]
+        rows: Any = self._problem.rows
+        return np.concatenate([rows.squared_columns(slopes), np.square(self._normals) @ slopes])
+
+    def step_by_rows(self, at: Place, gradient: FloatArray, reach: float) -> FloatArray:
+        """Return the Newton step (n_columns + n_hyperplanes,) by the products of the free rows with each other.
+
+        With X the free rows s_i z_i, N their normals and D their slopes, and q = D (X w - N't) for a step (w, t):
+        w = -g_w - X'q, where (D^(-1) + X X') q + N't = -X g_w and N q = g_t.
+
+        gradient : g = (g_w, g_t); reach : of the margins: how far a threshold may go
+        """
+        problem, n = self._problem, self._problem.rows.n_image
+        slopes = self._at(at)[1]
+        free = np.flatnonzero(slopes)
+        rows: Any = problem.rows
+        matrix = self._products(free)
+        np.einsum("ii->i", matrix)[:] += 1.0 / slopes[free]
+        moved = np.empty(rows.n_points)
+        rows.pull(moved, gradient[:n])
+        normals = self._normals[:, free]
+        solved = positive_solution(matrix, np.column_stack([-moved[free], normals.T]))
+        inner = normals @ solved
+        # a threshold that no free row depends on: as far as the margins reach, at most
+        stuck = np.einsum("ii->i", inner[:, 1:]) <= 0.0
+        inner[stuck, 1:] = np.eye(len(inner))[stuck] * (1.0 + reach)
+        inner[stuck, 0] = 0.0
+        scale = np.where(stuck, np.abs(gradient[n:]), 1.0)
+        thresholds = np.linalg.solve(inner[:, 1:], inner[:, 0] - np.where(stuck, 0.0, gradient[n:]))
+        thresholds = np.where(stuck, -np.sign(gradient[n:]) * (1.0 + reach) * (scale > 0.0), thresholds)
+        duals = np.zeros(rows.n_points)
+        duals[free] = solved[:, 0] - solved[:, 1:] @ thresholds
+        image = np.empty(n)
+        rows.image(image, duals)
+        return np.concatenate([-gradient[:n] - image, thresholds])
+
+    def _products(self, free: NDArray[np.intp]) -> FloatArray:
+        """Return the signed products of some rows with each other, a new array (n_free, n_free)."""
+        rows: Any = self._problem.rows
+
+        def multiplied(some: NDArray[np.intp]) -> FloatArray:
+            products = rows.products(some, some)
+            products = products.toarray() if sparse.issparse(products) else products
+            signed: FloatArray = np.asarray(products, dtype=np.float64) * rows.signs[some]
+            signed *= rows.signs[some][:, np.newaxis]
+            return signed
+
+        if rows.n_points > MOST_COLUMNS:
+            return multiplied(free)
+        products = self._cache("products", lambda: multiplied(np.arange(rows.n_points)))
+        of_free: FloatArray = products[np.ix_(free, free)].copy()
+        return of_free
+
+    def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
+        """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
+        margins = self._margins(at.point.serial, at.point.weights)
+        change = self._margins(direction.serial, direction.weights)
+        moved = change - direction.thresholds @ self._normals
+        found = np.empty((len(steps), 2))
+        for index, step in enumerate(steps):
+            thresholds = at.point.thresholds + step * direction.thresholds
+            duals, slopes = self._respond(at, margins + step * change, thresholds)
+            found[index] = -(duals @ moved), slopes @ np.square(moved)
+        return found
+
+    def balances(self, at: Place, candidates: FloatArray) -> FloatArray:
+        """Return -N a, how fast it falls, and its size, at candidate thresholds (n_hyperplanes, K): (.., K, 3)."""
+        margins, normals = self._margins(at.point.serial, at.point.weights), self._normals
+        found = np.empty((*candidates.shape, 3))
+        for column, thresholds in enumerate(candidates.T):
+            duals, slopes = self._respond(at, margins, thresholds)
+            found[:, column, 0] = -(normals @ duals)
+            found[:, column, 1] = np.square(normals) @ slopes
+            found[:, column, 2] = np.abs(normals) @ np.abs(duals)
+        return found
+
+    def spread(self, at: Place) -> FloatArray:
+        """Return count, sum and sum of squares of the margins of either sign, (2, 3)."""
+        margins = self._margins(at.point.serial, at.point.weights)
+        chosen = (margins[self._problem.rows.signs * sign > 0.0] for sign in (1.0, -1.0))
+        return np.array([[len(some), some.sum(), some @ some] for some in chosen])
+
+    def duals(self, at: Place) -> FloatArray:
+        """Return the dual entries, (m,)."""
+        return self._at(at)[0]
+
+    def _at(self, at: Place) -> tuple[FloatArray, FloatArray]:
+        """Return dual entries and their slopes, (m,) each."""
+        return self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)
+
+    def _margins(self, serial: int, weights: FloatArray) -> FloatArray:
+        def multiplied() -> FloatArray:
+            margins = np.empty(self._problem.rows.n_points)
+            self._problem.rows.pull(margins, weights)
+            return margins
+
+        return self._cache(("margins", serial), multiplied)
+
+    def _respond(self, at: Place, margins: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        duals, slopes = np.empty(len(margins)), np.empty(len(margins))
+        plus, minus = thresholds @ self._problem.region.normals if len(thresholds) else (0.0, 0.0)
+        anchor = self._anchor(at.anchors)
+        self._response.write(duals, slopes, _Shifted(margins, float(plus), float(minus), anchor, at.point.pace))
+        return duals, slopes
+
+    def _anchor(self, anchors: tuple[Point, ...]) -> FloatArray:
+        if not anchors:
+            return self._first
+        name = ("anchor", len(anchors), anchors[-1].serial, anchors[-1].pace)
+        return self._cache(name, lambda: self.duals(Place(anchors[-1], anchors[:-1])))
+
+
+MOST_COLUMNS = 1000  # of a Newton system that is solved directly
+_KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
+
+
+class LastArrays:
+    """A cache that keeps the values that were used last; threads may share it."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, name: Hashable, load: Callable[[], Any]) -> Any:
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        value = load()
+        with self._lock:
+            self._held[name] = value
+            while len(self._held) > _KEPT:
+                self._held.popitem(last=False)
+        return value
+
+
+# Problems.

@@ -1,0 +1,216 @@
+"""Problems of Newton's method, with their rows in this process or over shards."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
+from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.newton_parts import (
+    Cache,
+    LastArrays,
+    NewtonPart,
+    Request,
+    response_of,
+)
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+from okl.solvers.accelerated.problem import (
+    BoxSet,
+    EntropyBarrier,
+    EuclideanNorm,
+    HalfSquare,
+    LinearTerm,
+    SumOfLosses,
+)
+from okl.solvers.accelerated.shards import (
+    MappedRows,
+    ShardRows,
+    WarmStart,
+    groups_of_class,
+    signs_of_class,
+    spread,
+)
+
+# Problems.
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonProblem:
+    """A problem as Newton's method sees it, with its rows in this process or in partitions.
+
+    prototype : the terms that do not depend on rows; n_columns : of w
+    evaluate : returns the results of all partitions to a request, in order
+    start : first weights and thresholds of a warm start, or None; holds_rows : whether there is one partition, here
+    """
+
+    prototype: DualProblem
+    n_columns: int
+    evaluate: Callable[[Request], list[Any]]
+    start: tuple[FloatArray, FloatArray] | None = None
+    holds_rows: bool = False
+
+    @property
+    def anchored(self) -> bool:
+        """Return whether the losses have kinks, so that dual entries depend on an anchor."""
+        return isinstance(self.prototype.region, BoxSet) and isinstance(self.prototype.separable, LinearTerm)
+
+    @property
+    def has_unit(self) -> bool:
+        """Return whether margins have a fixed size in a problem whose dual entries may depend on an anchor."""
+        return isinstance(self.prototype.region, BoxSet) and self.prototype.separable != LinearTerm(0.0)
+
+    @property
+    def in_ball(self) -> bool:
+        """Return whether the weights are bound by a ball instead of a penalty."""
+        return isinstance(self.prototype.outer, EuclideanNorm)
+
+
+def is_supported(problem: CompositeProblem) -> bool:
+    """Return whether Newton's method solves a problem: explicit rows, and losses of margins that it knows."""
+    if type(problem) is not DualProblem or type(problem.rows) not in (DenseRows, SparseRows):
+        return False
+    if not isinstance(problem.outer, HalfSquare | EuclideanNorm):
+        return False
+    return response_of(problem.separable, problem.region, problem.rows.signs) is not None
+
+
+def is_smooth(problem: Any) -> bool:
+    """Return whether the losses of a supported problem bend evenly, so that rough steps are good: the logistic ones."""
+    return isinstance(problem.region, EntropyBarrier) and isinstance(problem.outer, HalfSquare)
+
+
+def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
+    """Return the problem of rows in this process, from its own start or near a dual point (m,).
+
+    Raises
+    ------
+    ConfigError : a problem that Newton's method does not solve
+    DataError : the point has another length, or is not finite
+    """
+    if not is_supported(problem):
+        raise ConfigError(
+            'method = "newton" requires explicit columns and one of the models c-svm, l2-svm, logistic, nu-svm and '
+            'dwd. Use method = "auto".'
+        )
+    first: FloatArray = np.zeros(problem.n_points)
+    start: tuple[FloatArray, FloatArray] | None = None
+    if point is not None:
+        near = problem.first_iterate(point, problem.first_lipschitz)
+        slope = problem.outer.slope(float(near.image @ near.image))
+        first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
+    longest = float(problem.rows.squared_lengths().max())
+    part = NewtonPart(problem, longest, first, LastArrays())
+
+    def evaluate(request: Request) -> list[Any]:
+        method, *given = request
+        return [method(part, *given)]
+
+    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True)
+
+
+# Rows over shards.
+
+
+@stored("newton-work")
+@dataclass(frozen=True, eq=False)
+class NewtonWork:
+    """Work on a shard: the results of its rows to a request.
+
+    rows : of all shards; prototype : of the model, see Classifier.prototype
+    positive : class, None for +1; n_groups : of rows of one weight
+    run : name of the run, unlike any other; warm : a solution for other rows, or None
+    """
+
+    rows: MappedRows
+    prototype: Any
+    positive: int | None
+    n_groups: int
+    run: str
+    warm: WarmStart | None = None
+
+    def __call__(self, shard: Shard, request: Request) -> list[Any]:
+        """Return the one result."""
+        method, *given = request
+        return [method(self._part(shard), *given)]
+
+    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
+        """Return the problem of all shards."""
+
+        def evaluate(request: Request) -> list[Any]:
+            results: list[list[Any]] = execution.sum(self, shards, request, in_order)
+            return [result for (result,) in results]
+
+        return self.problem_of(evaluate)
+
+    def problem_of(self, evaluate: Callable[[Request], list[Any]]) -> Any:
+        """Return the problem of partitions that evaluate requests."""
+        start = None
+        if self.warm is not None and len(self.prototype.region.totals) < 2:
+            start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
+        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start)
+
+    def _part(self, shard: Shard) -> Any:
+        cached = _of_shard(self.run, shard.index)
+
+        def read() -> tuple[FloatArray, FloatArray]:
+            targets, longest = self.rows.targets(shard)
+            return targets, np.array([longest])
+
+        targets, longest = cached("targets", read)
+        groups = groups_of_class(targets, self.positive, self.n_groups)
+        rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
+        problem = self.prototype.part(rows, lambda values: spread(values, groups))
+        return self.part_of(problem, float(longest[0]), cached)
+
+    def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
+        """Return the part of a shard's rows."""
+        first, warm = np.zeros(problem.rows.n_points), self.warm
+        if warm is not None and isinstance(problem.risk, SumOfLosses):
+            first = cached("first", lambda: _implied(problem, warm))
+        return NewtonPart(problem, longest, first, cached)
+
+
+_MOST_RUNS = 2
+_runs: OrderedDict[str, dict[int, LastArrays]] = OrderedDict()
+_lock = Lock()
+
+
+def _of_shard(run: str, shard: int) -> LastArrays:
+    """Return the vectors that this process holds of a shard; those of abandoned runs are dropped."""
+    with _lock:
+        of_run = _runs.setdefault(run, {})
+        _runs.move_to_end(run)
+        while len(_runs) > _MOST_RUNS:
+            _runs.popitem(last=False)
+        return of_run.setdefault(shard, LastArrays())
+
+
+def forget_vectors() -> None:
+    """Drop the vectors of all runs, as another process would not have them."""
+    with _lock:
+        _runs.clear()
+
+
+def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
+    """Return the dual entries (m,) that the margins of a solution for other rows imply."""
+    margins = np.empty(problem.rows.n_points)
+    problem.rows.pull(margins, warm.weights)
+    risk: Any = problem.risk
+    duals: FloatArray = risk.duals_at(margins - warm.bias * problem.rows.signs)
+    return duals
+
+
+def in_order(results: list[list[Any]]) -> list[Any]:
+    """Return the results of the shards: they are added by the driver."""
+    return results
