@@ -176,7 +176,6 @@ RARE = frozenset(
     | {
         "date_order",
         "decimal",
-        "keys",
         "tls",
         "threads",
         "checkpoint_rounds",
@@ -192,12 +191,12 @@ _OF_SHARDS = frozenset(
     {"release", "max_shards", "settle_seconds", "slices", "holdout_shards", "window_shards", "threshold", "cluster"}
 )
 RARE_OF: dict[str | None, frozenset[str]] = {
-    "train": frozenset({"cluster"}),
+    "train": frozenset({"cluster", "scheduler"}),
     "compare": frozenset({"grid", "halving", "tolerance", "iterations", "memory", "map"}),
     "plan": frozenset({"out", "name", "beside", "threshold"}),
-    "retrain": _OF_SHARDS | frozenset({"scheduler"}),
+    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
     "deploy": _OF_SHARDS
-    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler"})
+    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""

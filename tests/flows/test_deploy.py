@@ -287,7 +287,8 @@ def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> 
         schema = client.read_deployment_by_name(name).parameter_openapi_schema
         assert schema is not None
         assert set(schema["definitions"]) == kinds
-        parts = [schema, *schema["definitions"].values()]
+        groups = [part["properties"].get("advanced") for part in schema["definitions"].values()]
+        parts = [schema, *schema["definitions"].values(), *(group["anyOf"][1] for group in groups if group)]
         fields = [(key, field) for part in parts for key, field in part["properties"].items()]
         assert len(fields) > 2
         assert [key for key, field in fields if not field.get("description")] == []
@@ -299,6 +300,8 @@ def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
     bad: list[tuple[str, dict[str, Any]]] = [
         ("okl-train/default", {"settings": {"data": "/data", "passes": "many"}}),
         ("okl-train/default", {"settings": {"data": "/data", "ingest": {"rows_per_shard": 0}}}),
+        ("okl-train/default", {"settings": {"data": "/data", "advanced": {"passes": "many"}}}),
+        ("okl-train/default", {"settings": {"data": "/data", "advanced": {"past": 2}}}),
         ("okl-train/default", {"settings": {"data": "/data"}, "service": {"late": "perhaps"}}),
         ("okl-retrain/hours", {"settings": good | {"train": {"data": "/in", "frequencies": 0}}}),
         ("okl-retrain/hours", {"settings": good | {"contract": {"missing_share": 1.5}}}),
