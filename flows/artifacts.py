@@ -3,6 +3,7 @@
 | event | emitted when | payload |
 |---|---|---|
 | `okl.model.promoted` | the champion was not announced yet | model, registry, version, parent, reason |
+| `okl.model.current` | a run has ended and there is a champion | model, registry, version |
 | `okl.model.drifted` | a run detects drift | the drift report |
 | `okl.data.missing` | several consecutive runs have no new file | model, source, windows |
 
@@ -138,7 +139,8 @@ def _update(client: SyncPrefectClient, artifact: UUID, share: float, description
 
 # Events of retraining
 
-PROMOTED, DRIFTED, MISSING = "okl.model.promoted", "okl.model.drifted", "okl.data.missing"
+PROMOTED, CURRENT = "okl.model.promoted", "okl.model.current"
+DRIFTED, MISSING = "okl.model.drifted", "okl.data.missing"
 NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 
 
@@ -158,6 +160,8 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         payload = {field: result[field] for field in ("model", "registry", "reason")}
         parent = result["parent"] if champion == result["version"] else None
         _emit(PROMOTED, name, payload | {"version": champion, "parent": parent})
+    if champion is not None:
+        _emit(CURRENT, name, {"model": name, "registry": result["registry"], "version": champion})
     if (result.get("drift") or {}).get("found"):
         _emit(DRIFTED, name, result["drift"])
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0

@@ -21,6 +21,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 from pydantic import BaseModel, ValidationError
 
+from flows.form import grouped
 from flows.run import require_server
 from flows.server import PRIVACY, child_imports
 from flows.service import ServiceSettings
@@ -45,7 +46,7 @@ def packaged_plan(name: str = "prefect.yaml") -> Path:
     return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
 
 
-def _parameters(values: dict[str, Any] | None, service: BaseModel | None = None) -> Parameters:
+def _parameters(flow: str, values: dict[str, Any] | None, service: BaseModel | None = None) -> Parameters:
     """Return the parameters of a deployment: settings with absolute paths, and service levels without defaults."""
     levels = {} if service is None else service.model_dump(mode="json", exclude_defaults=True)
     parameters: Parameters = {"service": levels} if levels else {}
@@ -56,7 +57,7 @@ def _parameters(values: dict[str, Any] | None, service: BaseModel | None = None)
         for name, value in values.items()
         if name in PATHS and "://" not in str(value) and not (name == "model" and is_reference(value))
     }
-    return {"settings": values | paths} | parameters
+    return {"settings": grouped(values | paths, flow)} | parameters
 
 
 def flow_of(deployment: dict[str, Any]) -> str:
@@ -78,15 +79,15 @@ def plan_of(
     model = None if retrain is None else retrain.name
     if retrain is None:
         values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
-        wanted = {"okl_train": _parameters(values, service), "okl_score": _parameters(score)}
+        wanted = {"okl_train": _parameters("okl_train", values, service), "okl_score": _parameters("okl_score", score)}
         wanted |= {flow: {} for flow in ("okl_compare", "okl_reproduce")}
     else:
         # resolved here, because OKL_REGISTRY of this process is not that of the worker
         registry = {"registry": registry_location(retrain.registry)}
         values = retrain.model_dump(mode="json", exclude_defaults=True) | registry
-        wanted = {"okl_retrain": _parameters(values, service)}
+        wanted = {"okl_retrain": _parameters("okl_retrain", values, service)}
         if score is not None:
-            wanted["okl_score"] = _parameters(score | {"model": f"{retrain.name}@champion"} | registry)
+            wanted["okl_score"] = _parameters("okl_score", score | {"model": f"{retrain.name}@champion"} | registry)
     wanted["okl_notice"] = {}
     plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8").replace(MODEL, model or MODEL))
     of_flow: dict[str, dict[str, Any]] = {}
@@ -126,8 +127,8 @@ def deploy(
     ----------
     train : default settings of training runs, without `out`, as every run creates a folder; None: every run must give
         its settings. Paths may be relative to the current directory
-    score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score with each
-        new champion, and None removes okl-score/NAME
+    score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score after
+        each retraining, and None removes okl-score/NAME
     retrain : settings of the model to retrain
     service : service levels of the training or retraining deployment; None: the defaults
     cron : schedule of training or retraining, such as "0 3 * * *"; None: removes an existing schedule

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 EXIT_CODE = 130
-FIRST = "Interrupted: stopping and removing incomplete files."
+FIRST = "Interrupted: stopping."
 SECOND = "Still stopping. Press Ctrl-C once more to quit immediately."
 
 

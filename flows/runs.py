@@ -11,14 +11,15 @@ from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from prefect import Flow, flow, runtime
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 
 from flows.artifacts import announce
-from flows.service import UNATTENDED, UNATTENDED_RETRAINING, RetrainService, ServiceSettings
+from flows.form import Form, flat
+from flows.service import RetrainService, ServiceSettings
 from flows.stages import follow_stages
 from okl.foundation.locations import name_after
 from okl.lifecycle.settings import RetrainSettings
@@ -32,12 +33,15 @@ Result = dict[str, Any] | State[Any]
 Announce = Callable[[Any, dict[str, Any], Any], None]
 
 
-def staged_flow(after: Announce | None = None) -> Callable[[Callable[..., Run[Any]]], Flow[..., Result]]:
+def staged_flow(
+    after: Announce | None = None, levels: type[ServiceSettings] = ServiceSettings
+) -> Callable[[Callable[..., Run[Any]]], Flow[..., Result]]:
     """Return a decorator that makes a flow of a function that returns a run; okl_train gives the flow okl-train.
 
     Parameters
     ----------
     after : called with the settings, the result and the service levels of a run that was not skipped
+    levels : service levels where the parameter is None, as in the form, whose group is closed then
     """
 
     def decorator(open_run: Callable[..., Run[Any]]) -> Flow[..., Result]:
@@ -49,7 +53,7 @@ def staged_flow(after: Announce | None = None) -> Callable[[Callable[..., Run[An
         def perform(*args: Any, **more: Any) -> Result:
             given = form.bind(*args, **more)
             given.apply_defaults()
-            settings, service = given.arguments["settings"], given.arguments["service"]
+            settings, service = given.arguments["settings"], given.arguments["service"] or levels()
             prefix = f"{name} {subject_of(settings)}"
             result = follow_stages(prefix, lambda: open_run(*given.args, **given.kwargs), service)
             if after is not None and isinstance(result, dict):
@@ -69,7 +73,7 @@ def subject_of(settings: Any) -> str:
     >>> subject_of({"data": "rows/churn.csv"}), subject_of({"name": "churn", "source": "inbox"})
     ('churn', 'churn')
     """
-    values = settings if isinstance(settings, dict) else settings.model_dump()
+    values = flat(settings) if isinstance(settings, dict) else settings.model_dump()
     location = values.get("data") or values.get("source")
     named = values.get("table") or values.get("name") or (name_after(str(location)) if location else "")
     return str(named)
@@ -86,7 +90,9 @@ def run_name() -> str:
 
 @staged_flow()
 def okl_train(
-    settings: TrainSettings, resume: str | None = None, service: ServiceSettings = UNATTENDED
+    settings: Annotated[TrainSettings, Form("okl_train")],
+    resume: str | None = None,
+    service: ServiceSettings | None = None,
 ) -> Run[TrainSettings]:
     """Train, evaluate and save a model; a retry of the flow run resumes from the last checkpoint.
 
@@ -103,7 +109,9 @@ def okl_train(
 
 
 @staged_flow()
-def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) -> Run[ScoreSettings]:
+def okl_score(
+    settings: Annotated[ScoreSettings, Form("okl_score")], service: ServiceSettings | None = None
+) -> Run[ScoreSettings]:
     """Score all rows of a source with a saved model.
 
     Existing scores are never overwritten. So that one deployment can run many times, `out` may contain {date} and
@@ -122,8 +130,10 @@ def _announce(settings: RetrainSettings, result: dict[str, Any], service: Retrai
     announce(settings, result, service.empty_windows)
 
 
-@staged_flow(after=_announce)
-def okl_retrain(settings: RetrainSettings, service: RetrainService = UNATTENDED_RETRAINING) -> Run[RetrainSettings]:
+@staged_flow(after=_announce, levels=RetrainService)
+def okl_retrain(
+    settings: Annotated[RetrainSettings, Form("okl_retrain")], service: RetrainService | None = None
+) -> Run[RetrainSettings]:
     """Train on new shards since the champion, and publish the model if it is better; safe to repeat.
 
     Emits events of the resource `okl.model.NAME` that automations can act on: see `flows.artifacts`.
@@ -138,7 +148,9 @@ def okl_retrain(settings: RetrainSettings, service: RetrainService = UNATTENDED_
 
 
 @staged_flow()
-def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED) -> Run[CompareSettings]:
+def okl_compare(
+    settings: Annotated[CompareSettings, Form("okl_compare")], service: ServiceSettings | None = None
+) -> Run[CompareSettings]:
     """Compare models and save the best one.
 
     Args:
@@ -151,7 +163,9 @@ def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED
 
 
 @staged_flow()
-def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTENDED) -> Run[ReproduceSettings]:
+def okl_reproduce(
+    settings: Annotated[ReproduceSettings, Form("okl_reproduce")], service: ServiceSettings | None = None
+) -> Run[ReproduceSettings]:
     """Reproduce a table or a study.
 
     Args:

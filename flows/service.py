@@ -51,7 +51,5 @@ class RetrainService(ServiceSettings):
     )
 
 
-UNATTENDED = ServiceSettings()
-UNATTENDED_RETRAINING = RetrainService()
 ATTENDED_SERVICE: dict[str, object] = {"stage_seconds": None, "retries": 0, "late": "all"}
 """Service levels of commands, as plain values: no timeout and no retries, because a person watches the run."""

@@ -53,8 +53,6 @@ SPLIT = INGEST.without(
     holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
     f"{help_for(RETRAIN.kind, 'holdout')}",
     keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
-    missing=f"{help_for(INGEST.kind, 'missing')}, with --retrain error",
-    dates=f"{help_for(INGEST.kind, 'dates')}, with --retrain error",
 )
 OWN_FOLDER = "{time}-version-{version}"
 
@@ -89,7 +87,10 @@ def deploy(
         str | None, _deployment("ZONE", "Time zone of --cron, such as Europe/Zurich; none: UTC.")
     ] = None,
     score: Annotated[
-        str | None, _deployment("SOURCE", "With --retrain: rows to score with each new champion; none: no scoring.")
+        str | None,
+        _deployment(
+            "SOURCE", "With --retrain: rows to score after each run, with the champion of then; none: no scoring."
+        ),
     ] = None,
     score_out: Annotated[
         str | None,
@@ -202,6 +203,10 @@ def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
 
     location = absolute_location(out or str(okl_home() / "scores" / name))
     own = location if FIELD.search(location) else f"{location.rstrip('/')}/{OWN_FOLDER}"
+    if not {"date", "time", "run"} & set(FIELD.findall(own)):
+        raise ConfigError(
+            f"--score-out {location} is one folder for several runs, but each run needs its own. Add {{time}} to it."
+        )
     return {"source": absolute_location(source), "out": own}
 
 
@@ -232,7 +237,7 @@ def deployed_text(
     names : names of the deployments; the schedule belongs to the first
     schedule : see `schedule_of`
     url : URL of the server, if the command `prefect` is not configured for it
-    scoring : source and destination of the deployment that scores with each new champion, if there is one
+    scoring : source and destination of the deployment that scores after each retraining, if there is one
     """
     first = names[0]
     own = [name for name in names if not name.endswith("/default")] or [first]
@@ -242,10 +247,10 @@ def deployed_text(
         when = f'on schedule "{schedule["cron"]}", {schedule["timezone"]}; next: {schedule["next"].replace("T", " ")}'
     lines = [*names, f"{first} runs {when}"]
     if scoring is not None:
-        scored = f"scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
+        scored = f"scores {scoring['source']} after each retraining; scores go to {scoring['out']}"
         lines += [f"{name} {scored}" for name in own if name != first]
     elif first.startswith("okl-retrain/"):
-        lines.append("no scoring of rows with new champions (no --score); an earlier scoring deployment is removed")
+        lines.append("no scoring of rows (no --score); an earlier scoring deployment is removed")
     lines += [f"run now:          {prefect} deployment run {first} --watch", "check status:     okl status"]
     if schedule is not None:
         lines.append("remove schedule:  okl deploy again, without --cron")

@@ -186,7 +186,6 @@ RARE = frozenset(
     | {
         "date_order",
         "decimal",
-        "keys",
         "tls",
         "threads",
         "checkpoint_rounds",
@@ -197,8 +196,7 @@ RARE = frozenset(
         "validation",
     }
 )
-"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`, but
-RARE_OF_INGEST."""
+"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help` (but RARE_OF_INGEST)."""
 _OF_SHARDS = frozenset(
     {
         "text",
@@ -213,12 +211,12 @@ _OF_SHARDS = frozenset(
     }
 )
 RARE_OF: dict[str | None, frozenset[str]] = {
-    "train": frozenset({"cluster", "dates"}),
+    "train": frozenset({"cluster", "scheduler", "dates"}),
     "compare": frozenset({"text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
     "plan": frozenset({"text", "out", "name", "beside", "threshold"}),
-    "retrain": _OF_SHARDS | frozenset({"scheduler"}),
+    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
     "deploy": _OF_SHARDS
-    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler"})
+    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""

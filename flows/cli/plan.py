@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
 from flows.cli.options import INGEST, SIZES, TRAIN, Command, OptionValues, accepts, train_settings
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, RegistryError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings
 
@@ -128,11 +129,17 @@ def runs(
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Maximum number of runs to list.")] = 20,
     json: Json = False,
 ) -> None:
-    """List the runs in okl's home folder, newest first: solver, data, error, seconds.
+    """List the runs in okl's home folder, newest first: solver, data, error, seconds; and the retrained models.
 
     Errors are comparable between runs with the same test rows, that is, with the same data and --holdout.
     """
+    from okl.models.registry import Registry
     from okl.runs.history import past_runs, runs_text
 
-    listed = past_runs(most)
-    print_result({"runs": listed}, json, runs_text(listed))
+    listed, models = past_runs(most), list[str]()
+    with suppress(RegistryError):  # there is none yet
+        models = [model.name for model in Registry().models()]
+    text = runs_text(listed)
+    if models:
+        text += f"\nmodels in the registry: {', '.join(models)}; their retrainings: okl models show NAME"
+    print_result({"runs": listed, "models": models}, json, text)

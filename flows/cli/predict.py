@@ -142,12 +142,16 @@ def _warned(result: dict[str, Any]) -> list[str]:
 
 def _resolve_model(model: str, registry: str | None) -> dict[str, str]:
     """Return a fixed reference to a model: an absolute folder, or NAME@NUMBER of an alias and its registry."""
+    from okl.foundation.locations import runs_named
     from okl.models.reference import is_reference, pinned
     from okl.models.registry import registry_location
 
     resolved = pinned(model, registry)
     if not is_reference(resolved):
         return {"model": absolute_location(resolved)}
+    if "@" not in model:
+        run = next((f"; for the run: {run.name}" for run in runs_named(model)), "")
+        typer.echo(f"{model} is {resolved}, the champion in the registry{run}", err=True)
     return {"model": resolved, "registry": registry_location(registry)}
 
 

@@ -23,7 +23,7 @@ from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
-from okl.lifecycle.settings import INGEST_DEFAULTS, NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
+from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
 
 RETRAIN = Options(
     RetrainSettings,
@@ -52,8 +52,6 @@ READING = INGEST.without(
     *NOT_OF_INGEST,
     "rows_per_shard",
     keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
-    missing=f"{help_for(INGEST.kind, 'missing', with_default=False)} [default: {INGEST_DEFAULTS['missing']}]",
-    dates=f"{help_for(INGEST.kind, 'dates', with_default=False)} [default: {INGEST_DEFAULTS['dates']}]",
 )
 
 

@@ -248,7 +248,7 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
     for one in deployments:
         cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
         unscheduled = "by events" if one["name"].startswith("okl-notice/") else "on request"
-        when = cron or ("with each new champion" if one["scores_to"] else unscheduled)
+        when = cron or ("after each retraining" if one["scores_to"] else unscheduled)
         zone = ZoneInfo(one["schedules"][0]["timezone"]) if one["schedules"] else None
         lines.append(f"  {one['name']}  {when}" + (f"  next {_moment(one['next'], zone)}" if one["next"] else ""))
         if last := one["last"]:

@@ -25,15 +25,16 @@ from okl.foundation.types import Criterion, FloatArray, Precision, Task
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
+from okl.metrics.calibration import log_losses
 from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.metrics.criterion import criterion_error, criterion_of
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
-from okl.models.quality import tally_of
+from okl.models.quality import HasLogits, logits_of, tally_of
 from okl.report.format import CRITERION_NAMES, criterion_value, scalar_metrics
 from okl.report.retraining import SHARD
 from okl.runs.baselines import ConstantPredictor
-from okl.runs.calibrate import calibrated
+from okl.runs.calibrate import MOST_ROWS, TEST_ROWS, calibrated
 from okl.runs.evaluate import scored_windows
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PairedSums:
-    """Sums over rows; a loss is 1 for a wrong class, or the squared error in the target's unit.
+    """Sums over rows; a loss is 1 for a wrong class, the log loss, or the squared error in the target's unit.
 
     rows; first, second : sums of the losses; differences : sum of the squares of first minus second, row by row
     agreement : (K, K) of the first, rows of true class i predicted as j; for regression (2, 3) sums of x, x^2, x t and
@@ -101,7 +102,8 @@ class PairWork:
     """Work on a shard: score its rows once with two predictors.
 
     slices : columns whose values define slices; limit : loss above which a row is counted
-    tallied, collected : whether tallies, and scores row by row, are wanted
+    tallied : whether tallies are wanted
+    criterion : of the losses; None for mistakes or squared errors
     """
 
     data: Dataset
@@ -111,7 +113,7 @@ class PairWork:
     slices: tuple[str, ...] = ()
     limit: float = 0.5
     tallied: bool = False
-    collected: bool = False
+    criterion: Criterion | None = None
 
     def __call__(self, shard: Shard) -> tuple[SliceSums, Tallies]:
         """Return the sums of a shard, and the tallies if they are wanted."""
@@ -123,7 +125,7 @@ class PairWork:
         predictors = {FIRST: self.first, SECOND: self.second}
         for raw_targets, scores in scored_windows(self.data, shard, predictors, self.precision):
             targets = np.asarray(raw_targets, dtype=np.float64)
-            first, second = (_losses(schema, score, targets) for score in scores.values())
+            first, second = (self._losses(name, score, targets) for name, score in scores.items())
             if self.tallied:
                 for name, blocks in tallies.items():
                     blocks.append(tally_of(schema, scores[name], targets, predictors[name]))
@@ -133,12 +135,22 @@ class PairWork:
             for column, values in names.items():
                 part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
-            scored = _scored(schema, scores, targets) if self.collected else None
+            scored = _scored(schema, scores, targets) if self.criterion in OF_SCORES else None
             for name, mask in masks.items():
                 pairs = _pairs(schema, scores[FIRST][mask], targets[mask], first[mask], second[mask], self.limit)
                 pairs = pairs if scored is None else replace(pairs, scored=(scored[mask],))
                 sums[name] = sums[name].plus(pairs) if name in sums else pairs
         return sums, {name: merge(blocks) for name, blocks in tallies.items() if blocks}
+
+    def _losses(self, name: str, scores: FloatArray, targets: Doubles) -> Doubles:
+        """Return the loss of each row, (rows,); log losses are those of the probabilities that the model serves."""
+        if self.data.schema.task == "regression":
+            return np.asarray(np.square(scores - targets), dtype=np.float64)
+        classes = class_indices(self.data.schema, targets)
+        logits = logits_of(self.first if name == FIRST else self.second, scores)
+        if self.criterion == "log-loss" and logits is not None:
+            return log_losses(logits, classes)
+        return np.asarray(predicted_classes(scores) != classes, dtype=np.float64)
 
     def _values(self, shard: Shard, column: str) -> NDArray[Any]:
         """Return the name of each row's slice, (rows,), in the shard's order."""
@@ -175,13 +187,6 @@ def check_slices(schema: Schema, slices: Sequence[str]) -> None:
                 f"it a key "
                 "when the model is created (ingest.keys)."
             )
-
-
-def _losses(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
-    if schema.task == "regression":
-        return np.asarray(np.square(scores - targets), dtype=np.float64)
-    true = targets > 0 if schema.task == "binary" else targets
-    return np.asarray(predicted_classes(scores) != true.astype(np.int64), dtype=np.float64)
 
 
 def _pairs(
@@ -260,7 +265,7 @@ def _check_few(column: str, n_values: int) -> None:
 # so that all of them together spend one and a half times the level at most.
 
 FEWEST_ROWS = 30  # of a slice that counts
-OF_SCORES = ("log-loss", "balanced-accuracy", "auc", "average-precision")
+OF_SCORES = ("balanced-accuracy", "auc", "average-precision")
 """Criteria that need the scores of all rows at once."""
 RELATIVE = ("squared-error", "log-loss")
 """Criteria whose margins are shares of the champion's error."""
@@ -271,7 +276,8 @@ class PairedTest:
     """Champion and challenger on the same rows.
 
     champion, challenger : errors by the criterion, less is better: mistake rate, mean squared error in the target's
-        unit, log loss of scores calibrated on these rows, or 1 less an area; gain : the former minus the latter
+        unit, log loss of the probabilities that are served, or 1 less an area
+    gain : the former minus the latter, less the allowance for a calibration on these rows
     p_better, p_worse : one-sided p-values that the challenger is better, or worse
     """
 
@@ -309,6 +315,7 @@ class Decision:
 
     kind : "publish" or "keep"; reason : one sentence; test : by which; overall : of all rows; slices : by name
     worse_slices : names of those that are worse beyond chance and margin
+    worse_than_constant : whether the challenger is worse than a constant prediction, and so is never published
     newest, before : of the rows of shards that the challenger alone has learned, and of those before
     """
 
@@ -320,6 +327,7 @@ class Decision:
     worse_slices: tuple[str, ...] = ()
     newest: PairedTest | None = None
     before: PairedTest | None = None
+    worse_than_constant: bool = False
 
     @property
     def publish(self) -> bool:
@@ -331,10 +339,10 @@ class Decision:
         return asdict(self) | {"slices": {name: asdict(test) for name, test in self.slices.items()}}
 
 
-def verdict_of(task: Task, pairs: PairedSums, criterion: Criterion | None = None) -> PairedTest:
+def verdict_of(task: Task, pairs: PairedSums, criterion: Criterion | None = None, allowance: float = 0.0) -> PairedTest:
     """Compare two predictors, the champion first, by their sums, or by their scores.
 
-    criterion : None for mistakes or squared errors
+    criterion : None for mistakes or squared errors; allowance : as in `decide`
     """
     if criterion in OF_SCORES:
         table = np.concatenate(pairs.scored).astype(np.float64)
@@ -346,10 +354,35 @@ def verdict_of(task: Task, pairs: PairedSums, criterion: Criterion | None = None
     else:
         n = max(1, pairs.rows)
         champion, challenger = pairs.first / n, pairs.second / n
-        test = mcnemar(pairs.only_first, pairs.only_second)
-        if task == "regression":
-            test = paired_t(pairs.rows, pairs.first - pairs.second, pairs.differences)
-    return PairedTest(pairs.rows, champion, challenger, champion - challenger, test.better, test.worse)
+        if task == "regression" or criterion == "log-loss":
+            total = pairs.first - pairs.second
+            squares = pairs.differences - allowance * (2.0 * total - pairs.rows * allowance)
+            test = paired_t(pairs.rows, total - pairs.rows * allowance, squares)
+        else:
+            test = mcnemar(pairs.only_first, pairs.only_second)
+    return PairedTest(pairs.rows, champion, challenger, champion - challenger - allowance, test.better, test.worse)
+
+
+def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> float:
+    """Return the error of a constant by a criterion: of the shares of the classes so far, or of the target's mean.
+
+    schema : with the counts of the classes and the mean so far; pairs : sums over the rows, with their classes
+    """
+    if criterion == "squared-error":
+        return float(pairs.agreement[1, 1] / max(1, pairs.rows))
+    if criterion == "auc":
+        return 0.5
+    rows = pairs.agreement.sum(axis=1)
+    shares = rows / max(1.0, float(rows.sum()))
+    if criterion == "average-precision":
+        return 1.0 - float(shares[1])
+    counts = np.array(schema.class_counts, dtype=np.float64) + 1.0  # no share is 0, as in ConstantPredictor
+    if criterion == "log-loss":
+        return -float(shares @ np.log(counts / counts.sum()))
+    if criterion == "balanced-accuracy":
+        present = max(1, int(np.count_nonzero(rows)))
+        return 1.0 - float(rows[counts.argmax()] > 0) / present
+    return 1.0 - float(shares[counts.argmax()])
 
 
 def decide(
@@ -360,6 +393,8 @@ def decide(
     missing: tuple[str, ...] = (),
     looks: int = 0,
     criterion: Criterion | None = None,
+    schema: Schema | None = None,
+    allowance: float = 0.0,
 ) -> Decision:
     """Decide whether a challenger is published.
 
@@ -371,17 +406,21 @@ def decide(
     missing : labels that no reserved row has
     looks : number of rejected challengers of this champion so far
     criterion : of the errors; None: mistakes, or squared errors
+    schema : of the constant prediction; a challenger that is worse is never published; None: no such comparison
+    allowance : log loss by which a calibration on the compared rows is better on average than one on others; only what
+        exceeds it counts
     """
     criterion = criterion or ("squared-error" if task == "regression" else "accuracy")
     test = TESTS[criterion]
     whole = pairs.get(ALL)
     if whole is None or whole.rows == 0:
         return Decision("keep", "There are no reserved rows to compare on, so nothing was published.", test, None, {})
-    overall, newest = (verdict_of(task, some, criterion) for some in (whole, pairs.get(NEWEST, whole)))
-    before = verdict_of(task, pairs[BEFORE], criterion) if BEFORE in pairs else None
+    recent = pairs.get(NEWEST, whole)
+    overall, newest = (verdict_of(task, some, criterion, allowance) for some in (whole, recent))
+    before = verdict_of(task, pairs[BEFORE], criterion, allowance) if BEFORE in pairs else None
     level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
     named = {
-        name: verdict_of(task, pair, criterion)
+        name: verdict_of(task, pair, criterion, allowance)
         for name, pair in sorted(pairs.items())
         if name not in (ALL, NEWEST, BEFORE) and pair.rows >= FEWEST_ROWS
     }
@@ -389,13 +428,25 @@ def decide(
     worse = _worse_slices(criterion, bound, rule, level, overall.champion)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
     figures = _figures(criterion, overall, newest, before, other) + lacking
-    if worse:
+    compared, judged = (recent, newest) if rule.needed == "better" else (whole, overall)
+    constant = None if schema is None else constant_error(schema, compared, criterion)
+    useless = constant is not None and judged.challenger + allowance > constant * (1.0 + 1e-9)
+    if useless and constant is not None:
+        rates = _rates(criterion, replace(judged, champion=constant), constant_name(task))
+        publish, why = False, f"the challenger is worse than {constant_name(task)} on {judged.rows:,} rows ({rates})"
+    elif worse:
         described = "; ".join(f"{name}: {_rates(criterion, named[name])}" for name in worse[:3])
         publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({described})"
     else:
         publish, why = _by_rule(criterion, overall, newest, before, rule, level, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
-    return Decision("publish" if publish else "keep", reason, test, overall, named, worse, newest, before)
+    kind: Literal["publish", "keep"] = "publish" if publish else "keep"
+    return Decision(kind, reason, test, overall, named, worse, newest, before, useless)
+
+
+def constant_name(task: Task) -> str:
+    """Return what a constant prediction is called in sentences."""
+    return "the mean so far" if task == "regression" else "the majority class"
 
 
 def _worse_slices(
@@ -416,7 +467,8 @@ def _by_rule(
     level: float,
     other: str,
 ) -> tuple[bool, str]:
-    by = f" by the margin of {rule.margin:g}" if rule.margin else ""
+    by = "" if criterion in ("accuracy", "squared-error") else f" by {CRITERION_NAMES[criterion]}"
+    by += f" by the margin of {rule.margin:g}" if rule.margin else ""
     judged = newest if rule.needed == "better" else overall
     margin = rule.margin * (judged.champion if criterion in RELATIVE else 1.0)
     if rule.needed == "not worse":
@@ -429,8 +481,10 @@ def _by_rule(
     if judged.p_better <= level:
         return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
     chance = f"the challenger is not significantly better than {other}{where} (p = {judged.p_better:.2g})"
-    if before is None or rule.needed == "clearly better":
+    if rule.needed == "clearly better":
         return False, chance
+    if before is None:
+        return False, f"{chance}, which is required because no earlier reserved rows are known"
     if before.gain < 0.0 and before.p_worse <= level:
         return False, f"{chance}, and it is worse on the earlier rows (p = {before.p_worse:.2g})"
     slight = f"although not significantly (p = {judged.p_better:.2g})"
@@ -494,7 +548,7 @@ def judge_challenger(
 ) -> ChallengerResult:
     """Compare champion and challenger on the same reserved rows.
 
-    Without a champion, the challenger is compared with a constant, and published whatever the comparison shows.
+    Without a champion, the challenger is compared with a constant, and published unless it is worse.
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     """
@@ -510,27 +564,55 @@ def judge_challenger(
         else:
             nothing = Decision("keep", f"Kept: {reason}", TESTS[criterion], None, {})
         return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
-    predictor, _ = calibrated(
-        settings.train, challenger.state, challenger.predictor, store.union(chosen), execution.n_threads
-    )
+    compared = store.union(chosen)
+    predictor, record = calibrated(
+        settings.train, challenger.state, challenger.predictor, compared, execution.n_threads
+    )  # fmt: skip
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
-    constant = "the mean so far" if schema.task == "regression" else "the majority class"
+    without = [name for name, one in ((FIRST, first), (SECOND, predictor)) if not isinstance(one, HasLogits)]
+    allowance, note = 0.0, ""
+    if criterion == "log-loss" and without:
+        criterion = "auc" if schema.task == "binary" else "accuracy"
+        note = f" Compared by {CRITERION_NAMES[criterion]}, because the {without[0]} has no probabilities."
+    elif criterion == "log-loss" and str(record.get("on", "")).endswith(TEST_ROWS):
+        # each free number of a fit gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
+        allowance = max(2, schema.n_outputs) / min(compared.rows("test"), MOST_ROWS)
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
     result = judge(
         store, chosen, first, predictor, rule, execution, settings.slices,
-        "the champion" if champion else constant, history.trained_on, looks, criterion,
+        "the champion" if champion else constant_name(schema.task), history.trained_on, looks, criterion, schema,
+        allowance,
     )  # fmt: skip
     decision = result.decision if champion else first_version(result.decision)
-    return replace(result, decision=decision, predictor=predictor)
+    if criterion != "accuracy":
+        note += mistakes_sentence(result.metrics)
+    return replace(result, decision=replace(decision, reason=decision.reason + note), predictor=predictor)
+
+
+def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the warning that a challenger compared by another criterion makes more mistakes; or "".
+
+    metrics : by FIRST, the champion or the majority class, and SECOND
+
+    >>> mistakes_sentence({"champion": {"mistake_rate": 0.02}, "challenger": {"mistake_rate": 0.05}})
+    ' The classes that it predicts are wrong more often (5.00%, before 2.00%): use its probabilities, or --threshold.'
+    """
+    before, now = (metrics.get(name, {}).get("mistake_rate") for name in (FIRST, SECOND))
+    if before is None or now is None or now <= before:
+        return ""
+    figures = f"({now:.2%}, before {before:.2%})"
+    return f" The classes that it predicts are wrong more often {figures}: use its probabilities, or --threshold."
 
 
 _FIRST = "the first version of this model"
 
 
 def first_version(decision: Decision) -> Decision:
-    """Return the decision about a first version, which is always published: there is no champion to keep."""
+    """Return the decision about a first version, published unless it is worse than a constant prediction."""
+    if decision.worse_than_constant:
+        return decision
     found = decision.reason.partition(": ")[2]
     return replace(decision, kind="publish", reason=f"Published: {_FIRST}; {found}")
 
@@ -547,6 +629,8 @@ def judge(
     excluded: Collection[str] = (),
     looks: int = 0,
     criterion: Criterion | None = None,
+    reference: Schema | None = None,
+    allowance: float = 0.0,
 ) -> ChallengerResult:
     """Compare two predictors, the champion first.
 
@@ -556,11 +640,12 @@ def judge(
     other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     criterion : of the errors; None: mistakes, or squared errors
+    reference, allowance : as schema and allowance of `decide`
     """
     data = store.union(list(records))
     schema, reserved = data.schema, data.split("test")
     check_slices(schema, slices)
-    work = PairWork(data, first, second, second.precision, slices, tallied=True, collected=criterion in OF_SCORES)
+    work = PairWork(data, first, second, second.precision, slices, tallied=True, criterion=criterion)
     measured = list(execution.map(work, reserved))  # the rows are read and scored once
     of_shard: dict[str, SliceSums] = {}
     for shard, (sums, _) in zip(reserved, measured, strict=True):
@@ -574,7 +659,7 @@ def judge(
         age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
         pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
     missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
-    decision = decide(schema.task, pairs, rule, other, missing, looks, criterion)
+    decision = decide(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
     tallies = merge_named(tallies for _, tallies in measured) if measured else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
     metrics = {name: scalar_metrics(report) for name, report in reports.items()}

@@ -121,4 +121,4 @@ def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int) -> st
         return "No new rows were scored by a champion."
     if not n_tests:
         return "There are too few earlier shards to test for drift."
-    return "No drift: the champion's error on the new rows is within the variation of the earlier shards."
+    return "No drift: the champion is wrong on the new rows about as often as on the earlier shards."

@@ -24,7 +24,6 @@ from okl.lifecycle.contract import (
     learnable,
 )
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
-from okl.lifecycle.lineage_checks import MOST_FIRST
 from okl.lifecycle.profile import Profile
 from okl.lifecycle.record import Finding, ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
@@ -150,7 +149,6 @@ class Intake:
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
     restorable : quarantined and released; the file is gone, but the data set is stored
-    locations : of the first files that are there, new or not
     """
 
     settings: RetrainSettings
@@ -164,7 +162,6 @@ class Intake:
     vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
     restorable: list[ShardRecord] = field(default_factory=list)
-    locations: list[Place] = field(default_factory=list)
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
@@ -176,7 +173,7 @@ class Intake:
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
         settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files, self.locations = len(settled), [arrival.location for arrival in settled[:MOST_FIRST]]
+        self.files = len(settled)
         state, self._records = self.store.file_state(), dict(self.history.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}

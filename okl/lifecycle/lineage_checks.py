@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 
 from okl.data.dataset import Schema
-from okl.data.ingest.reference import open_by
 from okl.data.ingest.run import check_source, ingest
-from okl.data.values import is_date
-from okl.foundation.errors import ConfigError, DataError, PlaceError
-from okl.foundation.locations import Place, okl_home
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.profile import merged_statistics
-from okl.lifecycle.settings import INGEST_DEFAULTS, RetrainSettings
+from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
@@ -172,13 +169,10 @@ KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
-def check_lineage_start(settings: RetrainSettings, reference: Schema, locations: Iterable[Place] = ()) -> None:
+def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
     """Check settings against the inputs and the target of a model; defaults are always accepted.
 
-    Parameters
-    ----------
     reference : schema of all shards of the model
-    locations : files; the first readable one shows whether date columns were left out
 
     Raises
     ------
@@ -196,7 +190,8 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, locations:
                 f"input. {ANOTHER}"
             )
     _check_categories(settings, reference)
-    _check_dates(settings, reference, locations)
+    if ingest.dates == "drop" and any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings):
+        raise _otherwise(settings, "dates", repr("parts"))
     folding = reference.svmlight
     if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
@@ -213,7 +208,7 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema, locations:
 
 def _check_same(settings: RetrainSettings, field: str, recorded: object) -> None:
     requested = getattr(settings.ingest, field)
-    if requested not in (recorded, INGEST_DEFAULTS.get(field, IngestSettings.model_fields[field].default)):
+    if requested not in (recorded, IngestSettings.model_fields[field].default):
         raise _otherwise(settings, field, repr(recorded))
 
 
@@ -254,40 +249,6 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
         raise _otherwise(settings, "max_categories", f"{least} or more")
 
 
-def _check_dates(settings: RetrainSettings, reference: Schema, locations: Iterable[Place]) -> None:
-    """Refuse to drop dates that are inputs, and to add other date columns."""
-    requested, name = settings.ingest.dates, settings.name
-    split = any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings)
-    if requested == "drop" and split:
-        raise _otherwise(settings, "dates", repr("parts"))
-    if requested != "parts" or split:
-        return
-    apart = {*reference.source_columns, *reference.keys, reference.target, *settings.ingest.keys, *settings.ingest.drop}
-    unset = next((column for column in _dates(reference, locations) if column not in apart), None)
-    if unset is not None:
-        raise ConfigError(
-            f"dates = 'parts' conflicts with the model {name}, which was created without the date column {unset!r} "
-            f"and does not "
-            f"train on it. Remove dates, or add --drop {quote(unset)}, or create a model with another name."
-        )
-
-
-def _dates(reference: Schema, locations: Iterable[Place]) -> list[str]:
-    """Return columns of dates of the first file that can be opened.
-
-    The contract reports problems of the other files.
-    """
-    for location in locations:
-        try:
-            schema = open_by(reference, location).schema
-        except PlaceError:
-            raise
-        except (DataError, OSError):
-            continue
-        return [column for column, kind in zip(schema.names, schema.types, strict=True) if is_date(kind)]
-    return []
-
-
 # Early checks of scheduled runs.
 
 MOST_LOOKED = 20  # as many as a first run reads to decide inputs and labels
@@ -311,7 +272,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     reference = _reference(model)
     if reference is not None:
         refuse_sparse(reference)
-        check_lineage_start(settings, reference, (arrival.location for arrival in arrived[:MOST_LOOKED]))
+        check_lineage_start(settings, reference)
     ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in arrived[:MOST_LOOKED]:

@@ -132,6 +132,14 @@ def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -
     return f"{other} changed from {before[other]!r} ({history.champion.version}) to {now[other]!r}" if other else ""
 
 
+def options_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a training that a retraining accepts and that are not the defaults of its solver."""
+    usual = TrainSettings(data="", solver=configuration["solver"]).model_dump(mode="json")
+    ours = _decisive({name: configuration[name] for name in usual if name in configuration})
+    apart = {"solver", "data", *WHERE_IT_RUNS}
+    return {name: value for name, value in ours.items() if name not in apart and _plainly(value) != usual[name]}
+
+
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without those that a retraining ignores."""
     return {name: value for name, value in train.items() if name not in (*NOT_OF_TRAIN, *OF_DECISIONS)}

@@ -22,7 +22,7 @@ from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
-from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back
+from okl.lifecycle.publish import Attempts, next_model, options_of, plan_learning, taken_back
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_html, report_markdown
 from okl.lifecycle.scoring import Scoring
@@ -187,7 +187,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new)
         if reference is not None:
-            check_lineage_start(self.settings, reference, self.intake.locations)
+            check_lineage_start(self.settings, reference)
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
         self.history = ModelHistory(self.history.champion, self.store.records())
@@ -246,7 +246,10 @@ class RetrainingRun(Run[RetrainSettings]):
         rows = challenger.data.rows("train")
         sentence = apart_sentence(self.history.apart, rows, judgement.decision.publish)
         if self.history.champion is not None:
-            sentence += solvers_sentence(self.history.champion.model.configuration, self.settings.train.solver)
+            before = self.history.champion.model.configuration
+            if before.get("solver"):  # none where a comparison chose the champion
+                options = options_of(before)
+                sentence += solvers_sentence(before["solver"], self.settings.train.solver, options)
         self.record.judgement, self.record.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 

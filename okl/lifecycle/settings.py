@@ -28,8 +28,6 @@ NOT_OF_TRAIN = {
 }
 """Settings of training that a retraining does not accept, with the reason."""
 NOT_OF_INGEST = ("holdout", "split_column")
-INGEST_DEFAULTS: dict[str, Any] = {"missing": "error", "dates": "error"}
-"""Settings of ingest whose default differs in a retraining: a shard that begins to miss values is to be noticed."""
 
 
 class ContractSettings(BaseModel):
@@ -73,7 +71,7 @@ class RetrainSettings(BaseModel):
     registry: str | None = Field(None, description="folder or URL of the registry; none: OKL_REGISTRY, or okl's home")
     train: TrainSettings = Field(description="the solver and its options; data is ignored")
     ingest: IngestSettings = Field(
-        default_factory=lambda: IngestSettings(**INGEST_DEFAULTS),
+        default_factory=IngestSettings,
         description="how the first shards are read; later ones are read like the first",
     )
     holdout: float = Field(
@@ -98,7 +96,8 @@ class RetrainSettings(BaseModel):
     publish_if: Literal["better", "clearly better", "not worse"] = Field(
         "better",
         description="condition for publishing the challenger; better: on the newest rows, and not significantly worse "
-        "on earlier ones",
+        "on earlier ones (as of a champion from okl train without earlier rows: significantly better); never if it "
+        "is worse than the majority class or mean",
     )
     margin: float = Field(0.0, ge=0, description="minimum improvement of the error (regression: relative)")
     level: float = Field(
@@ -144,8 +143,7 @@ class RetrainSettings(BaseModel):
                     f"{name} = {value!r} is not a setting of ingest in a retraining. Use holdout of the retraining, "
                     "the share of reserved rows of each shard."
                 )
-        usual = {name: value for name, value in INGEST_DEFAULTS.items() if name not in ingest.model_fields_set}
-        return ingest.model_copy(update=usual) if usual else ingest
+        return ingest
 
     @model_validator(mode="before")
     @classmethod

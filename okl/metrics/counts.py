@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,42 @@ MOST_WAITING = 5 * MOST_KEYS
 """Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
 
 
+MOST_LARGEST = 10
+"""Rows of largest loss that a tally holds."""
+
+
+class LargestLosses(NamedTuple):
+    """Largest losses of rows, in descending order; of equal losses, the one that was counted first.
+
+    Parameters
+    ----------
+    losses : (k,), k <= MOST_LARGEST
+    shards : (k,), index of the shard of each row; rows : (k,), position of the row in it
+    """
+
+    losses: NDArray[np.float64]
+    shards: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def largest_losses(losses: FloatArray, shard: int, first: int) -> LargestLosses:
+    """Return the largest losses of consecutive rows of a shard.
+
+    Parameters
+    ----------
+    losses : (rows,)
+    shard : index of the shard; first : position of the first row in it
+    """
+    order = np.argsort(-losses, kind="stable")[:MOST_LARGEST]
+    return LargestLosses(np.asarray(losses[order], dtype=np.float64), np.full(len(order), shard), first + order)
+
+
+def _largest(parts: list[LargestLosses]) -> LargestLosses:
+    losses, shards, rows = (np.concatenate(values) for values in zip(*parts, strict=True))
+    order = np.argsort(-losses, kind="stable")[:MOST_LARGEST]
+    return LargestLosses(losses[order], shards[order], rows[order])
+
+
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Mergeable counts from which the metrics of a set of rows are computed; picklable, never written into.
@@ -40,6 +76,7 @@ class Tally:
     log_loss : sum of the log losses; None for scores without probabilities. With it, `ranking` is by log-odds
     residuals : sums and counts of residuals; None unless the task is regression
     excess : sums of the loss of each row less that of a reference predictor, and of the squares of these; or None
+    largest : the rows of largest loss, if these were noted; or None
     """
 
     task: Task
@@ -49,6 +86,7 @@ class Tally:
     log_loss: float | None = None
     residuals: Residuals | None = None
     excess: tuple[float, float] | None = None
+    largest: LargestLosses | None = None
 
     @property
     def rows(self) -> int:
@@ -181,6 +219,7 @@ def _sum(tallies: list[Tally]) -> Tally:
     residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
     losses = [tally.log_loss for tally in tallies if tally.log_loss is not None]
     excesses = [tally.excess for tally in tallies if tally.excess is not None]
+    largest = [tally.largest for tally in tallies if tally.largest is not None]
     return Tally(
         tallies[0].task,
         confusion=reduce(np.add, confusions) if confusions else None,
@@ -189,6 +228,7 @@ def _sum(tallies: list[Tally]) -> Tally:
         log_loss=sum(losses[1:], losses[0]) if losses else None,
         residuals=merge_residuals(residuals) if residuals else None,
         excess=(sum(one[0] for one in excesses), sum(one[1] for one in excesses)) if excesses else None,
+        largest=_largest(largest) if largest else None,
     )
 
 

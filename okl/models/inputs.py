@@ -137,7 +137,31 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
             "Missing values were replaced by training means in columns that had none missing in training: "
             f"{shown}{more}."
         )
+    later = [name for name in schema.source_columns if replaced.get(LATER + name)]
+    if later:
+        shown = ", ".join(f"{name!r} ({replaced[LATER + name]:,} rows)" for name in later[:5])
+        lines.append(
+            f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
+            "its error on labelled new rows, or train on ages (days since) instead of dates."
+        )
     return lines
+
+
+LATER = "later than in training: "
+"""Start of the key of a date column in `Replaced`, before its name."""
+
+
+def later_dates(schema: Schema, values: FloatArray) -> Replaced:
+    """Return the rows of dates later than all training dates by column; values : (n_features, rows), before scaling."""
+    place = {name: index for index, name in enumerate(schema.features)}
+    found: Replaced = Counter()
+    for encoding in schema.encodings:
+        index = place.get(encoding.inputs[0]) if encoding.kind in ("date", "timestamp") else None
+        if index is not None and index < len(schema.feature_statistics):
+            last = np.float32(schema.feature_statistics[index].maximum)
+            if later := int((values[index] > last).sum()):
+                found[LATER + encoding.column] = later
+    return found
 
 
 def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
@@ -208,7 +232,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     encoder.fill(values, rows.batch, schema.missing)
     means = plain_means(schema)
     complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row, means)
-    targets, replaced = None, newly_missing(schema, rows.batch)
+    targets, replaced = None, newly_missing(schema, rows.batch) + later_dates(schema, values)
     if with_targets:
         targets, present = _targets(schema, rows)
         if present is not None:

@@ -192,7 +192,32 @@ def mistakes_section(result: RunResult) -> Section:
         caption = "Predictions are biased where the solid line differs from the dotted one."
         draw = partial(predicted_against_true, grid["range"], grid["counts"], result.target)
         blocks.append(Figure(f"Predicted against true, {rows_name}", draw, caption))
+    blocks += largest_error_table(result.largest_errors, result.is_regression)
     return Section("mistakes", "Where are its mistakes?", blocks)
+
+
+def largest_error_table(errors: Mapping[str, Any], is_regression: bool) -> list[Block]:
+    """Return the table of the rows of largest loss; empty without these.
+
+    errors : rows (of `okl.runs.mistakes.largest_errors`) and on, their description
+    """
+    rows = errors.get("rows") or []
+    if not rows:
+        return []
+    first = rows[0]
+    if is_regression:
+        header = ["True value", "predicted", "error"]
+    else:
+        header = ["True class", "predicted", "probability of the true class" if "probability" in first else "score"]
+    keys, columns = list(first["keys"]), list(first["values"])
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        third = row["prediction"] - row["target"] if is_regression else row.get("probability", row["score"])
+        own = [*row["keys"].values(), row["target"], row["prediction"], third, *row["values"].values()]
+        return [str(value) if isinstance(value, int) else shortened(number(value), 30) for value in own]
+
+    note = f"The {errors['on']} of largest loss, with the values of the most important columns."
+    return [Table("Largest errors", [*keys, *header, *columns], [cells(row) for row in rows], note, wide=True)]
 
 
 def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, rows_name: str) -> list[Block]:
@@ -295,10 +320,11 @@ def reliability_blocks(
     )
     if measured["reliability"]["of"] == "lead":
         kind, x, y, extremes = "margins", "margin between the two best scores", "accuracy", ""
+        start = "Scores are not probabilities, but a" if measured.get("log_loss") is None else "A"
         text = (
-            "Scores are not probabilities, but a larger margin between the two best scores means a more reliable "
-            f"prediction: on {rows_name}, accuracy is {low} for margins up to {number(first['highest'])}, {high} for "
-            f"margins from {number(last['lowest'])}."
+            f"{start} larger margin between the two best scores means a more reliable prediction: on {rows_name}, "
+            f"accuracy is {low} for margins up to {number(first['highest'])}, {high} for margins from "
+            f"{number(last['lowest'])}."
         )
     elif measured["reliability"]["of"] == "log-odds" or settings.get("loss") == "logistic":
         kind, value, x = "probabilities", "probability", "predicted probability"

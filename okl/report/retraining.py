@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from okl.report.blocks import (
@@ -37,7 +39,7 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     """Return one sentence for a terminal.
 
     >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
-    ...                   "drift": {"found": False}})
+    ...                   "parent": 1, "drift": {"found": False}})
     'churn: kept the champion. No better. 14% wrong.'
     """
     outcome, reason = str(result["outcome"]), str(result["reason"])
@@ -46,31 +48,48 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     if reason.lower().startswith(f"{outcome}: "):
         reason = reason[len(outcome) + 2 :]
         reason = reason[:1].upper() + reason[1:]
-    decision = "kept the champion" if outcome == "kept" else outcome
+    decision = outcome
+    if outcome == "kept":
+        decision = "kept the champion" if result.get("parent") else "nothing published"
     return f"{result['model']}: {decision}{version}. {reason}{drift}"
 
 
 def apart_sentence(apart: int, rows: int, published: bool) -> str:
-    """Return the sentence about training rows of a champion from a run that the challenger did not have; or ""."""
+    """Return the sentence about training rows of a champion from a run that the challenger did not have; or "".
+
+    Rows of that run that are in the source, too, may be among the reserved rows, which is said unless they are too few.
+    """
     if not apart:
         return ""
     sentence = f" The champion was trained in a run on {apart:,} rows, the challenger on {rows:,} rows of the source."
-    return sentence if published else f"{sentence} Add the rows of that run to the source to train challengers on them."
+    if published:
+        return sentence
+    if rows < apart:
+        return f"{sentence} Add the rows of that run to the source to train challengers on them."
+    return (
+        f"{sentence} If the source has rows of that run, some reserved rows may be among them and favour the champion."
+    )
 
 
-def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
-    """Return the sentence about a challenger of another kind than the champion, whose configuration is given; or "".
+def solvers_sentence(champion: str, challenger: str, options: Mapping[str, Any]) -> str:
+    """Return the sentence about a challenger of another solver than the champion, and how to use that one; or "".
 
-    >>> solvers_sentence({"solver": "ridge"}, "fogd")
-    ' The champion was trained with ridge, the challenger with fogd; --solver ridge trains as before.'
-    >>> solvers_sentence({"solver": "fogd"}, "fogd")
+    options : settings of the champion's training that are not the defaults of its solver
+
+    >>> solvers_sentence("ridge", "fogd", {"C": 0.5})
+    ' The champion was trained with ridge, the challenger with fogd. Its solver: --solver ridge --set train.C=0.5'
+    >>> solvers_sentence("fogd", "fogd", {})
     ''
     """
-    before = champion.get("solver")  # none where a comparison chose the champion
-    if before is None or before == challenger:
+    if champion == challenger:
         return ""
-    trained = f"The champion was trained with {before}, the challenger with {challenger}"
-    return f" {trained}; --solver {before} trains as before."
+    given = [f"--set train.{name}={quote(_option(value))}" for name, value in options.items()]
+    command = " ".join([f"--solver {champion}", *given])
+    return f" The champion was trained with {champion}, the challenger with {challenger}. Its solver: {command}"
+
+
+def _option(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:

@@ -258,10 +258,13 @@ def probability_sentence(result: RunResult) -> str:
     return f"{text}; {shortened(labels[-1])!r} is predicted from {number(found['threshold'])} on (--threshold)"
 
 
+UNSCALED = ("squared_loss", True)  # the mean squared error of the scaled target, beside that of the target
+
+
 def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
     """Return the metrics of an evaluation, one aligned line each."""
-    lines = {"Rows": number(rows)}
-    lines |= {metric_name(name): number(value) for name, value in scalar_metrics(metrics).items()}
+    shown = {name: value for name, value in scalar_metrics(metrics).items() if (name, "mse" in metrics) != UNSCALED}
+    lines = {"Rows": number(rows)} | {metric_name(name): number(value) for name, value in shown.items()}
     width = max(map(len, lines))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 
@@ -318,6 +321,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"A linear model is {verdict}: "
             f"{errors.sentence(errors.linear)}, this model {errors.sentence(errors.error)}. {_why_linear_wins(result)}"
         )
+    if missed := _never_predicted(result):
+        warnings.append(missed)
     if not errors.is_of_unseen_rows and errors.error is not None:
         cause = "only on training rows" if errors.split == "train" else f"over {errors.passes} passes of training"
         warnings.append(
@@ -328,6 +333,23 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
     return warnings + of_data
+
+
+def _never_predicted(result: RunResult) -> str:
+    """Return the warning of classes that are among the measured rows and never predicted; "" without such."""
+    measured, labels = result.test or {}, result.dataset.get("labels") or []
+    confusion = measured.get("confusion") or []
+    if len(confusion) != len(labels):
+        return ""
+    missed = [
+        f"{shortened(label, 30)!r} ({number(sum(row))} rows)"
+        for index, (label, row) in enumerate(zip(labels, confusion, strict=True))
+        if sum(row) and not sum(other[index] for other in confusion)
+    ]
+    if not missed:
+        return ""
+    way = "--class-weights balanced" + (" or a lower --threshold" if len(labels) == 2 else "")
+    return f"Never predicted on test rows: {', '.join(missed[:5])}. To find more of rare classes, use {way}."
 
 
 RANKS = 0.6
@@ -610,7 +632,7 @@ def usage_section(result: RunResult) -> Section:
 PARTS = {"certificate": "Certificate", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
 SHOWN_ABOVE = {
     "progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", "choice",
-    "chosen", "previous",
+    "chosen", "previous", "largest_errors",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from okl.data.dataset import Dataset, Shard
+from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.order import plan_windows
@@ -24,7 +24,7 @@ from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.metrics.calibration import log_losses
-from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
+from okl.metrics.counts import Tally, largest_losses, merge, merge_named, predicted_classes
 from okl.models.file import Model
 from okl.models.inputs import Replaced, class_indices, learnt_among, prepare_rows, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
@@ -40,7 +40,8 @@ EVALUATION_WINDOW_BYTES = 8 * 2**20
 class MeasureShard:
     """Task that scores the rows of a shard with every predictor and tallies the errors.
 
-    criterion : of the losses that predictors are compared by with the first one, row by row; None: they are not
+    criterion : of the losses that predictors are compared by with the first one, row by row, whose rows of largest loss
+        are noted; None: neither
     """
 
     data: Dataset
@@ -51,6 +52,7 @@ class MeasureShard:
     def __call__(self, shard: Shard) -> dict[str, Tally]:
         """Return the tallies of a shard, by name of the predictor."""
         tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
+        main, n_rows = next(iter(self.predictors)), 0
         for targets, scores in scored_windows(self.data, shard, self.predictors, self.precision):
             losses = {name: self._losses(name, scores[name], targets) for name in tallies}
             reference = next(iter(losses.values()))
@@ -60,7 +62,11 @@ class MeasureShard:
                     with np.errstate(over="ignore"):  # squares beyond float64 are reported as None
                         apart = own - reference
                         tally = replace(tally, excess=(float(apart.sum()), float(np.square(apart).sum())))
+                if name == main and self.criterion is not None:
+                    each = row_losses(self.data.schema, self.predictors[name], scores[name], targets)
+                    tally = replace(tally, largest=largest_losses(each, shard.index, n_rows))
                 parts.append(tally)
+            n_rows += len(targets)
         return {name: merge(parts) for name, parts in tallies.items()}
 
     def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64] | None:
@@ -77,6 +83,29 @@ class MeasureShard:
             return mistakes
         logits = logits_of(self.predictors[name], scores)
         return None if logits is None else log_losses(logits, classes)
+
+
+def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64]:
+    """Return the loss of each row, (rows,): absolute error, log loss, or by how much another class has a better score.
+
+    Parameters
+    ----------
+    scores, targets : those of a regression in the target's unit
+    """
+    wide = np.asarray(scores, dtype=np.float64)
+    if schema.task == "regression":
+        errors: NDArray[np.float64] = np.abs(wide - targets)
+        return errors
+    classes, logits = class_indices(schema, targets), logits_of(predictor, scores)
+    if logits is not None:
+        return log_losses(logits, classes)
+    if schema.task == "binary":
+        return np.asarray(-wide * targets)
+    own = wide[np.arange(len(wide)), classes]
+    others = wide.copy()
+    others[np.arange(len(wide)), classes] = -np.inf
+    leads: NDArray[np.float64] = others.max(axis=1) - own
+    return leads
 
 
 def scored_windows(

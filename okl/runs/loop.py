@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ def run_loop(
     execution: Execution,
     observer: Observer | None = None,
     checkpoints: LoopCheckpoints | None = None,
+    passed: Callable[[Any], None] | None = None,
 ) -> TrainedSolver:
     """Advance until the solver has finished.
 
@@ -57,6 +59,7 @@ def run_loop(
     ----------
     begin : first state, or the Position of an interrupted loop
     checkpoints : checkpoints of the loop; None: none are written
+    passed : called with the state after each pass of an online solver but the last
 
     Raises
     ------
@@ -66,8 +69,11 @@ def run_loop(
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
     started_at = time.perf_counter() - at.seconds
     while (outcome := solver.finished(at.state)) is None:
+        before = passes_of(solver, at.state, data)
         at.state = solver.advance(at.state, data, execution)
         _note(at, solver.progress(at.state), data.schema.task, observer)
+        if passed is not None and passes_of(solver, at.state, data) > before and solver.finished(at.state) is None:
+            passed(at.state)
         at.seconds = time.perf_counter() - started_at
         checkpoints.offer(at, execution)
     if outcome.kind == "diverged":
@@ -77,6 +83,11 @@ def run_loop(
         )
     seconds = time.perf_counter() - started_at
     return TrainedSolver(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
+
+
+def passes_of(solver: Solver[Any], state: Any, data: Dataset) -> int:
+    """Return the number of complete passes of an online solver; 0 for others."""
+    return solver.progress(state).done_rows // max(1, data.rows("train")) if isinstance(solver, OnlineSolver) else 0
 
 
 def _note(at: Position, progress: SolverProgress | Convergence, task: Task, observer: Observer) -> None:

@@ -30,6 +30,7 @@ from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
+from okl.runs.mistakes import largest_errors
 from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
@@ -56,6 +57,7 @@ BEYOND = (
     "regret."
 )
 REPEATS = 3  # permutations of each column
+SHOWN_COLUMNS = 5  # of the rows of largest loss
 NO_THEOREM = "No theorem applies: shards were trained separately, rows were repeated, or the constraints were updated."
 
 
@@ -236,6 +238,7 @@ class RunRecord:
     beside : linear baseline and those on request, by name
     tallies : tallies of model and baselines, by split
     importance : importances of the columns on a sample of the test rows; None without these, or if it took too long
+    errors : rows of largest loss with the values of the most important columns
     kept_to : values of the constraints, by split
     traffic : network traffic of training
     weights_sha256 : digest of the saved weights
@@ -254,6 +257,7 @@ class RunRecord:
     beside: dict[str, Predictor] = field(default_factory=dict)
     tallies: Tallies = field(init=False)
     importance: Importances | None = None
+    errors: dict[str, Any] = field(default_factory=dict)
     kept_to: Mapping[str, list[dict[str, Any]] | None] = field(init=False)
     traffic: Traffic = field(init=False)
     weights_sha256: str = field(init=False)
@@ -293,12 +297,25 @@ class RunRecord:
             for split, shards in splits.items()
         }
         self.importance = self._importances(settings, n_threads)
+        self.errors = self._largest_errors(settings)
         constraints, _ = parse_constraints(constraints_of(settings.options))
         parts = (constraints, model, settings.precision, execution)
         self.kept_to = {
             split: measure_constraints(data, shards, *parts) if constraints and shards else None
             for split, shards in splits.items()
         }
+
+    def _largest_errors(self, settings: TrainSettings) -> dict[str, Any]:
+        """Return the rows of largest loss on test rows if there are any, otherwise on training rows."""
+        split = "test" if self.tallies["test"] is not None else "train"
+        tallies = self.tallies[split]
+        if tallies is None or (largest := tallies["model"].largest) is None:
+            return {}
+        columns = list(self.data.schema.source_columns)
+        if self.importance is not None:
+            columns = [one.column for one in self.importance.columns]
+        rows = largest_errors(self.data, self.predictor, largest, columns[:SHOWN_COLUMNS], settings.precision)
+        return {"on": f"{split}{'' if split == 'test' else 'ing'} rows", "rows": rows}
 
     def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
         model = Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), {})
@@ -374,6 +391,7 @@ class RunRecord:
             "assumptions": assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else [],
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
+            **({"largest_errors": self.errors} if self.errors else {}),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),

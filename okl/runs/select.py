@@ -27,7 +27,18 @@ from okl.report.format import CRITERION_NAMES, criterion_value
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.runs.select_sparse import choose_sparse
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
-from okl.solvers.ridge.path import FOLDS, apart, best_of, fit_rows, folds_of, leave_folds_out
+from okl.solvers.ridge.path import (
+    FOLDS,
+    HUBER,
+    HUBER_ROUNDS,
+    LossComparison,
+    apart,
+    best_of,
+    compare_losses,
+    fit_rows,
+    folds_of,
+    leave_folds_out,
+)
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
 from okl.solvers.settings import AutoSettings, TrainSettings
 
@@ -340,6 +351,16 @@ class ValidationSample:
             candidate, errors[best], np.inf, best, rows, inputs.shape[1], None, seconds, True, spreads[best]
         )
 
+    def compare_losses(self, candidate: Candidate, rows: int) -> LossComparison | None:
+        """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""
+        some = min(rows, HUBER_ROWS)
+        inputs = scaled(self._schema, self._sample.inputs[:some], candidate)
+        sample = Rows(inputs, self._sample.targets[:some])
+        positions = self._positions[:some] if self.by == "blocks" else np.arange(some)
+        folds = folds_of(sample.targets, positions, self.outputs.task)
+        basis, _ = basis_of(candidate, inputs, min(some, LEAST_LANDMARKS))
+        return compare_losses(basis, sample, self.outputs, folds, self._threads)
+
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         started_at = time.perf_counter()
@@ -521,6 +542,7 @@ _LEFT_OUT: dict[Validation, str] = {
 }
 OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
+HUBER_ROWS = 4096  # of the sample that Huber's loss is validated on
 _ALIKE = 0.1  # standard errors
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
@@ -581,12 +603,17 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, schema, criterion)
+    if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
+        tails = _heavy_tails(track.judging(by), result, update["kernel"])
+        update, why = update | ({"huber": HUBER} if tails else {}), why + tails
     models: list[tuple[TrainSettings, Size | None]] = []
     if "solver" in update:
         models.append((_complete(settings, update, result, by), None))
     else:
         seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
         sizes = sizes_of(shape, schema.task != "regression")
+        if "huber" in update:
+            seconds /= 1 + HUBER_ROUNDS
         # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
         one = by == "blocks" or sizes[0].solver == "fogd"
         sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
@@ -609,6 +636,18 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "why": why + sentences,
     }
     return Choice(tuple(models), record)
+
+
+def _heavy_tails(track: ValidationSample, result: Selection, kernel: str) -> list[str]:
+    """Return a sentence if Huber's loss is better than squares for the chosen candidate, otherwise nothing."""
+    taken = result.best_linear if kernel == "linear" else result.winner
+    losses = track.compare_losses(taken.candidate, result.winner.rows)
+    if losses is None or not losses.is_better:
+        return []
+    return [
+        f"The errors have heavy tails: on held-out folds, Huber's loss leaves {losses.huber:.2%} of the variance "
+        f"unexplained, least squares {losses.squared:.2%}."
+    ]
 
 
 def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection, by: Validation) -> TrainSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from okl.data.dataset import Dataset
@@ -15,6 +16,7 @@ from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.select import Choice, Size, named_error
+from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.path import SAMPLE_ROWS, apart
 from okl.solvers.ridge.solver import RidgeState
@@ -40,6 +42,7 @@ def train_sizes(
     observer: Observer | None = None,
     checkpoints_of: Callable[[str], LoopCheckpoints] | None = None,
     elapsed: Callable[[], float] = time.perf_counter,
+    keep: Callable[[TrainSettings, Solver[Any], Any], None] = lambda settings, solver, state: None,
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
 
@@ -52,6 +55,7 @@ def train_sizes(
     ----------
     checkpoints_of : returns the checkpoints of a loop by its name; None: none are written
     elapsed : returns the seconds since the run started, for the record
+    keep : called with settings, solver and state of the best model so far, after a size or a pass, but not the last one
 
     Raises
     ------
@@ -67,7 +71,7 @@ def train_sizes(
         loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
         try:
             begin = loop.last() or solver.start(data, execution)
-            trained = run_loop(solver, begin, data, execution, observer, loop)
+            trained = run_loop(solver, begin, data, execution, observer, loop, partial(keep, settings, solver))
         except DivergedError:
             if best is None:
                 raise
@@ -79,6 +83,8 @@ def train_sizes(
         judged = _judged(trained.state, data, criterion)
         if best is None or judged.error < min(other.error for _, other in tried):
             best = settings, trained
+            if number + 1 < len(models):
+                keep(settings, trained.solver, trained.state)
         enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
         tried.append((size, judged))
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
@@ -86,7 +92,8 @@ def train_sizes(
         if enough:
             break
     assert best is not None, "a choice has models"
-    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion)]
+    clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
+    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion, clipped)]
     record = choice.record | {"sizes": sizes, "why": why}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
@@ -110,8 +117,13 @@ def _judged(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement
     return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
 
 
-def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion) -> str:
-    """Return the sentence on the sizes that were trained."""
+def _why(
+    tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion, clipped: bool
+) -> str:
+    """Return the sentence on the sizes that were trained.
+
+    clipped : whether the errors are those of targets that Huber's loss has clipped
+    """
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
@@ -119,4 +131,4 @@ def _why(tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: floa
         end = "The last one was not better by more than chance, so no larger size was trained."
     elif last.largest:
         end = "That is the largest size."
-    return f"Sizes (leave-one-out): {sizes}. {end}"
+    return f"Sizes (leave-one-out{', outliers clipped' if clipped else ''}): {sizes}. {end}"

@@ -6,21 +6,23 @@ import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.data.manifest import is_dataset, open_dataset, verify
+from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.folders import CHECKPOINT, local_folder, name_of, output_folder, resumable_in
+from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable_in
 from okl.foundation.telemetry import NullObserver, Observer, run_logger
-from okl.models.file import save_model
+from okl.models.file import Model, save_model
 from okl.report.results import RunResult
 from okl.report.timeline import record_timeline
 from okl.report.training import markdown_report, write_report
 from okl.runs.baselines import train_boosting, train_linear
+from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import (
     MAIN,
     LoopCheckpoints,
@@ -47,6 +49,8 @@ from okl.solvers.settings import TrainSettings
 _LOG = run_logger()
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 WORKER_VECTORS = "vectors"
+BEST = "so-far"
+"""Folder of the best model so far while a run trains, and the end of its name after an interrupt."""
 
 
 @dataclass(eq=False)
@@ -168,14 +172,46 @@ class TrainingRun(Run[TrainSettings]):
         """Return the trained solver: of several sizes the best."""
         if not self._has_sizes:
             return run_loop(
-                self.solver, self._start, self.data, self.execution, self.observer, self.checkpoints.of(MAIN)
-            )
+                self.solver, self._start, self.data, self.execution, self.observer, self.checkpoints.of(MAIN),
+                partial(self._keep, self.settings, self.solver),
+            )  # fmt: skip
         assert self._choice is not None, "it has the sizes"
         keeper = self.checkpoints
-        best = train_sizes(self._choice, self.data, self.execution, self.observer, keeper.of, keeper.total_seconds)
+        best = train_sizes(
+            self._choice, self.data, self.execution, self.observer, keeper.of, keeper.total_seconds, self._keep
+        )
         self.settings, self.solver, self.record.choice = best.settings, best.trained.solver, best.record
         _LOG.info("%s: %s", self.name, best.record["why"][-1])
         return best.trained
+
+    def _keep(self, settings: TrainSettings, solver: Solver[Any], state: Any) -> None:
+        """Save the best model so far, which an interrupt leaves; a disk that is too full for it is left as it is.
+
+        An online model has no probabilities yet: its calibration would score test rows after each pass.
+        """
+        if not isinstance(self.output, RunFolder):
+            return
+        predictor = solver.predictor(state)
+        if not isinstance(solver, OnlineSolver):
+            predictor, _ = calibrated(settings, state, predictor, self.data, self.execution.n_threads)
+        origin = provenance(self.data, settings.seed) | {"processors": list(self.execution.processors)}
+        folder = self.staging / BEST
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            save_model(Model(self.data.schema, predictor, settings.model_dump(mode="json"), origin), folder / "model")
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def perform_stage(self, stage: str) -> dict[str, Any]:
+        """Perform a stage; an interrupt moves the best model so far, if there is one, beside the folder of the run."""
+        try:
+            return super().perform_stage(stage)
+        except KeyboardInterrupt:
+            best = None if not isinstance(self.output, RunFolder) else self.staging / BEST
+            if best is not None and (best / "model").is_dir():
+                kept = best.rename(local_folder(self.folder).with_name(f"{self.name}-{BEST}"))
+                _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
+            raise
 
     @property
     def _has_sizes(self) -> bool:
@@ -202,17 +238,21 @@ class TrainingRun(Run[TrainSettings]):
         return {name: value for name, value in proof.as_json().items() if name not in ("horizons", "comparisons")}
 
     def save(self) -> dict[str, Any]:
-        """Write the model directory."""
+        """Write the model directory, in place of the best model so far."""
         model = self.record.model(self.settings, self.execution.processors)
         self.record.weights_sha256 = save_model(model, self.staging / "model")
+        shutil.rmtree(self.staging / BEST, ignore_errors=True)
         return {"weights_sha256": self.record.weights_sha256}
 
     def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and publish the run's folder."""
+        """Write report.html if the disk allows it and result.json, and publish the run's folder."""
         self.timeline.finish()
         result = self.record.as_json(self.settings, self.checkpoints, self.execution)
         self._result = result | record_timeline(self.timeline, self.staging)
-        write_report(self._result, self.staging / "report.html")
+        try:
+            write_report(self._result, self.staging / "report.html")
+        except OSError as error:  # such as a full disk: the model is worth more than its report
+            _LOG.warning("%s: report.html was not written (%s). The model is complete.", self.name, error.strerror)
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         self.complete()

@@ -25,7 +25,13 @@ from okl.solvers.settings import TrainSettings
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "infra" / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-EVENTS = {"okl.model.NAME", "okl.model.promoted", "okl.model.drifted", "okl.data.missing"}  # of Prefect, not modules
+EVENTS = {
+    "okl.model.NAME",
+    "okl.model.promoted",
+    "okl.model.current",
+    "okl.model.drifted",
+    "okl.data.missing",
+}  # of Prefect, not modules
 READ = [*PAGES, ROOT / "README.md", ROOT / "infra" / "README.md"]
 OF_EXAMPLES = DOCS / "how-to" / "add.md"  # its commands name what test_added.py adds
 WRITES = {
@@ -108,7 +114,8 @@ def test_pages_have_commands_in_them() -> None:
 
 
 def test_every_command_has_its_help_on_the_page_of_commands(group: Any) -> None:
-    told = set(re.findall(r"^\.\. okl-help::(.*)$", (DOCS / "reference" / "commands.md").read_text(), re.MULTILINE))
+    pages = [page.read_text() for page in (DOCS / "reference").glob("commands*.md")]
+    told = {words for page in pages for words in re.findall(r"^\.\. okl-help::(.*)$", page, re.MULTILINE)}
     names = {""}
     for name, command in group.commands.items():
         names |= {f" {name} {one}" for one in command.commands} if hasattr(command, "commands") else {f" {name}"}

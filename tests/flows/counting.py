@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flows.runs import staged_flow
-from flows.service import UNATTENDED, ServiceSettings
+from flows.service import ServiceSettings
 from tests.flows.counted import CountingRun, CountSettings
 
 
 @staged_flow()
-def counting(settings: CountSettings, service: ServiceSettings = UNATTENDED) -> CountingRun:
+def counting(settings: CountSettings, service: ServiceSettings | None = None) -> CountingRun:
     return CountingRun(settings)

@@ -58,5 +58,7 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     assert soon(lambda: len(events("okl.model.promoted")) == 4), "events are stored by and by"
     promoted = [(one["version"], one["parent"], one["registry"]) for one in events("okl.model.promoted")]
     assert promoted == [(1, None, "/registry"), (2, 1, "/registry"), (3, None, "/registry"), (3, None, "/another")]
+    assert soon(lambda: len(events("okl.model.current")) == 8), "each run with a champion, whatever came of it"
+    assert [one["version"] for one in events("okl.model.current")] == [1, 1, 1, 2, 2, 3, 3, 3]
     assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}]}]
     assert [one["windows"] for one in events("okl.data.missing")] == [2, 2]

@@ -223,10 +223,12 @@ def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("okl-train/default")
     given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
-    assert deployment.parameters == {"settings": {"data": str(source), "passes": 2} | given}
+    assert deployment.parameters == {"settings": {"data": str(source), "advanced": {"passes": 2} | given}}
     assert deployment.parameter_openapi_schema is not None
     form = deployment.parameter_openapi_schema["definitions"]["TrainSettings"]["properties"]
-    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(form)
+    assert list(form) == ["data", "target", "advanced"]
+    group = form["advanced"]["anyOf"][1]["properties"]
+    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(group)
 
 
 def test_deploy_without_a_server_says_what_to_do(tmp_path: Path, terminal: Terminal) -> None:

@@ -122,7 +122,22 @@ def test_files_are_looked_at_as_the_champion_has_them(
     (tmp_path / "day.csv").write_text("a,b,c,at,y\n1,2,3,2026-11-22,no\n3,4,5,2026-11-23,yes\n")
     words = ["deploy", str(tmp_path / "day.csv"), "--registry", str(tmp_path / "registry"), "--retrain"]
     assert "Start one with `okl up`" in terminal.okl(*words, "hours").sentence, "at is a column more"
-    assert "column 'at' holds dates" in terminal.okl(*words, "huors").sentence
+    assert "column 'at' holds dates" in terminal.okl(*words, "huors", "--dates", "error").sentence
     other = terminal.okl(*words, "huors", "--dates", "drop", "--score", tmp_path / "rows.csv")
     assert "no model is named huors, so this creates a new one. Did you mean hours?" in other.err
     assert f"Warning: {tmp_path / 'rows.csv'} does not exist. Scoring fails until it does." in other.err
+
+
+def test_a_bare_name_shows_which_model_is_meant_and_runs_where_retrainings_are(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "home" / "runs" / "hours-20261124-165938-17852"
+    run.mkdir(parents=True)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    assert "in the registry" not in terminal.okl("runs").out, "there is none"
+    publish(Registry().model("hours"), 1, promote=True)
+    assert "models in the registry: hours; their retrainings: okl models show NAME" in terminal.okl("runs").out
+    (tmp_path / "rows.csv").write_text("a,b,c\n1,2,3\n3,4,5\n")
+    scored = terminal.okl("predict", "hours", tmp_path / "rows.csv", "--out", tmp_path / "scores")
+    assert f"hours is hours@1, the champion in the registry; for the run: {run.name}\n" in scored.err
+    assert "rows scored by hours@1" in scored.out

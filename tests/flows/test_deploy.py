@@ -287,7 +287,8 @@ def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> 
         schema = client.read_deployment_by_name(name).parameter_openapi_schema
         assert schema is not None
         assert set(schema["definitions"]) == kinds
-        parts = [schema, *schema["definitions"].values()]
+        groups = [part["properties"].get("advanced") for part in schema["definitions"].values()]
+        parts = [schema, *schema["definitions"].values(), *(group["anyOf"][1] for group in groups if group)]
         fields = [(key, field) for part in parts for key, field in part["properties"].items()]
         assert len(fields) > 2
         assert [key for key, field in fields if not field.get("description")] == []
@@ -299,6 +300,8 @@ def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
     bad: list[tuple[str, dict[str, Any]]] = [
         ("okl-train/default", {"settings": {"data": "/data", "passes": "many"}}),
         ("okl-train/default", {"settings": {"data": "/data", "ingest": {"rows_per_shard": 0}}}),
+        ("okl-train/default", {"settings": {"data": "/data", "advanced": {"passes": "many"}}}),
+        ("okl-train/default", {"settings": {"data": "/data", "advanced": {"past": 2}}}),
         ("okl-train/default", {"settings": {"data": "/data"}, "service": {"late": "perhaps"}}),
         ("okl-retrain/hours", {"settings": good | {"train": {"data": "/in", "frequencies": 0}}}),
         ("okl-retrain/hours", {"settings": good | {"contract": {"missing_share": 1.5}}}),
@@ -347,8 +350,8 @@ def test_summary_shows_schedule_and_commands() -> None:
     names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     told = deployed_text(names, None, None, scoring).splitlines()
     assert "okl-retrain/hours runs when started by hand (no --cron)" in told
-    assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
+    assert "okl-score/hours scores /new.csv after each retraining; scores go to /scores/{time}" in told
     assert "remove:           prefect deployment delete okl-score/hours" in told
     told = deployed_text(names[::2], None, None).splitlines()
-    assert "no scoring of rows with new champions (no --score); an earlier scoring deployment is removed" in told
+    assert "no scoring of rows (no --score); an earlier scoring deployment is removed" in told
     assert "scor" not in deployed_text(["okl-train/default"], None, None)

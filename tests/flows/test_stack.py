@@ -274,7 +274,7 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
     telling = scoring | {"name": "okl-notice/default", "scores_to": None}
     told = "\n".join(deployed_lines([one | {"scores_to": None}, scoring, telling], notices))
     assert "  okl-notice/default  by events\n" in told
-    assert "  okl-score/churn  with each new champion\n    scores go to /scores/{time}\n" in told
+    assert "  okl-score/churn  after each retraining\n    scores go to /scores/{time}\n" in told
     assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
     assert "last Failed" in told
     assert ": No file can be read." in told

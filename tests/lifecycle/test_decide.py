@@ -1,17 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.values import Mask
-from okl.foundation.types import Criterion
-from okl.lifecycle.decide import ALL, BEFORE, NEWEST, PairedSums, PublishRule, decide, first_version, verdict_of
+from okl.foundation.types import Criterion, Task
+from okl.lifecycle.decide import (
+    ALL,
+    BEFORE,
+    NEWEST,
+    Doubles,
+    PairedSums,
+    PublishRule,
+    constant_error,
+    decide,
+    first_version,
+    verdict_of,
+)
 from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction
+from okl.metrics.calibration import fit_calibration, log_losses
 from okl.metrics.criterion import criterion_error
 from okl.report.format import CRITERION_NAMES
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare import exact_mcnemar
 
 NOTHING = np.zeros((2, 2))
@@ -50,7 +65,86 @@ def scored_pairs(champion: float, challenger: float, rows: int = 4000) -> Paired
     return PairedSums(rows, wrong, wrong, 0.0, NOTHING, scored=(block[:1500], block[1500:]))
 
 
-@pytest.mark.parametrize("criterion", ["log-loss", "auc", "average-precision"])
+def of_log_losses(rows: int = 2000) -> tuple[PairedSums, Doubles, Doubles]:
+    """Log losses of two predictors of a class of 3%, the second better calibrated."""
+    classes = (RANDOM.random(rows) < 0.03).astype(int)
+    logits = -3.5 + 2.0 * classes + RANDOM.normal(size=rows)
+    first, second = log_losses(logits - 3.0, classes), log_losses(logits, classes)
+    counts = np.diag(np.bincount(classes, minlength=2)).astype(float)
+    return PairedSums(rows, first.sum(), second.sum(), np.square(first - second).sum(), counts), first, second
+
+
+@pytest.mark.parametrize("allowance", [0.0, 0.002])
+def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowance(allowance: float) -> None:
+    pairs, first, second = of_log_losses()
+    verdict = verdict_of("binary", pairs, "log-loss", allowance)
+    assert (verdict.champion, verdict.challenger) == pytest.approx((first.mean(), second.mean()))
+    assert verdict.gain == pytest.approx(first.mean() - second.mean() - allowance)
+    for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
+        assert p_value == pytest.approx(float(stats.ttest_rel(first, second + allowance, alternative=side).pvalue))
+    assert decide("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
+    enough = decide(
+        "binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=first.mean() - second.mean() + 1e-6
+    )
+    assert not enough.publish
+    assert "not better than the champion by log loss" in enough.reason
+
+
+def test_calibrating_on_the_compared_rows_is_no_reason_to_publish() -> None:
+    """Of two calibrations of the same scores, on these rows and on others, the allowance prefers neither."""
+    rows, gains = 400, []
+    for _ in range(300):
+        classes = (RANDOM.random((2, rows)) < 0.3).astype(int)
+        scores = classes + RANDOM.normal(size=(2, rows))
+        own, other = (fit_calibration(scores[i], classes[i]).apply(scores[0]) for i in (0, 1))
+        gains.append(float((log_losses(other, classes[0]) - log_losses(own, classes[0])).mean()))
+    error = float(np.std(gains)) / np.sqrt(len(gains))
+    assert np.mean(gains) > 5.0 * error
+    assert abs(np.mean(gains) - 2.0 / rows) < 4.0 * error
+
+
+@pytest.mark.parametrize("criterion", CRITERION_NAMES)
+def test_the_error_of_a_constant_is_that_of_the_constant_predictor(criterion: Criterion) -> None:
+    task: Task = "regression" if criterion == "squared-error" else "binary"
+    schema = Schema(("x",), "y", "binary", ("no", "yes"), class_counts=(900, 100))
+    if task == "regression":
+        schema = Schema(("x",), "y", task, target_statistics=ColumnStatistics(1000, 2.0, 1.0, -2.0, 9.0))
+    targets = RANDOM.normal(2.5, 1.0, 500) if task == "regression" else np.where(RANDOM.random(500) < 0.2, 1.0, -1.0)
+    constant = ConstantPredictor(schema)
+    scores = constant.scores(np.zeros((500, 1)))
+    classes, apart = (targets > 0).astype(int), targets - 2.0
+    sums = np.array([[0.0, 0.0, 0.0], [apart.sum(), apart @ apart, 500.0]])
+    if task == "binary":
+        sums = np.diag(np.bincount(classes, minlength=2)).astype(float)
+    found = constant_error(schema, PairedSums(500, 0.0, 0.0, 0.0, sums), criterion)
+    if criterion == "squared-error":
+        expected = float(np.square(targets - scores).mean())
+    elif criterion == "log-loss":
+        logits = constant.logits(scores)
+        assert logits is not None
+        expected = float(log_losses(logits, classes).mean())
+    else:
+        expected = criterion_error(criterion, scores.astype(np.float64), classes)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("needed", ["better", "clearly better", "not worse"])
+def test_a_model_that_is_worse_than_a_constant_is_never_published(needed: Any) -> None:
+    schema = Schema(("x",), "y", "binary", ("no", "yes"), class_counts=(980, 20))
+    counts = np.diag([980.0, 20.0])  # rows of each class
+    better = PairedSums(1000, 200.0, 100.0, 100.0, counts)  # than the champion, and worse than 2% of mistakes
+    pairs = {ALL: better, NEWEST: better, BEFORE: better}
+    assert decide("binary", pairs, PublishRule(needed)).publish
+    kept = decide("binary", pairs, PublishRule(needed), schema=schema)
+    assert (kept.publish, first_version(kept).publish) == (False, False)
+    assert "the challenger is worse than the majority class on 1,000 rows (10.00% wrong, the majority class 2.00%)" in (
+        kept.reason
+    )
+    equal = PairedSums(1000, 200.0, 20.0, 180.0, counts)
+    assert decide("binary", {ALL: equal}, PublishRule(needed), schema=schema).publish
+
+
+@pytest.mark.parametrize("criterion", ["auc", "average-precision"])
 def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(criterion: Criterion) -> None:
     pairs = scored_pairs(0.5, 2.0)
     better = decide("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
@@ -69,7 +163,7 @@ def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(
     assert merged.p_better <= verdict.p_better
 
 
-def test_a_first_version_is_published_whatever_the_comparison_says() -> None:
+def test_a_first_version_need_not_be_better_than_a_constant() -> None:
     kept = decide("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
     first = first_version(kept)
     assert (kept.publish, first.publish) == (False, True)

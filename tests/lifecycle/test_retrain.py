@@ -15,6 +15,8 @@ from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
 from okl.report.registry import attempts_text
 from okl.report.retraining import reserved_figure
+from okl.runs.evaluate import EvaluateSettings, evaluate_model
+from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import ROWS, content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
@@ -231,8 +233,11 @@ def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path)
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
     assert "was trained with" not in second["reason"]
     shards(place, 6)
-    kinds = "The champion was trained with c-svm, the challenger with fogd; --solver c-svm trains as before."
-    assert retrain(settings(place))["reason"].endswith(kinds)
+    reason = retrain(settings(place))["reason"]
+    assert "The champion was trained with c-svm, the challenger with fogd. Its solver: --solver c-svm" in reason
+    options = dict(one.split("=") for one in reason.partition("--solver c-svm ")[2].replace("--set train.", "").split())
+    again = TrainSettings(data=batch.train.data, solver="c-svm", threads=other.train.threads, **options)
+    assert again.model_dump() == other.train.model_dump(), "these options are all that differ from the defaults"
 
 
 def test_slices_are_judged_by_themselves(place: Path) -> None:
@@ -308,6 +313,14 @@ def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are
     judged = first["metrics"]["challenger"]
     assert judged["roc_auc"] > 0.65
     assert judged["log_loss"] < first["metrics"]["champion"]["log_loss"]  # of the shares of the classes
+    overall = first["decision"]["overall"]
+    assert {name: overall[name] for name in first["metrics"]} == pytest.approx(
+        {name: figures["log_loss"] for name, figures in first["metrics"].items()}
+    ), "the decision and the table have the same figures"
+    (record,) = ShardStore(place / "registry" / "m" / "data").accepted()
+    at = {"model": "m@1", "registry": str(place / "registry"), "split": "test"}
+    served = evaluate_model(EvaluateSettings(source=str(place / "registry" / "m" / "data" / record.key), **at))
+    assert served["metrics"]["log_loss"] == pytest.approx(overall["challenger"]), "they are those of the served model"
     model = champion(place).load()
     assert 0.01 < model.predict_proba(rare(7))[:, 1].mean() < 0.06
     land(place / "in", "day-02.parquet", rare(2))
@@ -315,6 +328,8 @@ def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are
     assert second["parent"] == 1
     assert "log loss" in second["reason"]
     assert second["decision"]["overall"]["rows"] > 900
+    for name, figures in second["metrics"].items():
+        assert second["decision"]["overall"][name] == pytest.approx(figures["log_loss"])
     refused = settings(place, train={"optimise": "auc", "threshold": 0.2})
     land(place / "in", "day-03.parquet", rare(3))
     third = retrain(refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
 from okl.foundation.settings import settings_from
+from okl.metrics.counts import MOST_LARGEST, LargestLosses
 from okl.models.file import load_model
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.explain import sample_source
+from okl.runs.mistakes import largest_errors
 from okl.runs.predict import ScoreSettings, ScoringRun
 from okl.runs.train import train
 from tests.data.sources import settings as ingest_settings
@@ -183,3 +186,54 @@ def test_a_scaled_target_may_be_as_small_as_floats_are(tmp_path: Path) -> None:
     losses = [result["test"]["squared_loss"] for result in found]
     assert losses[1] == pytest.approx(losses[0], rel=0.02)  # squares of 1e-160 have few digits
     assert losses[0] > 0.01
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_largest_errors_of_a_run_are_those_of_all_its_test_rows(task: Any, runs: dict[str, Any]) -> None:
+    result, rows = runs[task], curved(900, task)
+    rows = rows.filter(pc.equal(rows.column("split"), "test"))
+    model, targets = load_model(result["model"]), rows.column("y").to_numpy()
+    predicted = model.predict(inputs_of(rows))
+    if task == "regression":
+        losses = np.abs(predicted - targets)
+    else:
+        chances = model.predict_proba(inputs_of(rows))
+        losses = -np.log(chances[np.arange(len(rows)), np.searchsorted(model.schema.labels, targets)])
+    order = np.argsort(-losses, kind="stable")[:MOST_LARGEST]
+    found = result["largest_errors"]
+    assert found["on"] == "test rows"
+    assert [row["loss"] for row in found["rows"]] == pytest.approx(losses[order].tolist(), rel=1e-4)
+    for row, index in zip(found["rows"], order.tolist(), strict=True):
+        assert row["target"] == pytest.approx(targets[index])
+        assert row["prediction"] == pytest.approx(predicted[index], rel=1e-4)
+        assert row["values"] == {name: pytest.approx(rows.column(name)[index].as_py()) for name in row["values"]}
+        assert set(row["values"]) == {"a", "b", "c"}
+        assert row.get("probability", np.exp(-row["loss"])) == pytest.approx(np.exp(-row["loss"]))
+
+
+def test_values_of_largest_errors_are_those_of_the_source(tmp_path: Path) -> None:
+    moments = [None if k % 5 == 0 else datetime(1990 + 3 * k, 1 + k, 2 + k, k, 17 + k) for k in range(11)]
+    columns: dict[str, list[Any]] = {
+        "key": [f"k{k}" for k in range(11)],
+        "text": [None if k % 4 == 0 else "ab"[k % 2] for k in range(11)],
+        "day": [None if at is None else at.date() for at in moments],
+        "time": moments,
+        "number": [None if k % 3 == 0 else 0.1 * k for k in range(11)],
+        "y": [k % 2 for k in range(11)],
+    }
+    source = write(tmp_path, pa.table(columns))
+    options = {"keys": ["key"], "missing": "mean", "dates": "parts", "rows_per_shard": 4, "rows_per_group": 2}
+    data = ingest(source, tmp_path / "set", ingest_settings(**options)).dataset
+    places = [(shard.index, row) for shard in data.shards for row in range(shard.rows)]
+    shards, inside = np.array(places).T
+    every = LargestLosses(np.ones(len(places)), shards, inside)
+    names = ["text", "day", "time", "number"]
+    found = largest_errors(data, ConstantPredictor(data.schema), every, names, "float32")
+    assert len(found) == 11
+    for row in found:
+        k = int(row["keys"]["key"][1:])
+        at = moments[k]
+        expected = {"text": columns["text"][k], "number": columns["number"][k] and pytest.approx(columns["number"][k])}
+        expected |= {"day": at and f"{at:%Y-%m-%d}", "time": at and f"{at:%Y-%m-%d %H:%M}"}
+        assert row["values"] == expected
+        assert row["target"] == columns["y"][k]

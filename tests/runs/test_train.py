@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import resource
 from pathlib import Path
@@ -14,10 +16,14 @@ import pytest
 
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
+from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.report.training import text_summary
+from okl.runs import select
+from okl.runs import train as train_module
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from okl.solvers.settings import TrainSettings
 from tests.rows import curved, inputs_of, train_settings, write
 
 
@@ -211,3 +217,61 @@ def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
     assert {type(row["value"]) for row in table} <= {int, float}
     assert "![" in run.report_markdown()
     assert str(tmp_path / "run" / "model") in text_summary(run.result())
+
+
+@pytest.mark.parametrize("stage", ["ingest", "save", "report"])
+def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path, curved(300))
+    run = TrainingRun(train_settings(source, tmp_path / "run", {"scale": "standard"}))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    stored = run.perform_stage
+
+    def limited(name: str) -> dict[str, Any]:
+        bytes_free = 1000 if name == stage else limits[0]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_free, limits[1]))
+        try:
+            return stored(name)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    def full(*given: Any) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if stage == "report":  # result.json still has room
+        monkeypatch.setattr(train_module, "write_report", full)
+        result = run.perform()
+        assert load_model(result["model"]).predict(np.zeros((2, 3))).shape == (2,)
+        assert not (tmp_path / "run" / "report.html").exists()
+        return
+    monkeypatch.setattr(run, "perform_stage", limited)
+    with pytest.raises((OSError, DataError), match=r"File too large"):
+        run.perform()
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+@pytest.mark.parametrize("options", [{"passes": 3}, {"solver": "auto", "frequencies": None}])
+def test_an_interrupt_leaves_the_best_model_so_far(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting(NullObserver):
+        def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+            if run.timeline.stages[-1].name == "learn" and (run.staging / "so-far" / "model").is_dir():
+                raise KeyboardInterrupt
+
+    if "solver" in options:  # sizes that a few rows have
+        monkeypatch.setattr(select, "LEAST_LANDMARKS", 32)
+        monkeypatch.setattr(select, "ENOUGH_LANDMARKS", 64)
+    values = {name: value for name, value in options.items() if value is not None}
+    settings = train_settings(write(tmp_path, curved(900)), tmp_path / "run", {}, **values)
+    if "solver" in options:
+        settings = settings_from(
+            TrainSettings, {"data": settings.data, "out": settings.out, "ingest": settings.ingest}, ""
+        )
+    run = TrainingRun(settings, Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        run.perform()
+    assert not (tmp_path / "run").exists()
+    model, rows = load_model(tmp_path / "run-so-far" / "model"), curved(900)
+    assert (model.predict(inputs_of(rows)) == rows.column("y").to_numpy()).mean() > 0.7

@@ -458,7 +458,7 @@ def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:
     how = " with decimal commas" if form.decimal == "," else ""
     how += f" with {form.unit}" if form.unit else ""
     how += f" written {form.order} first" if form.kind != "number" else ""
-    such = f", such as {_shortened(example)}," if example else ""
+    such = f", such as {_shortened(example)}," if example and example != seen.text else ""
     where = f"{seen.file}: column {form.column!r}, row {seen.row} (counted from 0)"
     return f"{where}: expected {what}{how}{such or ','} but it holds {_shortened(seen.text)}"
 

@@ -369,6 +369,57 @@ def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> _AboutMeans:
     return _AboutMeans(count, mean, value_mean, columns, values)
 
 
+ROBUST_SCALE = 1.4826  # times the median absolute deviation: the standard deviation of normal errors
+
+
+@stored("huber-clip")
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Clipping of targets at a distance from a model, whose least squares solution is the next step of Huber's loss.
+
+    y' = f(x) + min(max(y - f(x), -threshold), threshold); a fixed point minimises Huber's loss with this threshold.
+
+    Parameters
+    ----------
+    weights : (n_outputs, n_columns) of the model f; offsets : (n_outputs,)
+    threshold : in the target's unit
+
+    Source: Huber, Robust Statistics, 1981, section 7.8 (modified residuals).
+    """
+
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    threshold: float
+
+    @staticmethod
+    def around(
+        basis: Basis, weights: NDArray[np.float64], offsets: NDArray[np.float64], sample: Rows, huber: float
+    ) -> Clip:
+        """Return the clipping around a model, at a number of robust standard deviations of the residuals of a sample.
+
+        weights : (n_outputs, n_columns); offsets : (n_outputs,)
+        """
+        residuals = sample.targets - Clip(weights, offsets, np.inf).scores(basis, sample.inputs)
+        deviation = float(np.median(np.abs(residuals - np.median(residuals))))
+        return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)
+
+    def scores(self, basis: Basis, inputs: FloatArray) -> NDArray[np.float64]:
+        """Return the scores (rows,) of inputs."""
+        scores = np.empty(len(inputs))
+        for first in range(0, len(inputs), BLOCK):
+            block = slice(first, first + BLOCK)
+            columns = np.asarray(basis.columns(inputs[block]), dtype=np.float64)
+            scores[block] = columns @ self.weights[0] + self.offsets[0]
+        return scores
+
+    def of(self, basis: Basis, rows: Rows) -> Rows:
+        """Return rows with clipped targets; a threshold of 0 leaves them as they are."""
+        if self.threshold == 0.0:
+            return rows
+        scores = self.scores(basis, rows.inputs)
+        return Rows(rows.inputs, scores + np.clip(rows.targets - scores, -self.threshold, self.threshold))
+
+
 @dataclass(frozen=True)
 class GramPart:
     """Rows start .. stop - 1 of a row group of a shard."""
@@ -400,12 +451,13 @@ def cuts(n: int, most: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class GramWork:
-    """Work that sums a chunk of rows. Cheap to send, except for the landmarks."""
+    """Work that sums a chunk of rows, with clipped targets if there is a clip. Cheap to send, except for landmarks."""
 
     data: Dataset
     basis: Basis
     outputs: Outputs
     precision: Precision
+    clip: Clip | None = None
 
     def __call__(self, stretch: Stretch) -> Gram:
         """Read each row group once, in order."""
@@ -417,4 +469,5 @@ class GramWork:
             if current != (piece.shard.sha256, piece.group):
                 read = read_rows(self.data, piece.shard, (piece.group,), self.precision)
                 current = (piece.shard.sha256, piece.group)
-            yield Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
+            rows = Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
+            yield rows if self.clip is None else self.clip.of(self.basis, rows)

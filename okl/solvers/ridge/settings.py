@@ -41,6 +41,11 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         description="weight of the squared norm, added to the mean squared error; auto: the value with the smallest "
         "leave-one-out error on sampled training rows",
     )
+    huber: Positive | None = Field(
+        None,
+        description="regression with outliers: threshold of the Huber loss, in robust standard deviations of the "
+        "residuals, such as 1.345; none: squared loss",
+    )
     fit_intercept: bool = Field(True, description="fit a bias")
 
     @field_validator("landmarks", mode="before")
@@ -71,6 +76,7 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
             degree=self.degree,
             offset=self.offset,
             class_weights=class_weights,
+            huber=self.huber,
             fit_intercept=self.fit_intercept,
             seed=seed,
             precision=precision,

@@ -24,8 +24,8 @@ from okl.foundation.stored import stored
 from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.base import Convergence, Outcome
-from okl.solvers.ridge.gram import Basis, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
-from okl.solvers.ridge.path import SAMPLE_ROWS, RidgeSolution, solve
+from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
+from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
 
 # The solver over shards.
 
@@ -37,13 +37,17 @@ STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memor
 @stored("ridge-state")
 @dataclass(frozen=True, eq=False)
 class RidgeState:
-    """State of the solver: the basis and its choice, sums of the chunks so far, and the solution."""
+    """State of the solver: the basis and its choice, sums of the chunks so far, and the solution.
+
+    done : chunks of all rounds; clip : of the targets in this round of Huber's loss; None in the first
+    """
 
     basis: Basis
     chosen: dict[str, Any]
     done: int
     gram: Gram | None
     solution: RidgeSolution | None = None
+    clip: Clip | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class RidgeSolver:
     standardise : a linear kernel's inputs, by the training rows' statistics
     class_weights : of each class, in the order of the labels, None for all 1
     criterion : by which leave-one-out errors of classes choose the penalty
+    huber : of a regression, threshold of Huber's loss in robust standard deviations of the residuals; None: squares
     fit_intercept : whether there is a bias b
     seed, precision : of the sample and of kernel values; sums are float64
 
@@ -87,6 +92,7 @@ class RidgeSolver:
     seed: int = 0
     precision: Precision = "float64"
     criterion: Criterion = "accuracy"
+    huber: float | None = None
 
     mode = "sum"
 
@@ -95,7 +101,7 @@ class RidgeSolver:
         check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
         if self.n_landmarks is not None:
             check_at_least("n_landmarks", self.n_landmarks, 1)
-        for name in ("bandwidth", "penalty"):
+        for name in ("bandwidth", "penalty", "huber"):
             if (given := getattr(self, name)) is not None:
                 check_positive(name, given)
 
@@ -104,10 +110,12 @@ class RidgeSolver:
 
         Raises
         ------
-        ConfigError : more landmarks than rows
+        ConfigError : more landmarks than rows, or Huber's loss of classes
         DataError : a class without rows
         """
         schema.refuse_empty_classes()
+        if self.huber is not None and schema.task != "regression":
+            raise ConfigError(f"huber = {self.huber:g} is for a regression, but the task is {schema.task}. Remove it.")
         if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
             raise ConfigError(
                 f"n_landmarks = {self.n_landmarks:,} is more than the {rows:,} training rows. Set a "
@@ -142,23 +150,37 @@ class RidgeSolver:
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
-        """Sum some more chunks of rows; after the last one, solve."""
+        """Sum some more chunks of rows; after the last one, solve.
+
+        Huber's loss takes HUBER_ROUNDS more rounds, each with targets clipped around the solution of the one before.
+        """
         stretches = stretches_of(data)
-        coming = stretches[state.done : state.done + STRETCHES_AT_ONCE]
-        work = GramWork(data, state.basis, self._outputs(data.schema), self.precision)
+        number, done = divmod(state.done, len(stretches))
+        coming = stretches[done : done + STRETCHES_AT_ONCE]
+        work = GramWork(data, state.basis, self._outputs(data.schema), self.precision, state.clip)
         gram = state.gram
         for part in execution.map(work, coming):
             gram = part if gram is None else gram.merged(part)
         state = replace(state, done=state.done + len(coming), gram=gram)
-        if state.done < len(stretches):
+        if done + len(coming) < len(stretches):
             return state
         assert gram is not None, "there are rows"
         outputs = self._outputs(data.schema)
         threads = execution.n_threads
-        solution = solve(
-            state.basis, gram, outputs, lambda: self._sample(data), self.penalty, self.fit_intercept, threads, True
-        )
-        return replace(state, gram=None, solution=solution)
+
+        def sample() -> Rows:
+            rows = self._sample(data)
+            return rows if state.clip is None else state.clip.of(state.basis, rows)
+
+        solution = solve(state.basis, gram, outputs, sample, self.penalty, self.fit_intercept, threads, True)
+        if (
+            self.huber is None
+            or number == HUBER_ROUNDS
+            or not (solution.solved and np.isfinite(solution.weights).all())
+        ):
+            return replace(state, gram=None, solution=solution)
+        clip = Clip.around(state.basis, solution.weights, solution.offsets, self._sample(data), self.huber)
+        return replace(state, gram=None, clip=clip)
 
     def finished(self, state: RidgeState) -> Outcome | None:
         """Done once it is solved; diverged where the solution is not finite, or worse than weights that are 0."""
@@ -170,7 +192,7 @@ class RidgeSolver:
             return Outcome(
                 "diverged", (f"rounding errors exceed the tolerance for {state.basis.n_columns:,} columns of this size")
             )
-        return Outcome("done", f"solved; relative gap {state.solution.proof.relative_gap:.2g}")
+        return Outcome("done", f"solved{self._clipped}; relative gap {state.solution.proof.relative_gap:.2g}")
 
     def progress(self, state: RidgeState) -> Convergence:
         """Return the progress in chunks; before the last one weights are 0, and the gap is the whole objective."""
@@ -203,8 +225,12 @@ class RidgeSolver:
             "dual_objective": proof.objective - proof.gap,
             "floor": float(np.finfo(np.float64).eps) * proof.objective,
             "iterations": state.done,
-            "outcome": f"solved directly; relative gap {proof.relative_gap:.2g}",
+            "outcome": f"solved directly{self._clipped}; relative gap {proof.relative_gap:.2g}",
         }
+
+    @property
+    def _clipped(self) -> str:
+        return "" if self.huber is None else f" for targets clipped in {HUBER_ROUNDS} rounds of Huber's loss"
 
     def _outputs(self, schema: Schema) -> Outputs:
         return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import minimize
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Rows
@@ -27,7 +28,7 @@ from okl.models.inputs import predictions
 from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, stretches_of
-from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.path import compare_losses, fit_rows, folds_of
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
@@ -306,3 +307,55 @@ def test_class_weights_that_are_no_weights_are_named(weight: float) -> None:
     rows, targets = sparse_rows()
     with pytest.raises(ConfigError, match="each weight must be a finite number above 0"):
         KernelRidgeClassifier(kernel="linear", class_weight={0: weight, 1: 1.0}).fit(rows, (targets > 0).astype(int))
+
+
+def test_huber_rounds_are_least_squares_of_clipped_targets_and_approach_the_minimum_of_the_loss(tmp_path: Path) -> None:
+    draw = np.random.default_rng(11)
+    x = draw.normal(size=(600, 2)).astype(np.float32)
+    y = np.sin(2 * x[:, 0]) + x[:, 1] + 0.4 * draw.standard_t(1.5, 600)
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "y": y})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    data = ingest(tmp_path / "rows.parquet", tmp_path / "set", ingest_settings(rows_per_group=100)).dataset
+    solver = RidgeSolver(n_landmarks=25, penalty=1e-3, bandwidth=1.0, huber=1.345, seed=2)
+    with open_execution() as here:
+        state = solver.start(data, here)
+        while solver.finished(state) is None:
+            state = solver.advance(state, data, here)
+    assert state.solution is not None
+    assert state.clip is not None
+    rows = sample_rows(data, "train", 10_000, 0, "float64")
+    columns, threshold = state.basis.columns(rows.inputs), state.clip.threshold
+    assert isinstance(state.basis, LandmarkBasis)
+    metric = state.basis.columns(state.basis.landmarks)
+
+    def objective(values: NDArray[np.float64]) -> float:
+        sizes = np.abs(rows.targets - columns @ values[:-1] - values[-1])
+        losses = np.where(sizes <= threshold, sizes**2 / 2, threshold * (sizes - threshold / 2))
+        return float(losses.mean() + 0.5e-3 * values[:-1] @ metric @ values[:-1])
+
+    def slope(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        pulls = -np.clip(rows.targets - columns @ values[:-1] - values[-1], -threshold, threshold) / len(columns)
+        return np.append(columns.T @ pulls + 1e-3 * metric @ values[:-1], pulls.sum())
+
+    least = minimize(objective, np.zeros(26), jac=slope, method="L-BFGS-B", options={"maxiter": 20_000})
+    found = np.append(state.solution.weights[0], state.solution.offsets)
+    plain = fit_rows(state.basis, rows, Outputs("regression", 1), 1e-3)
+    before, after = (objective(one) - least.fun for one in (np.append(plain.weights[0], plain.offsets), found))
+    assert before > 0.01 * least.fun
+    assert abs(after) < 0.02 * before
+    again = state.clip.of(state.basis, rows)
+    repeated = fit_rows(state.basis, again, Outputs("regression", 1), 1e-3)
+    np.testing.assert_allclose(state.solution.weights, repeated.weights, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(("tail", "better"), [(1.8, True), (np.inf, False)])
+def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None:
+    draw = np.random.default_rng(5)
+    inputs = draw.normal(size=(1500, 3))
+    noise = draw.normal(size=1500) if np.isinf(tail) else draw.standard_t(tail, 1500)
+    rows = Rows(inputs, np.sin(2 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + noise)
+    basis = LandmarkBasis(Gaussian(2.0), np.ascontiguousarray(inputs[:100]))
+    folds = folds_of(rows.targets, np.arange(1500), "regression")
+    found = compare_losses(basis, rows, Outputs("regression", 1), folds)
+    assert (found is not None and found.is_better) == better
+    assert found is None or found.gain == pytest.approx(found.squared - found.huber)
