@@ -196,7 +196,7 @@ RARE = frozenset(
         "validation",
     }
 )
-"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help` (but RARE_OF_INGEST)."""
+"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
 _OF_SHARDS = frozenset(
     {
         "text",
