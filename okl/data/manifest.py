@@ -28,7 +28,9 @@ from okl.foundation.locations import Place, changed, file_sha256, place_of, whol
 
 Kind = TypeVar("Kind")
 ENCODING_KEYS = ("encodings", "svmlight", "formats")  # where there are any
-SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", "metric", *ENCODING_KEYS))
+SCHEMA_KEYS = tuple(
+    f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", "metric", *ENCODING_KEYS)
+)
 SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
 COLUMN_KEYS = ("name", *(f.name for f in fields(ColumnStatistics)))
 KEYS = ("format_version", "source", "settings", *SCHEMA_KEYS, "warnings", "features", "shards")
