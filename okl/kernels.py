@@ -270,7 +270,7 @@ class Laplacian(Scaled):
         return values
 
     def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return k / bandwidth, see `KnownKernel.slopes`; 0 is taken for the gradient at x = x', where there is none."""
+        """Return k / bandwidth, see `KnownKernel.slopes`; the gradient at x = x' counts as 0."""
         return self.matrix(left, right) / self.bandwidth
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
