@@ -454,11 +454,14 @@ def successive_halving(
         if last:
             ran = ranked([*ran, *learnt])
         else:
-            going = [result.candidate for result in surviving(ran, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
-            # the best linear candidate always continues: it is cheap, and the baseline of the kernels
-            going += [result.candidate for result in ran if result.candidate.kernel == "linear"][:1]
             best, ran = ran[0], ranked([*ran, *learnt])
-            going += [result.candidate for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
+            better = [result for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
+            plain = [result for result in ran if not result.candidate.metric]
+            going = [result.candidate for result in surviving(plain, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
+            # they take the places of others, so that the last round costs no more
+            going = [*(result.candidate for result in better), *going[: len(going) - len(better)]]
+            # the best linear candidate always continues: it is cheap, and the baseline of the kernels
+            going += [result.candidate for result in plain if result.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
             out += [result for result in ran if result.candidate not in going]
             running = going
@@ -489,14 +492,17 @@ def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateR
 METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
 METRICS_KEPT = 2  # candidates with a learnt metric in the last round
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
-_STEADY = 0.002  # relative reduction of the squared error; learning ends after a step with less
+_STEADY = 0.005  # relative reduction of the squared error; learning ends after a step with less
 
 
 def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
     """Return the steps of metrics that are learnt from the best candidate and from the best one of another kernel."""
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
     others = [result for result in curved if result.candidate.kernel != curved[0].candidate.kernel]
-    return [step for start in (*curved[:1], *others[:1]) for step in continued_metric(track, start)]
+    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
+    if len(steps) > 1:  # the first one reduced the error
+        steps += [step for start in others[:1] for step in continued_metric(track, start)]
+    return steps
 
 
 def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:
