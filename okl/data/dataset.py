@@ -89,8 +89,7 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-FORMAT_VERSION = 4  # with formats of columns; without, 2, or 1 where no column needs an encoding (3, 5 are of models)
-METRIC_VERSION = 5  # of models with a learnt metric
+FORMAT_VERSION = 5  # with a metric; 4 with formats of columns; without, 2, or 1 for numbers alone (3 is of models)
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -153,7 +152,7 @@ class Schema:
     svmlight : how indices become columns, for rows from svmlight text
     formats : how columns of text are read that hold numbers or dates
     metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
-        for all 1. Data sets have none, models may; see `okl.features.metric`
+        for all 1. Models have one, and shards of retrained models; see `okl.features.metric`
     """
 
     features: tuple[str, ...]
@@ -195,9 +194,9 @@ class Schema:
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
         if self.metric:
-            return METRIC_VERSION
-        if self.formats:
             return FORMAT_VERSION
+        if self.formats:
+            return 4
         return 2 if self.encodings or self.svmlight or self.missing == "mean" else 1
 
     @property

@@ -37,7 +37,7 @@ class GradientSums:
 
 
 def gradient_sums(
-    kernel: KnownKernel, landmarks: FloatArray, weights: Doubles, inputs: FloatArray, n_threads: int = 1
+    kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray, n_threads: int = 1
 ) -> GradientSums:
     """Sum the squared gradients of f(x) = sum_j weights[k, j] k(x, l_j) over rows and outputs k.
 

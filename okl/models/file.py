@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from okl.data.dataset import METRIC_VERSION, Encoding, Schema
+from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.errors import ConfigError, DataError, ModelError
@@ -106,7 +106,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = METRIC_VERSION  # 4 with formats of columns; 3 with probabilities; without, 2, or 1 for numbers alone
+FORMAT_VERSION = 5  # with a learnt metric; 4 with formats of columns; 3 with probabilities; 2, or 1 for numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

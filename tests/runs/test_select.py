@@ -177,7 +177,7 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     assert json.loads((tmp_path / "run" / "model" / "model.json").read_text())["format_version"] == 5
     rows = pq.read_table(tmp_path / "few" / "rows.parquet")
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    raw = np.column_stack([rows[name] for name in model.schema.features]).astype(np.float32)
+    raw = np.column_stack([rows[name] for name in model.schema.features])
     _, predicted = session.run(None, {"rows": raw})
     np.testing.assert_allclose(predicted.ravel(), model.predict(rows), atol=1e-5)
     explained = explanation_text(explain(ExplainSettings(model=result["model"], rows=50, repeats=1)))
