@@ -321,7 +321,7 @@ class AutoSettings(IterationOptions, ClassWeightOptions):
 # Settings of training.
 
 NOT_OF_SOLVERS = frozenset(
-    {"data", "ingest", "solver", "options", "optimise", "threshold", "beside", "rescale"}
+    {"data", "ingest", "solver", "options", "optimise", "threshold", "beside", "rescale", "metric"}
     | {"seed", "precision", "checkpoint_seconds", "checkpoint_rounds", "out", "name"}
 )
 """Settings that leave the automatic choice of a solver as it is; an option of a solver, or a mode, selects fogd."""
@@ -365,6 +365,12 @@ class TrainSettings(ExecutionSettings):
     )
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
         "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
+    )
+    metric: Literal["auto", "none", "diagonal"] = Field(
+        "auto",
+        description="metric of the inputs, applied after their scaling; diagonal: a weight for each input, learnt on a "
+        "sample and used if leave-one-out errors are smaller with it; auto: diagonal with the automatic choice, none "
+        "with a given solver",
     )
     seed: int = Field(0, ge=0, description="seed of frequencies, row order and samples")
     precision: Precision = Field(
