@@ -93,7 +93,7 @@ _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landma
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
 _ONLINE = ((400, 1), (1600, 1), (3200, 3))  # frequencies and passes: many need several
-_ITERATED = ((2048, 4), (4096, 5), (8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
+_ITERATED = ((2048, 4), (4096, 4), (8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
 _ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kernel values; seconds a landmark cubed
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
@@ -154,7 +154,7 @@ def ridge_seconds(shape: Shape, landmarks: int) -> float:
 def falkon_seconds(shape: Shape, landmarks: int, iterations: int) -> float:
     """Return the nominal seconds of kernel least squares by iterations, of which the first read few rows."""
     values = shape.rows * landmarks * (shape.inputs + 24 + 2 * shape.outputs)
-    return (iterations + 3) * values / _ITERATED_VALUES + _FACTORS * landmarks**3
+    return (iterations + 2) * values / _ITERATED_VALUES + _FACTORS * landmarks**3
 
 
 def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
@@ -183,6 +183,7 @@ def sizes_of(shape: Shape) -> list[Size]:
     if ridge_seconds(shape, ENOUGH_LANDMARKS) <= _LONG_SECONDS:
         first = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
         iterated = [size for size in iterated if size.options["n_landmarks"] > MOST_LANDMARKS]
+        first = [size for size in first if not iterated or size.seconds < iterated[0].seconds]
     else:
         online = [
             Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))

@@ -191,8 +191,9 @@ def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
     [
         (800, ["ridge"]),
         (3000, ["ridge"] * 4),
-        (100_000, ["ridge"] * 4 + ["falkon"] * 2),
-        (600_000, ["fogd"] * 2 + ["falkon"] * 5),
+        (40_000, ["ridge"] * 3 + ["falkon"]),
+        (100_000, ["ridge"] * 3 + ["falkon"] * 2),
+        (600_000, ["fogd"] * 3 + ["falkon"] * 5),
         (100_000_000, ["fogd"] * 3 + ["falkon"] * 5),
     ],
 )
@@ -206,7 +207,11 @@ def test_landmarks_are_solved_for_by_iterations_where_rows_are_many(rows: int, s
     if rows <= ENOUGH_LANDMARKS:
         assert landmarks == [rows]
     elif landmarks:
-        assert (landmarks[0], landmarks[-1]) == (LEAST_LANDMARKS, min(rows, MOST_LANDMARKS))
+        assert landmarks[0] == LEAST_LANDMARKS
+        assert (
+            landmarks[-1] == min(rows, MOST_LANDMARKS)
+            or sizes[len(landmarks)].seconds < 4.0 * costs[len(landmarks) - 1]
+        )
 
 
 def test_a_single_row_is_refused(tmp_path: Path) -> None:
@@ -273,7 +278,7 @@ def test_more_of_anything_costs_more(name: str) -> None:
 def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
     shape, rounds, sizes = replace(SHAPE, rows=rows), list[tuple[int, int]](), list[Any]()
     for seconds in BUDGETS:
-        allowed, trained = selection_rounds(seconds, shape, 30), affordable(sizes_of(shape, True), seconds)
+        allowed, trained = selection_rounds(seconds, shape, 30), affordable(sizes_of(shape), seconds)
         assert allowed[: len(rounds)] == rounds
         assert trained[: len(sizes)] == sizes
         assert all(1 <= landmarks <= sample <= rows for sample, landmarks in allowed)
