@@ -84,13 +84,13 @@ class MemoryModel:
     """Growth of a solver's memory.
 
     unit : "pass", rows are read once a pass; "iteration", in each iteration; "sample", a growing sample in each
-        iteration; "moment", once, to sum their moments
+        iteration; "moment", once, to sum their moments; "kernel", in each iteration, with few kernel values at once
     state : "fixed", constant size; "budget", grows up to the budget; "supports", grows with the rows
     vectors : number of float64 vectors with one entry a row
     answers : shards whose answers are in the driver at once; None: all
     """
 
-    unit: Literal["pass", "iteration", "sample", "moment"]
+    unit: Literal["pass", "iteration", "sample", "moment", "kernel"]
     state: Literal["fixed", "budget", "supports"] = "fixed"
     vectors: int = 0
     answers: int | None = None
@@ -341,7 +341,8 @@ class TrainSettings(ExecutionSettings):
     solver: Annotated[SolverName, OrExtension("solver")] = Field(
         "auto",
         description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
-        "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
+        "a solver option is given; ridge: exact kernel least squares on landmarks; falkon: "
+        "the same on very many landmarks, by iterations; perceptron, ogd: store every "
         "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
         "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
         "over all rows",
