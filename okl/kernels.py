@@ -105,6 +105,13 @@ class KnownKernel:
         """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         raise NotImplementedError
 
+    def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray | None:
+        """Return g (m, n), float64, with the gradient of k(x, x') by x = -g (x - x'), or -g sign(x - x') for power 1.
+
+        None, unless overridden: the gradient is not known in closed form.
+        """
+        return None
+
 
 # Kernels of (x - x') / bandwidth.
 
@@ -206,6 +213,10 @@ class Gaussian(Scaled):
         values: FloatArray = np.exp(-np.maximum(squares, 0.0) / (2.0 * self.bandwidth**2))
         return values
 
+    def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return k / bandwidth^2, see `KnownKernel.slopes`."""
+        return self.matrix(left, right) / self.bandwidth**2
+
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
         """Return frequencies from N(0, I / bandwidth^2): (n_inputs, n_frequencies), float64, per unit of input."""
         return rng.standard_normal((n_inputs, n_frequencies)) / self.bandwidth
@@ -258,6 +269,10 @@ class Laplacian(Scaled):
         values: FloatArray = np.exp(-distances(left, right, "cityblock") / self.bandwidth)
         return values
 
+    def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return k / bandwidth, see `KnownKernel.slopes`; the gradient at x = x' counts as 0."""
+        return self.matrix(left, right) / self.bandwidth
+
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
         """Return frequencies with independent Cauchy coordinates.
 
@@ -297,6 +312,17 @@ class _Matern(Scaled):
         """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         s = distances(left, right, "euclidean") * (math.sqrt(self.degrees) / self.bandwidth)
         values: FloatArray = (1.0 + s + s * s / self.divisor) * np.exp(-s)
+        return values
+
+    def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return -k'(r) / r at r = ||x - x'||, see `KnownKernel.slopes`.
+
+        a^2 exp(-a r) for smoothness 3/2, a^2 / 3 (1 + a r) exp(-a r) for 5/2, where a = sqrt(2 nu) / bandwidth.
+        """
+        scale = math.sqrt(self.degrees) / self.bandwidth
+        s = distances(left, right, "euclidean") * scale
+        smooth = 1.0 - 2.0 / self.divisor + s / self.divisor  # 1 for 3/2, (1 + s) / 3 for 5/2
+        values: FloatArray = scale**2 * smooth * np.exp(-s)
         return values
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:

@@ -173,7 +173,7 @@ KEYS = Options(IngestSettings, {OTHER: ("keys",)})
 TRAIN = Options(
     TrainSettings,
     {
-        MODEL: ("solver", "optimise", "threshold", "beside", "rescale", "seed", "precision"),
+        MODEL: ("solver", "optimise", "threshold", "beside", "rescale", "metric", "seed", "precision"),
         OUTPUT: ("out", "name"),
         CHECKPOINTS: ("checkpoint_seconds", "checkpoint_rounds"),
         WORKERS: (*EXECUTION.fields, "mode"),
@@ -191,6 +191,7 @@ RARE = frozenset(
         "checkpoint_rounds",
         "checkpoint_seconds",
         "rescale",
+        "metric",
         "precision",
         "mode",
         "validation",

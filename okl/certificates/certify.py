@@ -50,7 +50,10 @@ def gap_proof(solver: CertifiedSolver[Any], state: Any) -> Certification:
     figures = solver.certificate(state)
     kind = figures["kind"]
     assert kind in ("duality gap", "gap over all rows")
-    return Certification(kind, {name: value for name, value in figures.items() if name != "kind"})
+    reason = figures.get("reason", "")
+    return Certification(
+        kind, {name: value for name, value in figures.items() if name not in ("kind", "reason")}, reason
+    )
 
 
 def excess_proof(

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
 from okl.compiled.math import exp_negative
 from okl.compiled.own import VALUE, call_own
 from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
@@ -333,3 +333,21 @@ def add_kernel_sums(
     """
     kernel_block(values, inputs, panels, kernel)
     _add_products(sums, values, coefficients)
+
+
+# Gradients of kernels of absolute differences.
+
+
+@compiled_sum
+def sign_products(sums: FloatArray, values: FloatArray, inputs: FloatArray, landmarks: FloatArray) -> None:
+    """Overwrite sums (rows, n_inputs) by sum_j values[i, j] sign(inputs[i, d] - landmarks[d, j]); sign(0) is 0.
+
+    values : (rows, n_landmarks); inputs : (rows, n_inputs); landmarks : transposed, (n_inputs, n_landmarks)
+    """
+    for i in range(values.shape[0]):
+        row = values[i]
+        for d in range(inputs.shape[1]):
+            x, line, total = inputs[i, d], landmarks[d], values.dtype.type(0)
+            for j in range(row.shape[0]):
+                total += row[j] * (np.float64(x > line[j]) - np.float64(x < line[j]))
+            sums[i, d] = total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -134,7 +134,9 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-FORMAT_VERSION = 5  # with sparse columns; 4 with formats; without, 2, or 1 if no column is encoded (3 is of models)
+FORMAT_VERSION = (
+    5  # with a metric or sparse columns; 4 with formats; without, 2, or 1 for numbers alone (3 is of models)
+)
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -196,6 +198,8 @@ class Schema:
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
     svmlight : how indices become columns, for rows from svmlight text
     formats : how columns of text are read that hold numbers or dates
+    metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
+        for all 1. Models have one, and shards of retrained models; see `okl.features.metric`
     sparse : inputs that are held as sparse rows, after the features; None in most tables
     """
 
@@ -214,6 +218,7 @@ class Schema:
     encodings: tuple[Encoding, ...] = ()
     svmlight: SvmlightColumns | None = None
     formats: tuple[ColumnFormat, ...] = field(default=(), repr=False)  # reading shards does not depend on them
+    metric: tuple[float, ...] = field(default=(), repr=False)  # in `read_sha256` where there is one
     sparse: SparseColumns | None = None
 
     @cached_property
@@ -231,8 +236,8 @@ class Schema:
             {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
             for encoding in values["encodings"]
         ]
-        values["formats"] = list(values["formats"])
-        for name in ("encodings", "svmlight", "formats", "sparse"):
+        values["formats"], values["metric"] = list(values["formats"]), list(values["metric"])
+        for name in ("encodings", "svmlight", "formats", "metric", "sparse"):
             if not values[name]:
                 del values[name]
         return values
@@ -240,7 +245,7 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if self.sparse:
+        if self.metric or self.sparse:
             return FORMAT_VERSION
         if self.formats:
             return 4
@@ -265,9 +270,13 @@ class Schema:
 
     @cached_property
     def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
-        """Return shift and factor, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
+        """Return shift and factor, (n_features,) float64: an input is (value - shift) * factor; 0 if constant.
+
+        The factor includes the root of the metric, so that all distances are those of the metric.
+        """
         pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
-        return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
+        shift, factor = np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
+        return shift, factor * np.sqrt(self.metric) if self.metric else factor
 
     def refuse_empty_classes(self) -> None:
         """Raise DataError for a class without a training row; accept classes that are not counted yet."""
@@ -316,7 +325,12 @@ class Dataset:
 
         The digest in the manifest does not cover a schema that replaces its own: rescaled, or that of a model.
         """
-        return hashlib.sha256(f"{self.sha256} {self.schema!r}".encode()).hexdigest()
+        metric = f" {self.schema.metric}" if self.schema.metric else ""
+        return hashlib.sha256(f"{self.sha256} {self.schema!r}{metric}".encode()).hexdigest()
+
+    def with_metric(self, metric: tuple[float, ...]) -> Dataset:
+        """Return the same shards, to be read with a metric (n_features,), or without one if it is ()."""
+        return replace(self, schema=replace(self.schema, metric=metric))
 
     def split(self, name: Split) -> tuple[Shard, ...]:
         """Return the shards of one split, in order."""

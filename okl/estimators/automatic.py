@@ -97,6 +97,7 @@ class AutomaticEstimator(ScoringEstimator):
     budget_seconds : float > 0, limit of choice and training on a machine with two cores, counted in operations
     validation : "rows" for shuffled folds, "blocks" for contiguous folds of rows that are similar to their neighbours;
         "auto" for rows
+    metric : "auto" or "diagonal" to try a learnt weight for each input among the candidates, "none" to leave it out
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of samples, landmarks and orders
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear classifier
@@ -111,6 +112,7 @@ class AutomaticEstimator(ScoringEstimator):
 
     budget_seconds: float = 60.0
     validation: Literal["auto", "rows", "blocks"] = "auto"
+    metric: Literal["auto", "none", "diagonal"] = "auto"
     n_jobs: int | None = None
     random_state: RandomState = 0
     text: str | Sequence[str] | None = None
@@ -175,6 +177,7 @@ class AutomaticEstimator(ScoringEstimator):
             "seed": int(seed) if isinstance(seed, int | np.integer) else draw_seed(check_random_state(seed)),
             "budget_seconds": self.budget_seconds,
             "validation": self.validation,
+            "metric": self.metric,
             **options,
         }
         settings = settings_from(TrainSettings, values, type(self).__name__)
@@ -188,13 +191,13 @@ class AutomaticEstimator(ScoringEstimator):
             choice = choose_solver(settings, data)
             chosen, record = choice.settings, choice.record
             if weights is not None:
-                predictor, data = _fit_weighted(chosen, data, weights, threads)
+                predictor, data = _fit_weighted(chosen, data, weights, threads, choice.metric)
             else:
                 if any(_needs_test_rows(model, data.schema) for model, _ in choice.models):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
                     data = ingest(file, file.with_name("split"), split).dataset
-                data = training_columns(chosen, data)
+                data = training_columns(chosen, data, metric=choice.metric)
                 best = train_sizes(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record
                 predictor, _ = calibrated(chosen, trained.state, trained.predictor, data, threads)
@@ -242,7 +245,11 @@ def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
 
 
 def _fit_weighted(
-    settings: TrainSettings, data: Dataset, weights: NDArray[np.float64], n_threads: int
+    settings: TrainSettings,
+    data: Dataset,
+    weights: NDArray[np.float64],
+    n_threads: int,
+    metric: tuple[float, ...],
 ) -> tuple[Predictor, Dataset]:
     """Return the predictor of a chosen model, fitted to all rows with weights (rows,), and the data as it reads them.
 
@@ -251,7 +258,7 @@ def _fit_weighted(
     if settings.solver not in ("ridge", "logistic"):
         n_landmarks = min(ENOUGH_LANDMARKS, len(weights))
         settings = settings.replaced(solver="ridge", precision="float64", n_landmarks=n_landmarks)
-    data = training_columns(settings, data)
+    data = training_columns(settings, data, metric=metric)
     read = [
         read_rows(data, shard, (group,), "float64")
         for shard in data.split("train")

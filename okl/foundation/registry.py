@@ -51,6 +51,7 @@ SOLVERS = {
     "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
     "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
     "ridge": "okl.solvers.ridge.settings:RidgeSettings",
+    "falkon": "okl.solvers.ridge.settings:FalkonSettings",
     "auto": "okl.solvers.settings:AutoSettings",
 }
 """All solvers; those that are neither strategies nor models are subclasses of SolverSettings."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from html import escape
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,10 @@ def _faults(schema: Schema) -> Iterator[str]:
         yield f"it names {n_features} features, {len(set(schema.features))} of them different"
     if len(schema.feature_statistics) != n_features:
         yield f"{len(schema.feature_statistics)} columns have statistics, but it names {n_features} features"
+    if len(schema.metric) not in (0, n_features):
+        yield f"its metric has {len(schema.metric)} weights, but it names {n_features} features"
+    if not all(0.0 <= weight < inf for weight in schema.metric):
+        yield "its metric has a weight that is negative or not finite"
     if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
         yield f"a {schema.task} task has {n_labels} labels"
     for name in ("stored_labels", "class_counts"):
@@ -102,7 +107,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = 5  # with sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for columns of numbers alone
+FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

@@ -184,10 +184,23 @@ def _lineage(explanation: Mapping[str, Any]) -> list[Block]:
 
 
 def _importance(explanation: Mapping[str, Any]) -> list[Block]:
+    metric = metric_blocks(explanation.get("metric") or {})
     if not explanation.get("importance"):
-        return [Paragraph(str(explanation["no_importance"]))]
+        return [Paragraph(str(explanation["no_importance"])), *metric]
     notes = paragraphs(*(explanation.get("warnings") or []))
-    return [*importance_blocks(explanation["importance"], explanation["what"]["precision"]), *notes]
+    return [*importance_blocks(explanation["importance"], explanation["what"]["precision"]), *notes, *metric]
+
+
+def metric_blocks(shares: Mapping[str, float]) -> list[Block]:
+    """Return a chart of the columns' shares in a learnt metric, the largest first; no blocks without a metric."""
+    if not shares:
+        return []
+    first = list(shares.items())[:MOST_COLUMNS]
+    bars = [Bar(column, share / (first[0][1] or 1.0), f"{share:.1%}") for column, share in first]
+    hidden = len(shares) - len(first)
+    rest = 1.0 - sum(share for _, share in first)
+    more: list[Block] = [Paragraph(f"and {hidden:,} columns with {rest:.1%} together")] if hidden > 0 else []
+    return [BarChart("Share of the squared distance of two rows in the learnt metric", bars), *more]
 
 
 ERROR_NAMES: dict[Criterion, str] = {**CRITERION_NAMES, "accuracy": "mistake rate"}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.report.blocks import Bar, BarChart, Block, Figure, Paragraph, Section, Table, Tiles
-from okl.report.explanation import importance_blocks
+from okl.report.explanation import importance_blocks, metric_blocks
 from okl.report.figures import (
     MOST_DRAWN,
     confusion_matrix,
@@ -145,13 +145,14 @@ def decision_section(result: RunResult) -> Section:
 
 
 def columns_section(result: RunResult) -> Section:
-    """Return the section on the importance of the columns; without blocks if it was not computed."""
+    """Return the section on the importance of the columns and their shares in a learnt metric, if there are any."""
     title = "Which columns matter?"
+    metric = metric_blocks(result.metric.get("shares") or {})
     if not result.importance:
-        return Section("columns", title, [])
+        return Section("columns", title, metric)
     bars = importance_blocks(result.importance, str(result.settings.get("precision", "float64")))
     note = "A column may seem unimportant because another one carries the same information."
-    return Section("columns", title, [*bars, Paragraph(note)])
+    return Section("columns", title, [*bars, Paragraph(note), *metric])
 
 
 # Mistakes: confused classes, residuals

@@ -61,6 +61,7 @@ class RunResult(dict[str, Any]):
     criterion : by which models are compared; calibration : where the probabilities of a classifier come from
     importance : how much the error rises on test rows when the values of a column are permuted
     largest_errors : rows of largest loss, with targets, predictions and values of the most important columns
+    metric : shares of the columns in the squared distance, in a learnt metric; empty without one
     chosen : values that the run chose, each with its reason as NAME_reason
     choice : candidates of the automatic choice, and why one was taken
     curve, convergence : learning curve of an online solver, or duality gap by iteration of another
@@ -84,6 +85,7 @@ class RunResult(dict[str, Any]):
     calibration: Mapping[str, Any] = _entry("calibration", {})
     importance: Mapping[str, Any] = _entry("importance", {})
     largest_errors: Mapping[str, Any] = _entry("largest_errors", {})
+    metric: Mapping[str, Any] = _entry("metric", {})
     chosen: Mapping[str, Any] = _entry("chosen", {})
     choice: Mapping[str, Any] = _entry("choice", {})
     curve: Sequence[Sequence[float]] = _entry("curve", ())

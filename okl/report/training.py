@@ -171,11 +171,17 @@ def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
         ("Training", f"{number(result.rows)} rows{passes} in {duration(result.seconds)} ({speed})"),
         ("Total time", f"{duration(result.total_seconds)}{choosing}"),
         *(("" if line else "Reasons", sentence) for line, sentence in enumerate(result.choice.get("why") or [])),
+        *(("Metric", sentence) for sentence in metric_sentences(result)),
         *chosen_facts(result.chosen, TERMINAL),
         *([(timeline_owner(result), shares)] if shares else []),
         *([("Memory", memory)] if memory else []),
         *(fact for fact in proof_facts(result) if fact[0] == "Outcome"),
     ]
+
+
+def metric_sentences(result: RunResult) -> list[str]:
+    """Return the sentence on the metric that was learnt for a given solver; none otherwise."""
+    return [str(result.metric["why"])] if "why" in result.metric else []
 
 
 def headline_sentence(result: RunResult) -> str:
@@ -522,7 +528,8 @@ def training_section(result: RunResult) -> Section:
 
 def choice_section(result: RunResult) -> Section:
     """Return the section on the model, the automatic choice, chosen values and given settings."""
-    blocks = [*paragraphs(model_sentence(result)), *_candidates(result.choice, result.is_regression)]
+    blocks = paragraphs(model_sentence(result), *metric_sentences(result))
+    blocks += _candidates(result.choice, result.is_regression)
     if facts := chosen_facts(result.chosen):
         blocks.append(Table("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts]))
     if given := [[name.replace("_", " "), text] for name, text in given_settings(result.settings)]:
@@ -632,7 +639,7 @@ def usage_section(result: RunResult) -> Section:
 PARTS = {"certificate": "Certificate", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
 SHOWN_ABOVE = {
     "progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", "choice",
-    "chosen", "previous", "largest_errors",
+    "metric", "chosen", "previous", "largest_errors",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.ridge.falkon import FalkonState, calibration_of
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import ClassWeightOptions, TrainSettings
 
@@ -102,6 +103,8 @@ def _found(
             return "Constraints hold for the scores as they are, so these are not calibrated."
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"
+    if isinstance(state, FalkonState) and (calibration := calibration_of(state)) is not None:
+        return calibration, "held-out training rows"
     weights = class_weights_of(settings, data.schema)
     logistic = settings.solver in LOG_ODDS_SOLVERS or getattr(options, "loss", "") == "logistic"
     if logistic and data.schema.task == "binary":

@@ -117,7 +117,9 @@ def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
     if name == AUTO:
-        return TrainSettings(data=settings.data, solver=name, seed=settings.seed, optimise=settings.optimise)
+        # all models of a comparison read their rows in one way
+        shared = {"data": settings.data, "seed": settings.seed, "optimise": settings.optimise}
+        return TrainSettings(solver=name, metric="none", **shared)
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
     if name == RIDGE:
         values["optimise"] = settings.optimise

@@ -14,6 +14,7 @@ from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
+from okl.features.metric import metric_shares
 from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
@@ -102,6 +103,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
     Returns
     -------
     dict with model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance;
+    metric, the share of each column in the squared distance in a learnt metric, {} without one;
     lineage of a registered version; metrics and certificate of its run; judged for a retrained version: rows, shards,
     challenger (metrics of this model), champion (metrics of the previous model), against (name of that model);
     importance, or no_importance, the reason why there is none; weights, of sparse rows: the largest of each class
@@ -123,6 +125,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "columns": list(schema.source_columns),
         "inputs": schema.n_features,
         "scale": schema.scale,
+        "metric": metric_shares(schema),
         "missing": schema.missing,
         "configuration": facts.model.configuration,
         "provenance": facts.model.provenance,

@@ -27,8 +27,9 @@ from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.ridge.falkon import FalkonSolver
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # The size of the data, of a data set or assumed
@@ -197,6 +198,11 @@ def plan_memory(
             block, wanted = 3 * workload.group_rows * workload.sparse_row_bytes, rows_each * workload.sparse_row_bytes
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
+        elif (
+            model.unit == "kernel"
+        ):  # the preconditioner, which is in the driver alone, stands where there are no workers
+            wanted, block = 0, workload.group_rows * (raw_row + 8) + 256 * columns * item
+            block += 0 if workers else columns**2 * item
     part = options.part_bytes(n_inputs, workload.n_outputs, workload.rows, item)
     answers_each, answers = shards_each, workload.shards
     if model.answers is not None:  # one answer a chunk, a few chunks at a time
@@ -208,8 +214,13 @@ def plan_memory(
         "vectors": 8 * model.vectors * rows_each,
         "messages": messages,
     }
-    driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + (48 * columns**2 if model.unit == "moment" else 0)
+    driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + _square_bytes(model, columns, item)
     return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
+
+
+def _square_bytes(model: MemoryModel, columns: int, item: int) -> int:
+    """Return the bytes of square matrices in the driver."""
+    return {"moment": 48 * columns**2, "kernel": columns**2 * item}.get(model.unit, 0)
 
 
 def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:
@@ -288,7 +299,7 @@ def _check_built(settings: TrainSettings, schema: Schema, rows: int | None) -> N
         solver.check(schema)
     elif isinstance(solver, OnlineSolver):
         check_factory(solver.factory, schema, rows)
-    elif isinstance(solver, SubgradientSolver | RidgeSolver):
+    elif isinstance(solver, SubgradientSolver | RidgeSolver | FalkonSolver):
         solver.check(schema, rows)
 
 

@@ -13,6 +13,7 @@ from okl.data.executor import Execution, Traffic
 from okl.data.ingest.formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import sample_rows
+from okl.features.metric import metric_shares
 from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation import plugins
 from okl.foundation.folders import PublishedFolder, RunFolder
@@ -231,6 +232,7 @@ class RunRecord:
     ----------
     place : folder of the run, during and after it
     choice : record of the automatic choice; empty without one
+    metric_sentence : on the metric that was learnt for a given solver
     predictor : the model's, with probabilities if it has any; calibration : how these were found
     criterion : by which the model is compared with the baselines
     proof : certificate of an online run, if requested
@@ -246,6 +248,7 @@ class RunRecord:
 
     place: RunFolder | PublishedFolder
     choice: dict[str, Any] = field(default_factory=dict)
+    metric_sentence: str = ""
     proof: Certification | None = None
     data: Dataset = field(init=False)
     memory: MemoryPlan = field(init=False)
@@ -392,12 +395,20 @@ class RunRecord:
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),
+            **self._metric(),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, folder / "data" if data_in_run else self.data.folder),
         }
+
+    def _metric(self) -> dict[str, Any]:
+        """Return the shares of the columns in a learnt metric, and what was found for a given solver."""
+        shares = metric_shares(self.data.schema)
+        if not (shares or self.metric_sentence):
+            return {}
+        return {"metric": {"shares": shares} | ({"why": self.metric_sentence} if self.metric_sentence else {})}
 
     def rows_per_second(self, settings: TrainSettings) -> float:
         """Return the training rows of all passes divided by the seconds of training."""

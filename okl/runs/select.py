@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Scale, Schema, scaling_of
 from okl.data.executor import Rows
@@ -16,11 +17,12 @@ from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.bandwidth import suit_kernel
+from okl.features.metric import gradient_sums, input_groups, learnt_metric, metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, IntArray
-from okl.kernels import kernel_class
+from okl.kernels import KnownKernel, kernel_class
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of, standard_error
 from okl.report.format import CRITERION_NAMES, criterion_value
@@ -61,11 +63,14 @@ class Candidate:
     scale : scaling of the inputs
     kernel : name of the kernel
     factor : bandwidth divided by the median distance of the sample
+    metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
     """
 
     scale: Scale
     kernel: str
     factor: float = 1.0
+    metric: tuple[float, ...] = field(default=(), repr=False)
+    steps: int = 0
 
     @property
     def name(self) -> str:
@@ -73,7 +78,8 @@ class Candidate:
         scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
         if self.kernel in ("linear", LOGISTIC):
             return f"{self.kernel}, {scaling[self.scale]}"
-        return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}"
+        learnt = f", metric learnt in {self.steps} step{'s' if self.steps > 1 else ''}" if self.metric else ""
+        return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}{learnt}"
 
     def neighbours(self) -> tuple[Candidate, ...]:
         """Return the same candidate with bandwidths 2^(1/2) times smaller and larger."""
@@ -98,13 +104,16 @@ def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
 
 SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
+_ROWS_OF_LANDMARK = 4  # at least, for iterations
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
-_ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3), (6400, 7))  # frequencies and passes: many need several
-_LONG_SECONDS = 40.0  # for least squares of classes with enough landmarks: online training is better in less
+_ONLINE = ((400, 1), (1600, 1), (3200, 3))  # frequencies and passes: many need several
+_ITERATED = ((2048, 4), (4096, 4), (8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
+_ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kernel values; seconds a landmark cubed
+_LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
 
@@ -119,36 +128,35 @@ class Shape:
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a model: its solver and options, and the nominal seconds of its training."""
+    """Size of a model: its solver and options, the nominal seconds of its training, and whether none is larger."""
 
-    solver: Literal["ridge", "fogd"]
+    solver: Literal["ridge", "falkon", "fogd"]
     options: dict[str, int]
     seconds: float
-
-    @property
-    def largest(self) -> bool:
-        """Return whether there is no larger size."""
-        if self.solver == "ridge":
-            return self.options["n_landmarks"] == MOST_LANDMARKS
-        return (self.options["frequencies"], self.options["passes"]) == _ONLINE[-1]
+    largest: bool = False
 
     @property
     def name(self) -> str:
         """Return a description for reports."""
-        if self.solver == "ridge":
-            return f"{self.options['n_landmarks']:,} landmarks"
+        if self.solver != "fogd":
+            iterated = f" by {self.options['iterations']} iterations" if self.solver == "falkon" else ""
+            return f"{self.options['n_landmarks']:,} landmarks{iterated}"
         passes = self.options["passes"]
         return f"{self.options['frequencies']:,} random frequencies in {passes} pass{'es' if passes > 1 else ''}"
 
 
-def selection_rounds(budget_seconds: float, shape: Shape, n_candidates: int) -> list[tuple[int, int]]:
+def selection_rounds(
+    budget_seconds: float, shape: Shape, n_candidates: int, learns_metric: bool = False
+) -> list[tuple[int, int]]:
     """Return sampled rows and landmarks of the rounds that a share of the budget allows, the first one in any case.
 
     A larger budget has the rounds of a smaller one, and perhaps more after them.
+
+    learns_metric : whether steps of a learnt metric, each of which costs as much as a candidate, are added
     """
     rounds: list[tuple[int, int]] = []
     spent = 0.0
-    running = (n_candidates, *(number + 1 for number in SURVIVORS))
+    running = (n_candidates, *(number + 1 + learns_metric * METRIC_STEPS for number in SURVIVORS))
     for (sample, landmarks), number in zip(_ROUNDS, running, strict=True):
         size = min(shape.rows, sample), min(shape.rows, landmarks)
         spent += number * ridge_seconds(replace(shape, rows=size[0]), size[1])
@@ -165,17 +173,23 @@ def ridge_seconds(shape: Shape, landmarks: int) -> float:
     return sums + values + _CUBE * landmarks**3
 
 
+def falkon_seconds(shape: Shape, landmarks: int, iterations: int) -> float:
+    """Return the nominal seconds of kernel least squares by iterations, of which the first read few rows."""
+    values = shape.rows * landmarks * (shape.inputs + 24 + 2 * shape.outputs)
+    return (iterations + 2) * values / _ITERATED_VALUES + _FACTORS * landmarks**3
+
+
 def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
     """Return the nominal seconds of online training with random frequencies."""
     return shape.rows * passes * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
 
 
-def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
+def sizes_of(shape: Shape) -> list[Size]:
     """Return the sizes of a model, each costlier than the one before; they depend on the data alone.
 
-    Least squares of few rows take all rows as landmarks. Classes of very many rows are trained online: on covtype, the
-    accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in 7 passes, which
-    take as long, 83.2% and 84.7%.
+    Least squares of few rows take all rows as landmarks, and are solved directly. Very many landmarks, or rows, are
+    left to iterations; rows beyond what these read in time are learned online. On covtype, 6,400 frequencies in 7
+    passes had an accuracy of 83.2%, 8,192 landmarks by 7 iterations, which take as long, 88.2%.
     """
     if shape.rows <= ENOUGH_LANDMARKS:
         numbers = [shape.rows]
@@ -183,13 +197,23 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
         numbers = [LEAST_LANDMARKS * 2**k for k in range(4)]
         numbers = [number for number in numbers if number < min(shape.rows, MOST_LANDMARKS)]
         numbers.append(min(shape.rows, MOST_LANDMARKS))
-    ridge = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
-    if ridge_seconds(shape, ENOUGH_LANDMARKS if of_classes else LEAST_LANDMARKS) <= _LONG_SECONDS:
-        return ridge
-    return [
-        Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
-        for frequencies, passes in _ONLINE
+    iterated = [
+        Size("falkon", {"n_landmarks": number, "iterations": times}, falkon_seconds(shape, number, times))
+        for number, times in _ITERATED
+        if _ROWS_OF_LANDMARK * number <= shape.rows
     ]
+    if ridge_seconds(shape, ENOUGH_LANDMARKS) <= _LONG_SECONDS:
+        first = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
+        iterated = [size for size in iterated if size.options["n_landmarks"] > MOST_LANDMARKS]
+        first = [size for size in first if not iterated or size.seconds < iterated[0].seconds]
+    else:
+        online = [
+            Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
+            for frequencies, passes in _ONLINE
+        ]
+        first = [size for size in online if size.seconds < iterated[0].seconds]
+    sizes = first + iterated
+    return [*sizes[:-1], replace(sizes[-1], largest=True)]
 
 
 def largest(sizes: list[Size], seconds: float) -> list[Size]:
@@ -231,6 +255,7 @@ class CandidateResult:
     seconds : time of the round
     in_last_round : whether the candidate was in the last round
     chance : difference of errors below which squared errors decide
+    weights : (n_outputs, landmarks) of the landmarks; None if the rows were validated in folds
     """
 
     candidate: Candidate
@@ -243,6 +268,7 @@ class CandidateResult:
     seconds: float
     in_last_round: bool
     chance: float = 0.0
+    weights: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values; the score is 1 less the error: the accuracy, ROC AUC, share of explained variance, ..."""
@@ -366,9 +392,10 @@ class ValidationSample:
         started_at = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         basis, bandwidth = basis_of(candidate, inputs, landmarks)
-        sample = Rows(inputs, self._sample.targets[:rows])
+        sample, weights = Rows(inputs, self._sample.targets[:rows]), None
         if self.by == "rows":
-            best = fit_rows(basis, sample, self.outputs, n_threads=self._threads).best
+            solution = fit_rows(basis, sample, self.outputs, n_threads=self._threads)
+            best, weights = solution.best, solution.weights
             assert best is not None, "no penalty was given"
         else:
             positions = self._positions[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
@@ -385,13 +412,31 @@ class ValidationSample:
             time.perf_counter() - started_at,
             in_last_round,
             best.chance if best.judged is not None or best.mistake_rate is None else apart(best.error, rows),
+            weights,
         )
+
+    def next_step(self, result: CandidateResult) -> Candidate:
+        """Return the candidate with the metric of the gradients of its solution, for the next step of learning it."""
+        candidate, weights = result.candidate, result.weights
+        inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
+        basis, _ = basis_of(candidate, inputs, result.landmarks)
+        assert isinstance(basis, LandmarkBasis), "linear candidates have no metric"
+        assert isinstance(basis.kernel, KnownKernel), "candidates name kernels"
+        if weights is None:
+            sample = Rows(inputs, self._sample.targets[: result.rows])
+            weights = fit_rows(basis, sample, self.outputs, result.penalty, n_threads=self._threads).weights
+        some = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / max(1, weights.size * inputs.shape[1])))
+        sums = gradient_sums(basis.kernel, basis.landmarks, weights, inputs[:some], self._threads)
+        before = np.array(candidate.metric or (1.0,) * inputs.shape[1])
+        metric = learnt_metric(sums, before, input_groups(self._schema))
+        return replace(candidate, metric=metric, steps=candidate.steps + 1)
 
 
 def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
     """Return raw inputs (rows, n_inputs) scaled for a candidate by the statistics of the training rows, float64."""
     pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
-    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float64)
+    factors = pairs[:, 1] * np.sqrt(candidate.metric) if candidate.metric else pairs[:, 1]
+    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
     return changed
 
 
@@ -406,9 +451,16 @@ def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[
 
 
 def successive_halving(
-    track: ValidationSample, starters: list[Candidate], rounds: list[tuple[int, int]], report: _REPORT
+    track: ValidationSample,
+    starters: list[Candidate],
+    rounds: list[tuple[int, int]],
+    report: _REPORT,
+    learns_metric: bool = False,
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
+
+    Metrics are learnt in the round before the last one, and compete in the last one with the best candidates without
+    one; the steps of the winner continue on the rows of the last round.
 
     Parameters
     ----------
@@ -416,6 +468,7 @@ def successive_halving(
     starters : candidates of the first round
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
+    learns_metric : whether candidates with a learnt metric are added
     """
     running, out = list(starters), list[CandidateResult]()
     total = len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2
@@ -433,13 +486,23 @@ def successive_halving(
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
-        if not last:
-            going = [result.candidate for result in surviving(ran, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
+        learnt = learn_metrics(track, ran) if learns_metric and number == max(0, len(rounds) - 2) else []
+        if last:
+            ran = ranked([*ran, *learnt])
+        else:
+            best, ran = ran[0], ranked([*ran, *learnt])
+            better = [result for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
+            plain = [result for result in ran if not result.candidate.metric]
+            going = [result.candidate for result in surviving(plain, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
+            # they take the places of others, so that the last round costs no more
+            going = [*(result.candidate for result in better), *going[: len(going) - len(better)]]
             # the best linear candidate always continues: it is cheap, and the baseline of the kernels
-            going += [result.candidate for result in ran if result.candidate.kernel == "linear"][:1]
+            going += [result.candidate for result in plain if result.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
             out += [result for result in ran if result.candidate not in going]
             running = going
+    if learns_metric and len(rounds) > 1 and ran[0].candidate.metric:
+        ran = ranked([*ran, *continued_metric(track, ran[0])])
     out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
     return Selection((*ran, *out))
 
@@ -458,6 +521,45 @@ def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateR
     first = best_first[: -(-number // 2)]
     others = sorted((result for result in best_first if result not in first), key=lambda result: result.squared_error)
     return first + others[: number - len(first)]
+
+
+# Learnt metrics: recursive feature machines that start at good candidates
+
+METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
+METRICS_KEPT = 2  # candidates with a learnt metric in the last round
+GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
+_STEADY = 0.005  # relative reduction of the squared error; learning ends after a step with less
+
+
+def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
+    """Return the steps of metrics that are learnt from the best candidate and from the best one of another kernel."""
+    curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
+    others = [result for result in curved if result.candidate.kernel != curved[0].candidate.kernel]
+    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
+    if len(steps) > 1:  # the first one reduced the error
+        steps += [step for start in others[:1] for step in continued_metric(track, start)]
+    return steps
+
+
+def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:
+    """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
+
+    Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
+    validation of all candidates.
+    """
+    steps, last = list[CandidateResult](), start
+    while len(steps) < METRIC_STEPS:
+        step = track.run(track.next_step(last), start.rows, start.landmarks, start.in_last_round)
+        steps.append(step)
+        if step.squared_error > (1.0 - _STEADY) * last.squared_error:
+            break
+        last = step
+    return steps
+
+
+def kernel_has_gradient(kernel: str) -> bool:
+    """Return whether a metric can be learnt from solutions of a candidate's kernel."""
+    return kernel in FACTORS and kernel_class(kernel).slopes is not KnownKernel.slopes
 
 
 # Similarity of neighbouring rows, which decides between shuffled and contiguous folds
@@ -544,6 +646,8 @@ OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss 
 LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
 HUBER_ROWS = 4096  # of the sample that Huber's loss is validated on
 _ALIKE = 0.1  # standard errors
+METRIC_SECONDS = 20.0  # nominal, for the metric of a given solver
+_MOST_OF, _MOST_NAMED = 0.9, 6  # of the squared distance, and columns, that the sentence on a metric names
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 
@@ -555,10 +659,12 @@ class Choice:
     ----------
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
     record : JSON values
+    metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
     """
 
     models: tuple[tuple[TrainSettings, Size | None], ...]
     record: dict[str, Any]
+    metric: tuple[float, ...] = ()
 
     @property
     def settings(self) -> TrainSettings:
@@ -603,19 +709,24 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, schema, criterion)
-    if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
+    if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape)[0].solver == "ridge":
         tails = _heavy_tails(track.judging(by), result, update["kernel"])
         update, why = update | ({"huber": HUBER} if tails else {}), why + tails
+    metric = result.winner.candidate.metric if update.get("kernel") != "linear" else ()
+    if metric:
+        update["metric"] = "diagonal"
+        why.append(metric_sentence(result, schema, criterion))
     models: list[tuple[TrainSettings, Size | None]] = []
     if "solver" in update:
         models.append((_complete(settings, update, result, by), None))
     else:
         seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
-        sizes = sizes_of(shape, schema.task != "regression")
+        sizes = sizes_of(shape)
         if "huber" in update:
+            sizes = [size for size in sizes if size.solver == "ridge"]
             seconds /= 1 + HUBER_ROUNDS
         # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
-        one = by == "blocks" or sizes[0].solver == "fogd"
+        one = by == "blocks" or sizes[0].solver != "ridge"
         sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
@@ -635,7 +746,59 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
     }
-    return Choice(tuple(models), record)
+    return Choice(tuple(models), record, metric)
+
+
+def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:
+    """Return the sentence on the metric of the winner: the columns that matter, and the error without it."""
+    winner = result.winner
+    learnt = replace(schema, scale=winner.candidate.scale, metric=winner.candidate.metric)
+    shares, total, named = metric_shares(learnt), 0.0, list[str]()
+    for column, share in shares.items():
+        if total >= _MOST_OF or len(named) == _MOST_NAMED:
+            break
+        named.append(repr(column))
+        total += share
+    plain = next(each for each in result.ran if not each.candidate.metric and each.candidate.kernel != "linear")
+    of = f"{len(named)} of {len(shares)} columns" if len(shares) > 1 else "the column"
+    return (
+        f"The metric gives {total:.0%} of the squared distance to {of}: {', '.join(named)}. "
+        f"Best kernel without a learnt metric: {_value(criterion, plain.error)}."
+    )
+
+
+def learn_metric(
+    settings: TrainSettings, data: Dataset, observer: Observer | None = None
+) -> tuple[tuple[float, ...], str]:
+    """Return the metric for a given solver, learnt on a sample of the training rows, and a sentence on it.
+
+    It is () if leave-one-out errors of kernel least squares are not smaller with a metric. The kernel is that of the
+    settings, or all that the automatic choice tries.
+
+    Raises
+    ------
+    ConfigError : fewer than two training rows; DataError : shards that cannot be read
+    """
+    schema, observer = data.schema, observer or NullObserver()
+    if data.rows("train") < 2:
+        raise ConfigError(f"{data.folder} has {data.rows('train')} training rows, but a metric needs at least 2.")
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    given = settings.options.model_dump().get("kernel")
+    starters = [each for each in initial_candidates((schema.scale,)) if each.kernel != "linear"]
+    if kernel_has_gradient(str(given)):
+        starters = [each for each in starters if each.kernel == given]
+    shape = Shape(data.rows("train"), schema.n_features, schema.n_outputs)
+    rounds = selection_rounds(METRIC_SECONDS / SELECTION_SHARE, shape, len(starters), learns_metric=True)
+    sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)
+    outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
+    track = ValidationSample(schema, sample, positions, outputs, _threads(settings))
+
+    result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True)
+    if not result.winner.candidate.metric:
+        error = named_error(criterion, result.winner.error)
+        return (), f"No metric was used: leave-one-out errors on sampled rows are not smaller with one ({error})."
+    sentence = metric_sentence(result, schema, criterion)
+    return result.winner.candidate.metric, f"{sentence} With it: {named_error(criterion, result.winner.error)}."
 
 
 def _heavy_tails(track: ValidationSample, result: Selection, kernel: str) -> list[str]:
@@ -665,15 +828,14 @@ def _raced(
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
     starters = initial_candidates(_scales(settings, data.schema))
     shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
-    rounds = selection_rounds(options.budget_seconds, shape, len(starters))
+    learns_metric = settings.metric != "none"
+    rounds = selection_rounds(options.budget_seconds, shape, len(starters), learns_metric)
     sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)  # the same for any budget
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
 
-    def tell(done: int, total: int, best: float) -> None:
-        observer.advance(done, total, {"score": best})
-
-    result = successive_halving(track, starters, rounds, tell)
+    tell = _teller(observer)
+    result = successive_halving(track, starters, rounds, tell, learns_metric)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track
@@ -682,6 +844,7 @@ def _raced(
         return result, by, [], track
     if not (similarity.decides and are_test_rows_given(data)):
         return result, by, [similarity.words(blocks=False)], track
+    starters += [each.candidate for each in result.ran if each.candidate.metric]
     return (
         successive_halving(track.judging("blocks"), starters, rounds, tell),
         "blocks",
@@ -690,9 +853,16 @@ def _raced(
     )
 
 
+def _teller(observer: Observer) -> _REPORT:
+    def tell(done: int, total: int, best: float) -> None:
+        observer.advance(done, total, {"score": best})
+
+    return tell
+
+
 def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
     """Return shuffled raw rows and their positions in the data set."""
-    raw = replace(data, schema=replace(data.schema, scale="none"))
+    raw = replace(data, schema=replace(data.schema, scale="none", metric=()))
     rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
     return Rows(rows.inputs[order], rows.targets[order]), order

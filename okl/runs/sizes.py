@@ -18,6 +18,7 @@ from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.select import Choice, Size, named_error
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
+from okl.solvers.ridge.falkon import FalkonState
 from okl.solvers.ridge.path import SAMPLE_ROWS, apart
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
@@ -46,7 +47,7 @@ def train_sizes(
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
 
-    Models of least squares are compared by the leave-one-out errors of sampled training rows. No larger size is trained
+    Models of least squares are compared by the errors of training rows that are left out. No larger size is trained
     once a size did not reduce the error by more than chance. All of this depends on the data and the settings alone: a
     budget that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it
     is.
@@ -106,14 +107,18 @@ class Judgement:
     worth: float
 
 
-def _judged(state: RidgeState, data: Dataset, criterion: Criterion) -> Judgement:
-    """Return the judgement by leave-one-out errors of sampled training rows."""
-    assert state.solution is not None, "it has finished"
-    found = state.solution.best
-    assert found is not None, "no penalty is given to several sizes"
+def _judged(state: RidgeState | FalkonState, data: Dataset, criterion: Criterion) -> Judgement:
+    """Return the judgement by leave-one-out errors of sampled training rows, or by held-out ones."""
+    if isinstance(state, FalkonState):
+        assert state.best is not None, "it has finished"
+        found, n_rows = state.best.errors, len(state.best.scores)
+    else:
+        assert state.solution is not None, "it has finished"
+        found, n_rows = state.solution.best, min(SAMPLE_ROWS, data.rows("train"))
+    assert found is not None, "no penalty is given to several sizes, and rows were held out"
     chance = found.chance
     if criterion == "accuracy":
-        chance = apart(found.error, min(SAMPLE_ROWS, data.rows("train")))
+        chance = apart(found.error, n_rows)
     return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
 
 
@@ -131,4 +136,4 @@ def _why(
         end = "The last one was not better by more than chance, so no larger size was trained."
     elif last.largest:
         end = "That is the largest size."
-    return f"Sizes (leave-one-out{', outliers clipped' if clipped else ''}): {sizes}. {end}"
+    return f"Sizes (of rows left out{', outliers clipped' if clipped else ''}): {sizes}. {end}"

@@ -37,7 +37,7 @@ from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.plan import check, check_solver, plan_memory_on
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
-from okl.runs.select import Choice, choose_solver
+from okl.runs.select import Choice, choose_solver, learn_metric
 from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
@@ -301,9 +301,13 @@ class TrainingRun(Run[TrainSettings]):
         if self.settings.solver == "auto":
             self._choice = choice = choose_solver(self.settings, self.data, self.observer)
             self.settings, self.record.choice = choice.settings, choice.record
-            self.record.data = training_columns(self.settings, self.data)
+            self.record.data = training_columns(self.settings, self.data, metric=choice.metric)
             for sentence in choice.record["why"]:
                 _LOG.info("%s: %s", self.name, sentence)
+        elif self.settings.metric == "diagonal":
+            metric, self.record.metric_sentence = learn_metric(self.settings, self.data, self.observer)
+            self.record.data = self.data.with_metric(metric)
+            _LOG.info("%s: %s", self.name, self.record.metric_sentence)
         # after the choice, because the automatic mode depends on the solver
         if self._stored_settings is not None:
             self.settings = in_mode_of(self._stored_settings, self.settings)

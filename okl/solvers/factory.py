@@ -46,12 +46,15 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
     return settings.options.build(settings, data.schema, data.rows("train"))
 
 
-def training_columns(settings: TrainSettings, data: Dataset, named: str | None = None) -> Dataset:
+def training_columns(
+    settings: TrainSettings, data: Dataset, named: str | None = None, metric: tuple[float, ...] = ()
+) -> Dataset:
     """Return the data set with the columns to train on: without columns of constraints unless learn_sensitive is set.
 
     Its rescaling is that of the settings.
 
     named : name of the data in errors, such as its source; None: its folder
+    metric : learnt weights of these columns
 
     Raises
     ------
@@ -63,7 +66,8 @@ def training_columns(settings: TrainSettings, data: Dataset, named: str | None =
         data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     options = settings.options
     if not isinstance(options, FogdSettings):
-        return data
+        return data.with_metric(metric)
     constraints, _ = parse_constraints(options.constraints)
     check_columns(data.schema, constraints, named or str(data.folder))
-    return data if options.learn_sensitive else without_features(data, columns_of(constraints))
+    kept = data if options.learn_sensitive else without_features(data, columns_of(constraints))
+    return kept.with_metric(metric)

@@ -84,13 +84,13 @@ class MemoryModel:
     """Growth of a solver's memory.
 
     unit : "pass", rows are read once a pass; "iteration", in each iteration; "sample", a growing sample in each
-        iteration; "moment", once, to sum their moments
+        iteration; "moment", once, to sum their moments; "kernel", in each iteration, with few kernel values at once
     state : "fixed", constant size; "budget", grows up to the budget; "supports", grows with the rows
     vectors : number of float64 vectors with one entry a row
     answers : shards whose answers are in the driver at once; None: all
     """
 
-    unit: Literal["pass", "iteration", "sample", "moment"]
+    unit: Literal["pass", "iteration", "sample", "moment", "kernel"]
     state: Literal["fixed", "budget", "supports"] = "fixed"
     vectors: int = 0
     answers: int | None = None
@@ -321,7 +321,7 @@ class AutoSettings(IterationOptions, ClassWeightOptions):
 # Settings of training.
 
 NOT_OF_SOLVERS = frozenset(
-    {"data", "ingest", "solver", "options", "optimise", "threshold", "beside", "rescale"}
+    {"data", "ingest", "solver", "options", "optimise", "threshold", "beside", "rescale", "metric"}
     | {"seed", "precision", "checkpoint_seconds", "checkpoint_rounds", "out", "name"}
 )
 """Settings that leave the automatic choice of a solver as it is; an option of a solver, or a mode, selects fogd."""
@@ -341,7 +341,8 @@ class TrainSettings(ExecutionSettings):
     solver: Annotated[SolverName, OrExtension("solver")] = Field(
         "auto",
         description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
-        "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
+        "a solver option is given; ridge: exact kernel least squares on landmarks; falkon: "
+        "the same on very many landmarks, by iterations; perceptron, ogd: store every "
         "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
         "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
         "over all rows",
@@ -365,6 +366,12 @@ class TrainSettings(ExecutionSettings):
     )
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
         "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
+    )
+    metric: Literal["auto", "none", "diagonal"] = Field(
+        "auto",
+        description="metric of the inputs, applied after their scaling; diagonal: a weight for each input, learnt on a "
+        "sample and used if leave-one-out errors are smaller with it; auto: diagonal with the automatic choice, none "
+        "with a given solver",
     )
     seed: int = Field(0, ge=0, description="seed of frequencies, row order and samples")
     precision: Precision = Field(

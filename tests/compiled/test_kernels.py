@@ -20,6 +20,7 @@ from okl.compiled.kernels import (
     kernel_row,
     kernel_self,
     nystrom_transform,
+    sign_products,
     squared_distances,
 )
 from okl.compiled.products import panels_of
@@ -184,3 +185,16 @@ def test_kernel_sums_match_naive_and_add_up(code: int, precision: Precision) -> 
     naive_kernels.add_kernel_sums(expected, inputs, supports, coefficients, rule)
     assert np.ptp(expected) > 1.0
     np.testing.assert_allclose(sums, expected, rtol=0, atol={"float32": 2e-5, "float64": 1e-12}[precision])
+
+
+@pytest.mark.parametrize("precision", BLOCK_PRECISIONS)
+def test_sign_products_match_naive(precision: Precision) -> None:
+    inputs, landmarks = some_rows(9, precision), some_rows(21, precision, seed=1)
+    landmarks[:3] = inputs[:3]  # no sign
+    values, transposed = some_rows(9, precision, 21, seed=2), np.ascontiguousarray(landmarks.T)
+    found, expected = np.empty_like(inputs), np.empty_like(inputs)
+    sign_products(found, values, inputs, transposed)
+    naive_kernels.sign_products(expected, values, inputs, transposed)
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=RELATIVE_ERROR[precision] * np.abs(values).sum(axis=1).max()
+    )

@@ -66,7 +66,9 @@ CASES |= {
     for name in MODEL_NAMES
 }
 CASES |= {
-    f"ridge-{task}": ("ridge", task, {"n_landmarks": 40, "seed": 3}) for task in ("binary", "multiclass", "regression")
+    f"{solver}-{task}": (solver, task, {"n_landmarks": 40, "seed": 3})
+    for solver in ("ridge", "falkon")
+    for task in ("binary", "multiclass", "regression")
 }
 CASES |= {  # an online solver without a case of its own
     name: (name, "binary", IN_ROUNDS | {"mode": "mix"})

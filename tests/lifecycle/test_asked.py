@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from okl.foundation.errors import ConfigError, DataError
@@ -17,7 +18,9 @@ from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
 from okl.lifecycle.publish import changed_training_setting
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
+from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
+from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import content, first_schema, land, validated
 from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
@@ -115,6 +118,7 @@ def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None
     values = {
         "ingest": {"target": "z"},
         "rescale": "standard",
+        "metric": "diagonal",
         "beside": "boosting",
         "validation": "rows",
         "certify": True,
@@ -170,3 +174,19 @@ def test_settings_without_their_defaults_are_the_same_settings(ingest: dict[str,
     asked = RetrainSettings.model_validate(given)
     assert RetrainSettings.model_validate(asked.model_dump(mode="json", exclude_defaults=True)) == asked
     assert asked.ingest == IngestSettings(**ingest)
+
+
+def test_a_learnt_metric_of_a_published_run_is_kept(place: Path) -> None:
+    rows = place / "rows.parquet"
+    pq.write_table(content(1), rows)
+    values = {"solver": "ridge", "metric": "diagonal", "rescale": "standard", "n_landmarks": 100}
+    ingest = {"target": "y", "scale": "standard", "keys": ["hour"]}
+    trained = train(TrainSettings(data=str(rows), ingest=ingest, out=str(place / "run"), **values))
+    metric = trained.model.schema.metric
+    assert metric[2] < metric[0] + metric[1]
+    publish_trained(Registry(place / "registry").model("m"), place / "run", promote=True)
+    shards(place, 2)
+    second = retrain(settings(place))
+    assert second["metrics"]["champion"]["accuracy"] == pytest.approx(trained["test"]["accuracy"], abs=0.1)
+    for version in Registry(place / "registry").model("m").versions():
+        assert version.load().schema.metric == metric

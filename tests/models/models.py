@@ -69,12 +69,14 @@ class Case:
     kind: str
     task: Task = "binary"
     precision: Precision = "float32"
+    metric: tuple[float, ...] = ()
 
     def model(self) -> Model:
         """With random weights."""
         rng = np.random.default_rng(2)
         n_outputs = 3 if self.task == "multiclass" else 1
-        return Model(schema_of(self.task), self._predictor(n_outputs, rng), {}, {"data_sha256": "abc"})
+        schema = schema_of(self.task, metric=self.metric)
+        return Model(schema, self._predictor(n_outputs, rng), {}, {"data_sha256": "abc"})
 
     def _predictor(self, n_outputs: int, rng: np.random.Generator) -> Predictor:
         form, _, kernel = self.kind.partition(" ")
@@ -102,5 +104,6 @@ class Case:
 CASES = [
     *(Case(kind) for kind in (*MAPS, *EXPANSIONS)),
     *(Case(kind, task) for kind in ("fourier", "nystrom gaussian", "expansion gaussian") for task in LABELS),
+    *(Case(kind, metric=(4.0, 1.0, 0.9, 1e-3, 0.09, 0.01)) for kind in ("fourier", "expansion gaussian")),
     *(Case(kind, "multiclass", "float64") for kind in ("fourier", "structured", "expansion laplacian")),
 ]

@@ -37,6 +37,13 @@ def kernel_block(values: FloatArray, inputs: FloatArray, landmarks: FloatArray, 
             values[row, column] = kernel_value(x, landmark, kernel)
 
 
+def sign_products(sums: FloatArray, values: FloatArray, inputs: FloatArray, landmarks: FloatArray) -> None:
+    for row, x in enumerate(inputs.tolist()):
+        for d, a in enumerate(x):
+            signs = [(a > b) - (a < b) for b in landmarks[d].tolist()]
+            sums[row, d] = sum(value * sign for value, sign in zip(values[row].tolist(), signs, strict=True))
+
+
 def nystrom_transform(
     features: FloatArray, inputs: FloatArray, landmarks: FloatArray, kernel: KernelRule, projection: FloatArray
 ) -> None:

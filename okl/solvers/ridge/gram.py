@@ -129,12 +129,16 @@ class LandmarkBasis:
 
     def columns(self, inputs: FloatArray) -> FloatArray:
         """Return kernel values (rows, n_landmarks) of inputs (rows, n_inputs)."""
-        assert self.kernel.rule is not None
-        inputs = as_compiled(inputs, self.landmarks.dtype)
         values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
         step = rows_per_block(self.n_columns, values.itemsize)
         for first in range(0, len(inputs), step):
-            kernel_block(values[first : first + step], inputs[first : first + step], self._panels, self.kernel.rule)
+            self.write_columns(values[first : first + step], inputs[first : first + step])
+        return values
+
+    def write_columns(self, values: FloatArray, inputs: FloatArray) -> FloatArray:
+        """Overwrite values (rows, n_landmarks) by the columns of inputs (rows, n_inputs), and return them."""
+        assert self.kernel.rule is not None
+        kernel_block(values, as_compiled(inputs, self.landmarks.dtype), self._panels, self.kernel.rule)
         return values
 
     def turn(self) -> MetricFactor:
@@ -433,14 +437,19 @@ class GramPart:
 Stretch = tuple[GramPart, ...]
 
 
-def stretches_of(data: Dataset) -> list[Stretch]:
-    """Return the training rows in at most 32 chunks of about one length, which depend on the shards only."""
-    pieces = [
+def pieces_of(data: Dataset) -> list[GramPart]:
+    """Return the training rows in pieces of at most BLOCK rows of a row group, in order."""
+    return [
         GramPart(shard, group, start, min(start + BLOCK, rows))
         for shard in data.split("train")
         for group, rows in enumerate(shard.row_groups)
         for start in range(0, rows, BLOCK)
     ]
+
+
+def stretches_of(data: Dataset) -> list[Stretch]:
+    """Return the training rows in at most 32 chunks of about one length, which depend on the shards only."""
+    pieces = pieces_of(data)
     return [tuple(pieces[first:last]) for first, last in cuts(len(pieces), MOST_STRETCHES)]
 
 

@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from okl.data.dataset import Schema
-from okl.foundation.settings import Count, Positive
+from okl.foundation.settings import Count, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
+from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
+from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
+from okl.solvers.ridge.gram import MOST_STRETCHES
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 from okl.solvers.settings import (
     ClassWeightOptions,
@@ -93,3 +96,51 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         """Return the bytes of the moments."""
         columns = self.n_columns(n_inputs)
         return float(8 * columns * (columns + n_outputs))
+
+
+class FalkonSettings(KernelOptions, IterationOptions, ClassWeightOptions):
+    """Kernel least squares on very many landmarks, by iterations."""
+
+    SOLVER: ClassVar[str] = "falkon"
+    SUMMARY: ClassVar[str] = "kernel least squares on very many landmarks, by preconditioned conjugate gradients"
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("kernel", answers=MOST_STRETCHES)
+
+    kernel: KernelName = Field("laplacian", description="k(x, x'): gaussian, laplacian, matern32 or matern52")
+    n_landmarks: Count | Literal["auto"] = Field(
+        "auto", description="number of landmarks; auto: 8,192, or all rows if there are fewer"
+    )
+    landmarks: Literal["uniform", "kmeans", "rpcholesky"] = Field(
+        "uniform", description="choice of landmarks from a sample before training"
+    )
+    penalty: Positive | Literal["auto"] = Field(
+        "auto",
+        description="weight of the squared norm, added to the mean squared error; auto: by leave-one-out errors of a "
+        "sample",
+    )
+    iterations: Count = Field(
+        ITERATIONS,
+        description="iterations at most; they end when the error of held-out rows no longer falls beyond chance",
+    )
+
+    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> FalkonSolver:
+        """Make the solver."""
+        return FalkonSolver(
+            kernel=self.kernel,
+            bandwidth=number_of(self.bandwidth),
+            n_landmarks=None if self.n_landmarks == "auto" else self.n_landmarks,
+            landmarks=self.landmarks,
+            penalty=number_of(self.penalty),
+            iterations=self.iterations,
+            class_weights=self.weights_of_classes(schema),
+            seed=run.seed,
+            precision=run.precision,
+            criterion=criterion_of(run.optimise, schema.task, schema.class_counts, schema.target),
+        )
+
+    def n_columns(self, n_inputs: int) -> int:
+        """Return the number of landmarks."""
+        return FALKON_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of a sum over rows."""
+        return float(8 * self.n_columns(n_inputs) * (n_outputs + 1))

@@ -1,0 +1,131 @@
+"""A learnt metric: weights of the inputs from the gradients of a kernel expansion, as in recursive feature machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import sign_products
+from okl.compiled.threads import run_tasks
+from okl.data.dataset import Schema, origins
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, IntArray
+from okl.kernels import KnownKernel
+
+Doubles = NDArray[np.float64]
+
+BLOCK = 512  # rows whose gradients are summed in one go: fixed, so that bits depend on nothing else
+LEAST_WEIGHT = 1e-6  # of the largest: no input is ignored for good, as its weight would stay 0 in all later steps
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSums:
+    """Sums over rows of squared partial derivatives: count times the diagonal of the average gradient outer product.
+
+    count : rows; squares : (n_inputs,), summed over outputs
+    """
+
+    count: int
+    squares: Doubles
+
+    def merged(self, other: GradientSums) -> GradientSums:
+        """Return the sums over both sets of rows."""
+        return GradientSums(self.count + other.count, self.squares + other.squares)
+
+
+def gradient_sums(
+    kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray, n_threads: int = 1
+) -> GradientSums:
+    """Sum the squared gradients of f(x) = sum_j weights[k, j] k(x, l_j) over rows and outputs k.
+
+    The time is O(rows n_landmarks n_inputs n_outputs).
+
+    Parameters
+    ----------
+    kernel : with `slopes`
+    landmarks : (n_landmarks, n_inputs); weights : (n_outputs, n_landmarks); inputs : (rows, n_inputs)
+    n_threads : bits do not depend on it
+
+    Raises
+    ------
+    ConfigError : the gradient of the kernel is not known
+    """
+    wide = np.ascontiguousarray(landmarks, dtype=np.float64)
+    transposed = np.ascontiguousarray(wide.T)
+    firsts = range(0, len(inputs), BLOCK)
+
+    def of_block(index: int) -> Doubles:
+        rows = np.ascontiguousarray(inputs[firsts[index] : firsts[index] + BLOCK], dtype=np.float64)
+        slopes = kernel.slopes(rows, wide)
+        if slopes is None:
+            raise ConfigError(f"The gradient of the kernel {kernel.name!r} is not known. Use another kernel.")
+        squares = np.zeros(rows.shape[1])
+        for output in weights:
+            values = slopes * output
+            if kernel.power == 1:
+                gradients = np.empty_like(rows)
+                sign_products(gradients, values, rows, transposed)
+            else:
+                gradients = rows * values.sum(axis=1)[:, np.newaxis] - values @ wide
+            squares += np.einsum("ij,ij->j", gradients, gradients)
+        return squares
+
+    with one_blas_thread():
+        parts = run_tasks(of_block, len(firsts), n_threads)
+    return GradientSums(len(inputs), np.sum(parts, axis=0))
+
+
+def input_groups(schema: Schema) -> IntArray:
+    """Return the group (n_features,) of each input: inputs of one group share a weight.
+
+    The inputs of a column of categories are a group, every other input is one of its own.
+    """
+    column = {name: encoding.column for encoding in schema.encodings if encoding.kind == "category"
+              for name in encoding.inputs}  # fmt: skip
+    groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=np.int64)
+
+
+def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray) -> tuple[float, ...]:
+    """Return the next metric (n_inputs,): the diagonal of the average gradient outer product, with a mean of 1.
+
+    Derivatives by inputs that were multiplied by sqrt(metric) are sqrt(metric) times smaller than those by the inputs.
+
+    Parameters
+    ----------
+    sums : by inputs in the current metric
+    metric : the current one, (n_inputs,); ones to begin with
+    groups : see `input_groups`; a group has the mean of its weights
+
+    Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1, with diagonal M.
+    """
+    diagonal = sums.squares / sums.count * metric
+    means = np.bincount(groups, weights=diagonal) / np.bincount(groups)
+    weights = means[groups]
+    if not (np.isfinite(weights).all() and weights.max() > 0.0):  # a constant solution has no gradient
+        return tuple(np.asarray(metric, dtype=np.float64).tolist())
+    weights = np.maximum(weights, LEAST_WEIGHT * weights.max())
+    return tuple((weights / weights.mean()).tolist())
+
+
+def metric_shares(schema: Schema) -> dict[str, float]:
+    """Return the share of each source column in the mean squared distance of two training rows, the largest first.
+
+    A distance is measured after the scaling and in the metric. Empty without a metric.
+    """
+    if not schema.metric:
+        return {}
+    _, factors = schema.shift_and_factor
+    deviations = np.array(
+        [0.0 if column.constant else column.standard_deviation for column in schema.feature_statistics]
+    )
+    squares = (factors * deviations) ** 2
+    shares = dict.fromkeys(schema.source_columns, 0.0)
+    for column, square in zip(origins(schema.features, schema.encodings), squares, strict=True):
+        shares[column] += float(square)
+    total = sum(shares.values()) or 1.0
+    return dict(sorted(((column, share / total) for column, share in shares.items()), key=lambda item: -item[1]))

@@ -1,0 +1,556 @@
+"""Kernel least squares on very many landmarks by preconditioned conjugate gradients, stopped by held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import as_compiled, one_blas_thread
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution, Rows
+from okl.data.reading import read_rows, sample_rows
+from okl.features.bandwidth import suit_kernel
+from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import lasting_attributes, stored
+from okl.foundation.types import Criterion, FloatArray, Precision
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.kernels import shift_invariant_kernels
+from okl.metrics.calibration import ScoreCalibration, fit_calibration
+from okl.solvers.base import Convergence, Outcome
+from okl.solvers.ridge.factors import Preconditioner, preconditioner
+from okl.solvers.ridge.gram import ADDED, MOST_STRETCHES, GramPart, LandmarkBasis, Outputs, cuts, part_of, pieces_of
+from okl.solvers.ridge.path import SAMPLE_ROWS, LeftOut, PenaltyErrors, apart, errors_of, fit_rows
+from okl.solvers.ridge.solver import SAMPLE_GROUPS
+
+# Sums over rows. A row of kernel values is made, used twice, and gone: nothing as large as rows times landmarks exists.
+
+_KERNEL_ROWS = 256  # whose kernel values exist at once: fixed, so that bits depend on nothing else
+MOST_HELD, HELD_SHARE = 8192, 0.1  # training rows that judge the iterations
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Pieces of row groups and their numbers, in the order of the data set."""
+
+    pieces: tuple[tuple[int, GramPart], ...]
+
+
+def chunks_of(data: Dataset, thin: int) -> list[Chunk]:
+    """Return every thin-th piece of the training rows, in chunks of about one length, by the shards only."""
+    taken = list(enumerate(pieces_of(data)))[::thin]
+    return [Chunk(tuple(taken[first:last])) for first, last in cuts(len(taken), MOST_STRETCHES)]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpansionSums:
+    """Sums over rows with kernel values k, weights v, and t = k'w - y, or k'w where there are no targets.
+
+    products : of v k t, (m, n_outputs)
+    columns, values, residuals, squares, count : of v k, (m,), v y, v t, v t^2, (n_outputs,), and v; with targets only
+    held : rows that were left out; with targets only
+    """
+
+    products: NDArray[np.float64]
+    count: float
+    columns: NDArray[np.float64]
+    values: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    held: Rows
+
+    def merged(self, other: ExpansionSums) -> ExpansionSums:
+        """Return the sums over both sets of rows."""
+        held = Rows(*(np.concatenate(both) for both in zip(self.held, other.held, strict=True)))
+        return ExpansionSums(
+            self.products + other.products,
+            self.count + other.count,
+            self.columns + other.columns,
+            self.values + other.values,
+            self.residuals + other.residuals,
+            self.squares + other.squares,
+            held,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ExpansionWork:
+    """Work that sums a chunk of rows.
+
+    weights : (m, n_outputs), in the precision of the basis; targets : whether they are taken off
+    held_share : of the rows of each piece, which are left out
+    """
+
+    data: Dataset
+    basis: LandmarkBasis
+    outputs: Outputs
+    weights: FloatArray
+    targets: bool
+    held_share: float
+    seed: int
+
+    def __call__(self, chunk: Chunk) -> ExpansionSums:
+        """Read each row group once, in order."""
+        m, k = self.weights.shape
+        products, columns = np.zeros((m, k)), np.zeros(m)
+        count, values, residuals, squares = 0.0, np.zeros(k), np.zeros(k), np.zeros(k)
+        buffer = np.empty((_KERNEL_ROWS, m), dtype=self.weights.dtype)
+        held: list[Rows] = []
+        with one_blas_thread():
+            for rows, left_out in self._rows(chunk):
+                if self.targets:
+                    held.append(left_out)
+                for first in range(0, len(rows.targets), _KERNEL_ROWS):
+                    some = part_of(rows, slice(first, first + _KERNEL_ROWS))
+                    kernel_values = self.basis.write_columns(buffer[: len(some.targets)], some.inputs)
+                    counted = self.outputs.weights(some.targets)
+                    scores = np.asarray(kernel_values @ self.weights, dtype=np.float64)
+                    if self.targets:
+                        target_values = self.outputs.of(some.targets)
+                        scores -= target_values
+                        ones = np.ones(len(scores)) if counted is None else counted
+                        count += float(ones.sum())
+                        columns += ones.astype(kernel_values.dtype) @ kernel_values
+                        values += ones @ target_values
+                        residuals += ones @ scores
+                        squares += ones @ scores**2
+                    if counted is not None:
+                        scores *= counted[:, np.newaxis]
+                    products += kernel_values.T @ scores.astype(kernel_values.dtype)
+        return ExpansionSums(
+            products, count, columns, values, residuals, squares, _joined(held, self.data, buffer.dtype)
+        )
+
+    def _rows(self, chunk: Chunk) -> Iterator[tuple[Rows, Rows]]:
+        """Yield the rows of each piece, and those of it that are left out."""
+        precision: Precision = "float32" if self.weights.dtype == np.float32 else "float64"
+        current: tuple[str, int] | None = None
+        for number, piece in chunk.pieces:
+            if current != (piece.shard.sha256, piece.group):
+                read = read_rows(self.data, piece.shard, (piece.group,), precision)
+                current = (piece.shard.sha256, piece.group)
+            rows = Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
+            out = np.random.default_rng((self.seed, 0xFA1C, number)).random(len(rows.targets)) < self.held_share
+            yield Rows(rows.inputs[~out], rows.targets[~out]), Rows(rows.inputs[out], rows.targets[out])
+
+
+def _joined(held: Sequence[Rows], data: Dataset, dtype: np.dtype[Any]) -> Rows:
+    if not held:
+        return Rows(np.empty((0, data.schema.n_features), dtype=dtype), np.empty(0))
+    return Rows(np.concatenate([rows.inputs for rows in held]), np.concatenate([rows.targets for rows in held]))
+
+
+# The solver.
+
+N_LANDMARKS, ITERATIONS = 8192, 20
+THIN, THIN_ROWS, THIN_ITERATIONS = 8, 1 << 17, 6  # of many rows, first iterations over every eighth piece
+_PATIENCE = 2  # iterations
+_WORTH = 0.25  # of the difference by chance: a gain of less does not count
+_PENALTY_LANDMARKS = 1024
+_LEAST_PENALTY = {"float32": 1e-8, "float64": 1e-12}
+_CLOSE = 1e-6  # relative gap
+
+
+@stored("falkon-problem")
+@dataclass(frozen=True, eq=False)
+class ExpansionProblem:
+    """Least squares over a basis of landmarks: penalty / 2 ||f||^2 + 1/2 mean of squared residuals."""
+
+    basis: LandmarkBasis
+    penalty: float
+    n_threads: int = field(default=1, compare=False)
+
+    __getstate__ = lasting_attributes
+
+    @cached_property
+    def preconditioner(self) -> Preconditioner:
+        """Return the preconditioner: made once in a process, and again after a checkpoint was read.
+
+        Raises
+        ------
+        ConfigError : the kernel matrix of the landmarks is not positive definite
+        """
+        dtype = self.basis.landmarks.dtype
+        for factor in (1.0, 1e1, 1e2, 1e3, 1e4):
+            matrix = np.empty((self.basis.n_columns, self.basis.n_columns), dtype=dtype)
+            for first in range(0, len(matrix), _KERNEL_ROWS):
+                some = slice(first, first + _KERNEL_ROWS)
+                self.basis.write_columns(matrix[some], self.basis.landmarks[some])
+            matrix[np.diag_indices(len(matrix))] += dtype.type(ADDED[dtype.name] * factor)
+            try:
+                return preconditioner(matrix, self.penalty, self.n_threads)
+            except np.linalg.LinAlgError:
+                continue
+        raise ConfigError(
+            f"The {self.basis.kernel.name!r} kernel matrix of {self.basis.n_columns:,} landmarks is not positive "
+            "definite. Use fewer landmarks, a smaller bandwidth, or precision = 'float64'."
+        )
+
+
+@stored("falkon-best")
+@dataclass(frozen=True, eq=False)
+class BestIteration:
+    """Weights (m, n_outputs), offsets (n_outputs,) and held-out scores (rows, n_outputs) of the best iteration."""
+
+    iteration: int
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    scores: NDArray[np.float32]
+    errors: PenaltyErrors | None
+    objective: float
+    gap: float
+
+
+@stored("falkon-state")
+@dataclass(frozen=True, eq=False)
+class FalkonState:
+    """State of the solver.
+
+    stage : the next entry of the stages; iteration : of all stages
+    x, residual, direction : (m, n_outputs) in the coordinates of the preconditioner; the last two are None at the start
+        of a stage
+    means : of kernel values (m,), and of targets (n_outputs,), about which the bias is free
+    held : rows that judge, of the last stage; best : the best iteration of the last stage; improved : the last one that
+        was better by more than chance
+    """
+
+    problem: ExpansionProblem
+    chosen: dict[str, Any]
+    stage: int
+    iteration: int
+    x: NDArray[np.float64]
+    residual: NDArray[np.float64] | None = None
+    direction: NDArray[np.float64] | None = None
+    count: float = 0.0
+    means: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    objective: float = float("nan")
+    held: Rows | None = None
+    best: BestIteration | None = None
+    improved: int = 0
+    least: float = float("inf")
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class FalkonSolver:
+    """Kernel least squares on very many landmarks, by conjugate gradients with a preconditioner of the landmarks.
+
+    Minimises what RidgeSolver minimises. An iteration reads all rows once, O(rows n_landmarks), and holds no more than
+    the n_landmarks^2 numbers of the preconditioner; sums of products of all landmarks, O(rows n_landmarks^2), are not
+    needed. A tenth of the rows, at most about 8,192, is left out and judges the iterations: the best one is the model,
+    and iterations end when the last two did not improve on it by more than chance. Of very many rows, the first
+    iterations read every eighth piece.
+
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32, matern52
+    bandwidth : in units of the scaled inputs, None for the median distance of the sample
+    n_landmarks : None for 8,192; at most the training rows
+    landmarks : uniform, kmeans or rpcholesky, from a sample of the training rows
+    penalty : > 0; None for that of least leave-one-out error of a sample, times its share of the rows
+    iterations : at most, over all rows
+    class_weights : of each class, in the order of the labels, None for all 1
+    criterion : by which held-out errors of classes are compared
+    seed, precision : of sample and held-out rows, and of kernel values; sums are float64
+
+    Raises
+    ------
+    ConfigError : a number outside its range, or an unknown name
+
+    Source: Rudi, Carratino & Rosasco, NIPS 2017, Algorithm 1; Yao, Rosasco & Caponnetto, Constructive Approximation 26,
+    2007, of stopping early.
+    """
+
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    n_landmarks: int | None = None
+    landmarks: Landmarks = "uniform"
+    penalty: float | None = None
+    iterations: int = ITERATIONS
+    class_weights: tuple[float, ...] | None = None
+    seed: int = 0
+    precision: Precision = "float32"
+    criterion: Criterion = "accuracy"
+
+    mode = "sum"
+
+    def __post_init__(self) -> None:
+        if self.kernel not in (able := shift_invariant_kernels()):
+            raise ConfigError(f"kernel = {self.kernel!r}: falkon takes {', '.join(able[:-1])} or {able[-1]}.")
+        check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
+        check_at_least("iterations", self.iterations, 1)
+        if self.n_landmarks is not None:
+            check_at_least("n_landmarks", self.n_landmarks, 1)
+        for name in ("bandwidth", "penalty"):
+            if (given := getattr(self, name)) is not None:
+                check_positive(name, given)
+
+    def check(self, schema: Schema, rows: int | None) -> None:
+        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
+
+        Raises
+        ------
+        ConfigError : more landmarks than rows
+        DataError : a class without rows
+        """
+        schema.refuse_empty_classes()
+        if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
+            raise ConfigError(
+                f"n_landmarks = {self.n_landmarks:,} is more than the {rows:,} training rows. Set a "
+                "smaller number, or auto."
+            )
+
+    def start(self, data: Dataset, execution: Execution) -> FalkonState:
+        """Choose bandwidth, landmarks and penalty from a sample of the rows.
+
+        Raises
+        ------
+        ConfigError, DataError : what `check` raises, and shards that cannot be read
+        """
+        rows = data.rows("train")
+        self.check(data.schema, rows)
+        m = min(rows, self.n_landmarks or N_LANDMARKS)
+        sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, SAMPLE_GROUPS)
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
+        landmarks = np.ascontiguousarray(choose_landmarks(kernel, sample.inputs, m, self.landmarks, self.seed))
+        basis = LandmarkBasis(kernel, landmarks)
+        penalty, why = self.penalty, "as given"
+        if penalty is None:
+            penalty, why = self._penalty(basis, sample, rows, data.schema, execution.n_threads)
+        chosen |= {"n_landmarks": m, "penalty": penalty, "penalty_reason": why}
+        problem = ExpansionProblem(basis, penalty, execution.n_threads)
+        x = np.zeros((m, data.schema.n_outputs))
+        return FalkonState(problem, chosen, 0 if rows >= THIN_ROWS else 1, 0, x)
+
+    def _penalty(
+        self, basis: LandmarkBasis, sample: Rows, n_rows: int, schema: Schema, n_threads: int
+    ) -> tuple[float, str]:
+        """Return the penalty of least leave-one-out error of a sample, times its share of the rows, and the reason."""
+        order = np.random.default_rng((self.seed, 0xFA1C)).permutation(len(sample.targets))[:SAMPLE_ROWS]
+        wide = Rows(sample.inputs[order].astype(np.float64), sample.targets[order])
+        few = LandmarkBasis(basis.kernel, np.ascontiguousarray(wide.inputs[:_PENALTY_LANDMARKS]))
+        found = fit_rows(few, wide, self._outputs(schema), n_threads=n_threads, sample=wide)
+        share = len(wide.targets) / n_rows
+        return (
+            max(_LEAST_PENALTY[self.precision], found.penalty * share),
+            f"least leave-one-out error of {len(wide.targets):,} sampled rows, times their share of all rows",
+        )
+
+    def advance(self, state: FalkonState, data: Dataset, execution: Execution) -> FalkonState:
+        """Read the rows of the stage once: find the gradient at its start, or take a step."""
+        if state.direction is None:
+            return self._begun(state, data, execution)
+        return self._stepped(state, data, execution)
+
+    def _begun(self, state: FalkonState, data: Dataset, execution: Execution) -> FalkonState:
+        """Return the state with the gradient over the rows of its stage."""
+        problem = state.problem
+        function = problem.preconditioner.to_function(state.x)
+        sums = self._sums(state, problem.preconditioner.to_weights(function), True, data, execution)
+        if not (np.isfinite(sums.squares).all() and np.isfinite(sums.products).all()):
+            raise DataError("Sums over the rows are not finite. Scale the columns (okl ingest --scale standard).")
+        means = sums.columns / sums.count, sums.values / sums.count
+        products = sums.products - np.outer(means[0], sums.residuals)
+        gradient = self._gradient(problem, products / sums.count, function)
+        spread = float((sums.squares - sums.residuals**2 / sums.count).sum()) / sums.count
+        begun = replace(
+            state,
+            residual=-gradient,
+            direction=-gradient,
+            count=sums.count,
+            means=means,
+            objective=0.5 * (problem.penalty * float((function**2).sum()) + spread),
+            held=sums.held,
+        )
+        return self._judged(begun, data.schema)
+
+    def _stepped(self, state: FalkonState, data: Dataset, execution: Execution) -> FalkonState:
+        """Return the state after one step of conjugate gradients, of each output on its own."""
+        assert state.direction is not None
+        assert state.residual is not None
+        assert state.means is not None
+        problem, direction, residual = state.problem, state.direction, state.residual
+        function = problem.preconditioner.to_function(direction)
+        weights = problem.preconditioner.to_weights(function)
+        sums = self._sums(state, weights, False, data, execution)
+        products = sums.products / state.count - np.outer(state.means[0], state.means[0] @ weights)
+        curved = self._gradient(problem, products, function)
+        square, curvature = (residual**2).sum(axis=0), (direction * curved).sum(axis=0)
+        going = (square > 0.0) & (curvature > 0.0)  # an output that is solved stays
+        length = np.divide(square, curvature, out=np.zeros_like(square), where=going)
+        left = residual - length * curved
+        turn = np.divide((left**2).sum(axis=0), square, out=np.zeros_like(square), where=going)
+        stepped = replace(
+            state,
+            iteration=state.iteration + 1,
+            x=state.x + length * direction,
+            residual=left,
+            direction=left + turn * direction,
+            objective=state.objective - 0.5 * float(length @ square),
+            ended="" if going.any() else "no step reduces the objective any more",
+        )
+        if state.stage == 0 and stepped.iteration == THIN_ITERATIONS:
+            return replace(stepped, stage=1, iteration=0, residual=None, direction=None, held=None, best=None)
+        return self._judged(stepped, data.schema)
+
+    def _judged(self, state: FalkonState, schema: Schema) -> FalkonState:
+        """Return the state with the best iteration so far by the held-out rows; without any, the last one."""
+        if state.stage == 0:
+            return state
+        assert state.means is not None
+        assert state.residual is not None
+        problem, (columns, values) = state.problem, state.means
+        made = problem.preconditioner
+        weights = made.to_weights(made.to_function(state.x))
+        offsets = values - columns @ weights
+        gap = float((made.to_gradient(state.residual) ** 2).sum()) / (2.0 * problem.penalty)
+        scores, errors = self._validated(state, weights, offsets, schema)
+        now = BestIteration(state.iteration, weights, offsets, scores, errors, state.objective, gap)
+        best, improved, least = state.best, state.improved, state.least
+        if errors is None or best is None or best.errors is None:
+            return replace(state, best=now, improved=state.iteration, least=np.inf if errors is None else errors.error)
+        if (errors.error, errors.squared_error) < (best.errors.error, best.errors.squared_error):
+            best = now
+        chance = errors.chance
+        if chance == 0.0 and errors.mistake_rate is not None:
+            chance = apart(errors.mistake_rate, len(scores))
+        if errors.error < least - max(_WORTH * chance, 1e-3 * least):
+            improved, least = state.iteration, errors.error
+        return replace(state, best=best, improved=improved, least=least)
+
+    def _validated(
+        self, state: FalkonState, weights: NDArray[np.float64], offsets: NDArray[np.float64], schema: Schema
+    ) -> tuple[NDArray[np.float32], PenaltyErrors | None]:
+        """Return scores (rows, n_outputs) of the held-out rows, and the errors; None if there are no such rows."""
+        held, outputs = state.held, self._outputs(schema)
+        assert held is not None
+        assert state.means is not None
+        if not len(held.targets):
+            return np.empty((0, outputs.n_outputs), dtype=np.float32), None
+        expansion = weights.astype(state.problem.basis.landmarks.dtype)
+        scores = np.empty((len(held.targets), outputs.n_outputs))
+        buffer = np.empty((_KERNEL_ROWS, len(weights)), dtype=expansion.dtype)
+        with one_blas_thread():
+            for first in range(0, len(scores), _KERNEL_ROWS):
+                some = slice(first, first + _KERNEL_ROWS)
+                inputs = held.inputs[some]
+                scores[some] = state.problem.basis.write_columns(buffer[: len(inputs)], inputs) @ expansion + offsets
+        values, counted = outputs.of(held.targets), outputs.weights(held.targets)
+        counted = np.ones(len(values)) if counted is None else counted
+        classes = outputs.classes(values)
+        wrong = outputs.classes(scores) != classes
+        totals = [
+            counted.sum(),
+            counted @ ((values - state.means[1]) ** 2).sum(axis=1),
+            counted @ ((values - scores) ** 2).sum(axis=1),
+            counted @ wrong,
+        ]
+        kept = scores.astype(np.float32)
+        found = LeftOut(np.array(totals), classes, kept[:, :, np.newaxis], np.ones(len(values)))
+        (errors,) = errors_of(found, (state.problem.penalty,), outputs)
+        return kept, errors
+
+    def _sums(
+        self, state: FalkonState, weights: NDArray[np.float64], targets: bool, data: Dataset, execution: Execution
+    ) -> ExpansionSums:
+        """Sum over the rows of the stage."""
+        basis = state.problem.basis
+        work = ExpansionWork(
+            data,
+            basis,
+            self._outputs(data.schema),
+            as_compiled(weights, basis.landmarks.dtype),
+            targets,
+            min(HELD_SHARE, MOST_HELD / data.rows("train")),
+            self.seed,
+        )
+        total: ExpansionSums | None = None
+        for part in execution.map(work, chunks_of(data, THIN if state.stage == 0 else 1)):
+            total = part if total is None else total.merged(part)
+        assert total is not None, "there are rows"
+        return total
+
+    def _gradient(
+        self, problem: ExpansionProblem, products: NDArray[np.float64], function: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the gradient in the coordinates of the preconditioner. products : mean of k t about the means"""
+        made = problem.preconditioner
+        return made.of_gradient(made.of_products(products) + problem.penalty * function)
+
+    def _outputs(self, schema: Schema) -> Outputs:
+        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
+
+    def finished(self, state: FalkonState) -> Outcome | None:
+        """Done when held-out rows say so, at the optimum, or after all iterations; diverged if it is not finite."""
+        if not np.isfinite(state.x).all():
+            return Outcome("diverged", "the weights are not finite")
+        if state.best is None:
+            return None
+        if state.iteration - state.improved >= _PATIENCE and state.best.errors is not None:
+            return Outcome("done", "the last iterations did not reduce the error of held-out rows beyond chance")
+        if state.ended:
+            return Outcome("done", state.ended)
+        if state.best.gap <= _CLOSE * state.best.objective:
+            return Outcome("done", "solved")
+        if state.iteration >= self.iterations:
+            return Outcome("done", f"all {self.iterations} iterations were taken")
+        return None
+
+    def progress(self, state: FalkonState) -> Convergence:
+        """Return the progress in iterations, with the gap of the best one."""
+        if state.best is None:
+            return Convergence(state.iteration, 1.0, 0.0, 0.0)
+        best = state.best
+        return Convergence(
+            state.iteration,
+            best.gap / best.objective if best.objective else 0.0,
+            best.objective,
+            best.objective - best.gap,
+        )
+
+    def predictor(self, state: FalkonState) -> Predictor:
+        """Return a kernel expansion over the landmarks."""
+        assert state.best is not None, "it has finished"
+        return state.problem.basis.predictor(state.best.weights.T.copy(), state.best.offsets)
+
+    def chosen(self, state: FalkonState) -> dict[str, Any]:
+        """Return the choices of kernel and penalty, and the iteration."""
+        if state.best is None or state.best.errors is None:
+            return dict(state.chosen)
+        return state.chosen | {"iteration": state.best.iteration, "held_out_error": state.best.errors.error}
+
+    def certificate(self, state: FalkonState) -> dict[str, Any]:
+        """Return the proof as JSON, of the iteration that is the model; a model that stopped early has a wide gap."""
+        assert state.best is not None, "it has finished"
+        best = state.best
+        relative = best.gap / best.objective if best.objective else 0.0
+        outcome = self.finished(state)
+        vacuous = "The training stopped early, by held-out rows: the bound on the gap exceeds the objective."
+        return {
+            "kind": "duality gap",
+            "gap": best.gap,
+            "relative_gap": relative,
+            "objective": best.objective,
+            "dual_objective": best.objective - best.gap,
+            "floor": float(np.finfo(np.float64).eps) * best.objective,
+            "iterations": best.iteration,
+            "outcome": "" if outcome is None else outcome.reason,
+        } | ({"reason": vacuous} if relative > 1.0 else {})
+
+
+def calibration_of(state: FalkonState) -> ScoreCalibration | None:
+    """Return the calibration of held-out scores of a finished state; None for a regression, or rows of one class."""
+    best, held = state.best, state.held
+    if best is None or held is None or best.errors is None or best.errors.mistake_rate is None:
+        return None
+    scores = best.scores.astype(np.float64)
+    classes = np.asarray(held.targets > 0.0 if scores.shape[1] == 1 else held.targets).astype(np.int64)
+    if len(np.unique(classes)) < 2:
+        return None
+    return fit_calibration(scores[:, 0] if scores.shape[1] == 1 else scores, classes)

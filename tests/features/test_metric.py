@@ -1,0 +1,108 @@
+"""Learnt metrics: gradients of kernel expansions, and weights of the inputs from their squares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import ColumnStatistics, Encoding, Schema
+from okl.features.metric import BLOCK, LEAST_WEIGHT, gradient_sums, input_groups, learnt_metric, metric_shares
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
+from okl.kernels import Gaussian, KnownKernel, Laplacian, Matern32, Matern52, Polynomial
+
+KERNELS = (Gaussian(1.5), Laplacian(3.0), Matern32(2.0), Matern52(2.0))
+N_INPUTS, STEP = 4, 1e-6
+
+
+def drawn(rows: int, columns: int, seed: int) -> FloatArray:
+    return np.random.default_rng(seed).standard_normal((rows, columns))
+
+
+def naive_squares(kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray) -> FloatArray:
+    """Sums of squared central differences of every output at every row."""
+    squares = np.zeros(N_INPUTS)
+    for x in inputs:
+        for d in range(N_INPUTS):
+            moved = np.stack([x, x])
+            moved[:, d] += [STEP, -STEP]
+            above, below = kernel.matrix(moved, landmarks) @ weights.T
+            squares[d] += (((above - below) / (2.0 * STEP)) ** 2).sum()
+    return squares
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_gradients_match_finite_differences(kernel: KnownKernel) -> None:
+    landmarks, weights, inputs = drawn(12, N_INPUTS, 0), drawn(2, 12, 1), drawn(7, N_INPUTS, 2)
+    found = gradient_sums(kernel, landmarks, weights, inputs)
+    assert found.count == 7
+    np.testing.assert_allclose(found.squares, naive_squares(kernel, landmarks, weights, inputs), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=lambda kernel: kernel.name)
+def test_sums_of_parts_are_the_sums_of_all_whatever_the_threads(kernel: KnownKernel) -> None:
+    landmarks, weights, inputs = drawn(30, N_INPUTS, 0), drawn(1, 30, 1), drawn(3 * BLOCK, N_INPUTS, 2)
+    whole = gradient_sums(kernel, landmarks, weights, inputs, n_threads=2)
+    parts = [
+        gradient_sums(kernel, landmarks, weights, inputs[start : start + BLOCK]) for start in (0, BLOCK, 2 * BLOCK)
+    ]
+    merged = parts[0].merged(parts[1]).merged(parts[2])
+    assert merged.count == whole.count == len(inputs)
+    np.testing.assert_array_equal(merged.squares, whole.squares)
+
+
+def test_a_kernel_without_known_gradient_is_refused() -> None:
+    with pytest.raises(ConfigError, match="gradient of the kernel 'polynomial' is not known"):
+        gradient_sums(Polynomial(), drawn(3, 2, 0), drawn(1, 3, 1), drawn(5, 2, 2))
+
+
+def test_steps_measure_derivatives_by_the_inputs_before_the_metric() -> None:
+    """f(x sqrt(M)) has the same gradient by x however its expansion is written: the next metric depends on f alone."""
+    kernel, groups, metric = Gaussian(1.5), np.arange(N_INPUTS), np.array([4.0, 1.0, 0.25, 0.01])
+    landmarks, weights, inputs = drawn(12, N_INPUTS, 0), drawn(1, 12, 1), drawn(7, N_INPUTS, 2)
+    stretched = gradient_sums(kernel, landmarks * metric**0.5, weights, inputs * metric**0.5)
+
+    class Anisotropic(Gaussian):
+        def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+            return super().matrix(left * metric**0.5, right * metric**0.5)
+
+    direct = naive_squares(Anisotropic(1.5), landmarks, weights, inputs)
+    np.testing.assert_allclose(learnt_metric(stretched, metric, groups), direct / direct.mean(), rtol=1e-6)
+
+
+SCHEMA = Schema(
+    ("size", "colour=blue", "colour=red", "colour=missing", "day.month", "day.year"),
+    "y",
+    "binary",
+    (0, 1),
+    encodings=(
+        Encoding("colour", "category", ("colour=blue", "colour=red", "colour=missing"), ("blue", "red"), missing=True),
+        Encoding("day", "date", ("day.month", "day.year")),
+    ),
+    feature_statistics=(ColumnStatistics(9, 0.0, 2.0, -3.0, 3.0),) * 5 + (ColumnStatistics(9, 1.0, 0.0, 1.0, 1.0),),
+    scale="standard",
+)
+
+
+def test_categories_of_a_column_share_a_weight_and_no_weight_is_0() -> None:
+    assert input_groups(SCHEMA).tolist() == [0, 1, 1, 1, 2, 3]
+    sums = replace(gradient_sums(Gaussian(1.0), drawn(3, 6, 0), drawn(1, 3, 1), drawn(5, 6, 2)), squares=np.array(
+        [8.0, 3.0, 6.0, 0.0, 0.0, 2.0]
+    ))  # fmt: skip
+    metric = np.array(learnt_metric(sums, np.ones(6), input_groups(SCHEMA)))
+    np.testing.assert_allclose(metric / metric[0], [1.0, 3 / 8, 3 / 8, 3 / 8, LEAST_WEIGHT, 2 / 8])
+    assert metric.mean() == pytest.approx(1.0)
+
+
+def test_a_solution_without_gradient_leaves_the_metric() -> None:
+    sums = gradient_sums(Gaussian(1.0), drawn(3, 6, 0), np.zeros((1, 3)), drawn(5, 6, 2))
+    assert learnt_metric(sums, np.full(6, 2.0), input_groups(SCHEMA)) == (2.0,) * 6
+
+
+def test_shares_are_of_squared_distances_by_source_column() -> None:
+    assert metric_shares(SCHEMA) == {}
+    shares = metric_shares(replace(SCHEMA, metric=(1.0, 2.0, 2.0, 2.0, 3.0, 50.0)))  # the last input never changes
+    assert list(shares) == ["colour", "day", "size"]
+    assert shares == pytest.approx({"colour": 0.6, "day": 0.3, "size": 0.1})
