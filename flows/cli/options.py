@@ -152,9 +152,18 @@ INGEST_ALL = Options(
     {
         DATA: (
             *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
-            *("keys", "drop", "scale", "scale_target"),
+            *("keys", "drop", "text", "min_documents", "max_terms", "scale", "scale_target"),
         ),
-        FORMATS: ("date_order", "decimal", "svmlight_index", "hash_columns", "rows_per_shard", "compression"),
+        FORMATS: (
+            "date_order",
+            "decimal",
+            "svmlight_index",
+            "hash_columns",
+            "storage",
+            "normalise",
+            "rows_per_shard",
+            "compression",
+        ),
     },
 )
 INGEST = INGEST_ALL.without("compression")
@@ -173,6 +182,7 @@ TRAIN = Options(
 )
 RARE = frozenset(
     {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
+    | {"storage", "normalise", "min_documents", "max_terms"}
     | {
         "date_order",
         "decimal",
@@ -189,18 +199,29 @@ RARE = frozenset(
 )
 """Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
 _OF_SHARDS = frozenset(
-    {"release", "max_shards", "settle_seconds", "slices", "holdout_shards", "window_shards", "threshold", "cluster"}
+    {
+        "text",
+        "release",
+        "max_shards",
+        "settle_seconds",
+        "slices",
+        "holdout_shards",
+        "window_shards",
+        "threshold",
+        "cluster",
+    }
 )
 RARE_OF: dict[str | None, frozenset[str]] = {
-    "train": frozenset({"cluster", "scheduler"}),
-    "compare": frozenset({"grid", "halving", "tolerance", "iterations", "memory", "map"}),
-    "plan": frozenset({"out", "name", "beside", "threshold"}),
+    "train": frozenset({"cluster", "scheduler", "dates"}),
+    "compare": frozenset({"text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
+    "plan": frozenset({"text", "out", "name", "beside", "threshold"}),
     "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
     "deploy": _OF_SHARDS
     | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""
+RARE_OF_INGEST = frozenset({"min_documents", "max_terms", "storage", "normalise", "hash_columns"})
 ALL_OPTIONS = "okl.all_options"  # key in click's context: whether the help shows all options, as with --help-all
 HIDDEN = frozenset(
     {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
@@ -427,7 +448,9 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the parameters by panel; called by typer for --help."""
-        rare = RARE | RARE_OF[self.name] if self.name in RARE_OF else frozenset()
+        rare = RARE_OF_INGEST if self.name == "ingest" else frozenset()
+        if self.name in RARE_OF:
+            rare = RARE | RARE_OF[self.name]
         if ctx.meta.get(ALL_OPTIONS) or ctx.meta.get(SOLVER) is not None:
             rare = frozenset()
         entries: dict[str, list[tuple[str, str]]] = {}

@@ -57,6 +57,51 @@ class SvmlightColumns:
     hashed: int = 0
 
 
+@dataclass(frozen=True)
+class TextColumn:
+    """Terms of a column of text, each a sparse input: l2-normalised tf-idf of words and pairs of words.
+
+    column : name of the source column; terms : words and pairs, sorted; weights : inverse document frequency of each
+    """
+
+    column: str
+    terms: tuple[str, ...]
+    weights: tuple[float, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.terms) != len(self.weights):
+            raise DataError(f"Text column {self.column!r} has {len(self.terms)} terms, {len(self.weights)} weights.")
+
+
+@dataclass(frozen=True)
+class SparseColumns:
+    """Inputs that shards hold as sparse rows, after those that have a column of their own.
+
+    n_columns : their number; texts : those whose terms they are, in order; (): they are the indices of svmlight text
+    unit_length : whether sparse rows are divided by their length when they are read
+    """
+
+    n_columns: int
+    texts: tuple[TextColumn, ...] = ()
+    unit_length: bool = False
+
+    def __post_init__(self) -> None:
+        if self.texts and sum(len(text.terms) for text in self.texts) != self.n_columns:
+            raise DataError(f"There are {self.n_columns} sparse columns, but their texts have other numbers of terms.")
+
+    def name(self, index: int) -> str:
+        """Return the name of a sparse column: f with its number, or the term with its column."""
+        for text in self.texts:
+            if index < len(text.terms):
+                return f"{text.column}: {text.terms[index]}"
+            index -= len(text.terms)
+        return f"f{index}"
+
+
+# Names of the columns of shards, and of batches of svmlight text, that hold sparse rows.
+INDICES, VALUES = "okl:indices", "okl:values"
+
+
 def source_columns(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple[str, ...]:
     """Return the source columns of inputs, each once, in the order of the inputs."""
     return tuple(dict.fromkeys(origins(features, encodings)))
@@ -89,7 +134,9 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-FORMAT_VERSION = 5  # with a metric; 4 with formats of columns; without, 2, or 1 for numbers alone (3 is of models)
+FORMAT_VERSION = (
+    5  # with a metric or sparse columns; 4 with formats; without, 2, or 1 for numbers alone (3 is of models)
+)
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -153,6 +200,7 @@ class Schema:
     formats : how columns of text are read that hold numbers or dates
     metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
         for all 1. Models have one, and shards of retrained models; see `okl.features.metric`
+    sparse : inputs that are held as sparse rows, after the features; None in most tables
     """
 
     features: tuple[str, ...]
@@ -171,11 +219,15 @@ class Schema:
     svmlight: SvmlightColumns | None = None
     formats: tuple[ColumnFormat, ...] = field(default=(), repr=False)  # reading shards does not depend on them
     metric: tuple[float, ...] = field(default=(), repr=False)  # in `read_sha256` where there is one
+    sparse: SparseColumns | None = None
 
     @cached_property
     def source_columns(self) -> tuple[str, ...]:
         """Return the source columns of the inputs, in order: those that prediction takes."""
-        return source_columns(self.features, self.encodings)
+        dense = source_columns(self.features, self.encodings)
+        if self.sparse is None:
+            return dense
+        return (*dense, *([text.column for text in self.sparse.texts] or (INDICES, VALUES)))
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields for storage; omit empty encodings, so that manifests without them do not change."""
@@ -185,7 +237,7 @@ class Schema:
             for encoding in values["encodings"]
         ]
         values["formats"], values["metric"] = list(values["formats"]), list(values["metric"])
-        for name in ("encodings", "svmlight", "formats", "metric"):
+        for name in ("encodings", "svmlight", "formats", "metric", "sparse"):
             if not values[name]:
                 del values[name]
         return values
@@ -193,7 +245,7 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if self.metric:
+        if self.metric or self.sparse:
             return FORMAT_VERSION
         if self.formats:
             return 4
@@ -201,8 +253,15 @@ class Schema:
 
     @property
     def n_features(self) -> int:
-        """Return the number of inputs."""
-        return len(self.features)
+        """Return the number of inputs, sparse ones among them."""
+        return len(self.features) + (self.sparse.n_columns if self.sparse else 0)
+
+    def input_name(self, index: int) -> str:
+        """Return the name of an input."""
+        n_dense = len(self.features)
+        if index < n_dense or self.sparse is None:
+            return self.features[index]
+        return self.sparse.name(index - n_dense)
 
     @property
     def n_outputs(self) -> int:

@@ -40,9 +40,18 @@ def describe(data: Dataset) -> dict[str, Any]:
         "encodings": schema.as_json().get("encodings", []),
         "formats": [asdict(form) for form in schema.formats],
         "svmlight": asdict(schema.svmlight) if schema.svmlight else None,
+        "sparse": _sparse(schema),
         "features": {name: asdict(column) for name, column in columns.items()},
         "warnings": list(data.warnings),
     }
+
+
+def _sparse(schema: Schema) -> dict[str, Any] | None:
+    """Return the numbers of sparse columns, in all and of each text, without the terms."""
+    if schema.sparse is None:
+        return None
+    terms = {text.column: len(text.terms) for text in schema.sparse.texts}
+    return {"columns": schema.sparse.n_columns, "unit_length": schema.sparse.unit_length, "terms": terms}
 
 
 def describe_text(data: Dataset) -> str:
@@ -75,6 +84,10 @@ def _origins(schema: Schema) -> list[str]:
     if schema.svmlight is not None:
         fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
         lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
+    if schema.sparse is not None:
+        unit = ", divided by their lengths when read" if schema.sparse.unit_length else ""
+        lines.append(f"sparse rows of {schema.sparse.n_columns:,} columns{unit}")
+        lines += [f"  {text.column}  {len(text.terms):,} words and pairs of words" for text in schema.sparse.texts]
     encoded = [(encoding.column, _shown_encoding(encoding)) for encoding in schema.encodings]
     encoded = [(column, texts) for column, texts in encoded if texts]
     if encoded:
@@ -99,6 +112,8 @@ def _shown_encoding(encoding: Encoding) -> str:
 
 
 def _table(columns: list[tuple[str, ColumnStatistics]]) -> list[str]:
+    if not columns:
+        return []
     width = max(6, *(len(name) for name, _ in columns[:SHOWN_COLUMNS]))
     lines = [f"{'column':{width}}  {'mean':>12} {'sd':>12} {'min':>12} {'max':>12}   (training rows)"]
     for name, column in columns[:SHOWN_COLUMNS]:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.executor import Rows
 from okl.data.ingest.targets import stored_index
 from okl.data.order import Window
+from okl.data.sparse import beside, rows_of_lists, stacked
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
@@ -190,10 +191,34 @@ def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
     ------
     DataError : a shard is missing or damaged
     """
+    if data.schema.sparse is not None:
+        with Span(READ):
+            return _load_sparse(data, window, precision)
     inputs, targets = np.empty((window.rows, data.schema.n_features), dtype=precision), np.empty(window.rows)
     with Span(READ):
         for job in window_jobs(data, window, inputs, targets):
             job()
+    return Rows(inputs, targets)
+
+
+def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
+    """Read a window of sparse rows: compressed rows, with the scaled dense columns before the others."""
+    schema, columns = data.schema, data.schema.sparse
+    assert columns is not None, "the caller has looked"
+    blocks, targets = [], np.empty(window.rows)
+    start, dense_schema = 0, replace(schema, sparse=None)
+    for index, group, rows in window.pieces:
+        shard = data.shards[index]
+        dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
+        read_group(replace(data, schema=dense_schema), shard, group, range(rows), dense, targets[cut])
+        table = read_columns(data, shard, group, [INDICES, VALUES])
+        indices, values = (_one_chunk(column) for column in table.columns)
+        blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
+        start += rows
+    inputs, permutation = stacked(blocks), permutation_of(window)
+    if permutation is not None:
+        order = np.argsort(permutation)
+        inputs, targets = inputs[order], targets[order]
     return Rows(inputs, targets)
 
 
@@ -288,6 +313,13 @@ def bytes_of_runs(data: Dataset, shard: Shard, runs: RowRuns, footer: bool = Tru
     return total + sum(size for group in np.unique(runs.groups) for size, _ in part.sizes(int(group), columns))
 
 
+def stored_row_bytes(data: Dataset, shard: Shard) -> int:
+    """Return the mean bytes of a row of a shard before compression, at least 1."""
+    metadata = open_part(data, shard).metadata
+    total = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    return int(max(1, -(-total // max(1, metadata.num_rows))))
+
+
 @dataclass
 class LastGroup:
     """The row group read last: the next runs may be of the same group."""
@@ -350,7 +382,7 @@ def sample_rows(
         parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
     if not parts:
         return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
-    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+    return Rows(stacked([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
 
 def sampled_positions(

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from scipy import sparse
 
 from okl.data.dataset import Shard
 from okl.foundation.validation import bytes_from_environment, check_at_least
@@ -25,7 +26,9 @@ _REMEMBERED_KEYS = 4096
 
 
 def size_bytes(value: Any) -> int:
-    """Return the bytes of an array, or of the arrays in a tuple or list; 0 for any other value."""
+    """Return the bytes of an array, dense or sparse, or of those in a tuple or list; 0 for any other value."""
+    if sparse.issparse(value):
+        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if isinstance(value, (tuple, list)):

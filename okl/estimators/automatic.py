@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -99,6 +100,7 @@ class AutomaticEstimator(ScoringEstimator):
     metric : "auto" or "diagonal" to try a learnt weight for each input among the candidates, "none" to leave it out
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of samples, landmarks and orders
+    text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear classifier
 
     Attributes
     ----------
@@ -113,6 +115,7 @@ class AutomaticEstimator(ScoringEstimator):
     metric: Literal["auto", "none", "diagonal"] = "auto"
     n_jobs: int | None = None
     random_state: RandomState = 0
+    text: str | Sequence[str] | None = None
 
     SOLVER: ClassVar[str] = "auto"
 
@@ -178,7 +181,10 @@ class AutomaticEstimator(ScoringEstimator):
             **options,
         }
         settings = settings_from(TrainSettings, values, type(self).__name__)
-        ingested = IngestSettings(target=name, task=task, compression="none")
+        texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
+        if texts and weights is not None:
+            raise ConfigError("sample_weight is given with text, whose models take weights of classes only. Remove it.")
+        ingested = IngestSettings(target=name, task=task, compression="none", text=texts)
         with location_of(table, "X") as location, LocalExecution(threads) as execution:
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
@@ -217,6 +223,8 @@ class AutomaticEstimator(ScoringEstimator):
 def _needs_test_rows(settings: TrainSettings, schema: Schema) -> bool:
     """Return whether probabilities need rows that the model is not trained on; see `okl.runs.calibrate`."""
     options = settings.options
+    if settings.solver == "l2-svm":  # of sparse rows
+        return True
     if schema.task == "regression" or settings.solver == "logistic":
         return False
     if isinstance(options, FogdSettings):

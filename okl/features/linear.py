@@ -1,4 +1,4 @@
-"""No kernel at all: standardised inputs and a constant column, for the linear baseline of every result."""
+"""No kernel at all: standardised inputs and a constant column, or sparse inputs as they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.features.base import check_inputs, precision_of
@@ -93,6 +94,43 @@ class StandardisedLinear:
     def describe(self) -> dict[str, Any]:
         """Kind and constant."""
         return {"kind": "standardised-linear", "constant": self.constant}
+
+
+@stored("sparse-inputs")
+@dataclass(frozen=True)
+class SparseInputs:
+    """The map z(x) = x of sparse rows, which stay sparse.
+
+    Parameters
+    ----------
+    n_inputs : int >= 1; precision : of the rows
+    """
+
+    n_inputs: int
+    precision: Precision = "float32"
+
+    @property
+    def n_columns(self) -> int:
+        """Return the number of columns of the features."""
+        return self.n_inputs
+
+    def transform(self, inputs: Any) -> Any:
+        """Return sparse rows (rows, n_inputs) in this precision; dense ones become sparse.
+
+        Raises
+        ------
+        DataError : the inputs have other columns
+        """
+        check_inputs(self, inputs)
+        return sparse.csr_array(inputs, dtype=self.precision)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return no arrays."""
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """Kind, columns and precision."""
+        return {"kind": "sparse-inputs", "n_inputs": self.n_inputs, "precision": self.precision}
 
 
 def _deviation(column: ColumnStatistics) -> float:

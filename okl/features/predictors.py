@@ -18,7 +18,7 @@ from okl.compiled.threads import MOST_ROWS, Block, borrowed_block, run_threads
 from okl.features.base import FeatureMap, check_inputs, check_weights, precision_of
 from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures, StructuredFeatures
-from okl.features.linear import StandardisedLinear
+from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.types import FloatArray, Precision
@@ -49,6 +49,8 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
             return StructuredFeatures(kernel, int(description["n_inputs"]), arrays["signs"], arrays["radii"])
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
+        if kind == "sparse-inputs":
+            return SparseInputs(int(description["n_inputs"]), description["precision"])
     except ModelError:
         raise
     except (OklError, KeyError, TypeError, ValueError) as error:
@@ -72,6 +74,10 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
     ------
     DataError, ConfigError : the inputs or the weights do not have the map's columns
     """
+    if isinstance(feature_map, SparseInputs):
+        check_weights(feature_map, weights)
+        products: FloatArray = feature_map.transform(inputs) @ weights.T.astype(feature_map.precision)
+        return products
     inputs = as_compiled(inputs, feature_map.precision)
     check_inputs(feature_map, inputs)
     weights = as_compiled(weights, feature_map.precision)

@@ -209,6 +209,21 @@ class IngestSettings(BaseModel):
     hash_columns: int | None = Field(
         None, ge=1, description="svmlight text with very many columns: number of columns to hash them into, with signs"
     )
+    storage: Literal["auto", "sparse", "dense"] = Field(
+        "auto",
+        description="svmlight text; sparse: store the values that are not 0, for up to 1,000,000 columns; dense: a "
+        "Parquet column for each; auto: sparse beyond 4,096 columns, or beyond 1,024 of which at most 1% are not 0",
+    )
+    normalise: Literal["l2", "none"] = Field(
+        "l2", description="sparse rows of svmlight text; l2: divide each by its length when it is read; none: as stored"
+    )
+    text: tuple[str, ...] = Field(
+        (), description="text columns whose words and pairs of words become sparse inputs, weighted by tf-idf"
+    )
+    min_documents: int = Field(2, ge=1, description="training rows that a word or pair of a text column must occur in")
+    max_terms: int = Field(
+        200_000, ge=1, le=1_000_000, description="words and pairs of each text column, those in the most training rows"
+    )
     compression: Literal["zstd", "none"] = Field(
         "zstd", description="compression of part files; none is the fastest to read"
     )

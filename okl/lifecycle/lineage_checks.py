@@ -52,6 +52,7 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
             except DataError as error:
                 refused.append(str(error))
                 continue
+            refuse_sparse(schema)
             if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
                 # a later request could not be distinguished from columns that this model never uses
                 refused.append(
@@ -85,6 +86,15 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 # and the rows that they predict. So constraints that are added later use keys, too, or are refused.
 
 OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
+
+
+def refuse_sparse(schema: Schema) -> None:
+    """Raise ConfigError for sparse rows, which no retraining takes yet."""
+    if schema.sparse is not None:
+        raise ConfigError(
+            "A retraining takes dense rows, but these are sparse. Use --hash-columns 1024 for svmlight text, drop text "
+            "columns, or train anew with okl train."
+        )
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
@@ -261,6 +271,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     _check_released(settings, model)
     reference = _reference(model)
     if reference is not None:
+        refuse_sparse(reference)
         check_lineage_start(settings, reference)
     ingesting = first_ingest(settings)
     refused: DataError | None = None

@@ -64,6 +64,11 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     if out_path.exists():
         raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
     opened = load(model, registry)
+    if opened.schema.sparse is not None:
+        raise ConfigError(
+            f"The model takes sparse rows of {opened.schema.n_features:,} columns, which no export holds. Use okl "
+            "predict, or okl.load in Python."
+        )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     rows = made_up(opened.schema, N_CHECKED)
     feeds = feeds_of(opened.schema, rows)

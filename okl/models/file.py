@@ -78,12 +78,13 @@ def _schemas() -> TypeAdapter[Schema]:
 def _faults(schema: Schema) -> Iterator[str]:
     """Return the inconsistencies of a schema."""
     n_labels = len(schema.labels)
-    if not schema.features or len(set(schema.features)) < schema.n_features:
-        yield f"it names {schema.n_features} features, {len(set(schema.features))} of them different"
-    if len(schema.feature_statistics) != schema.n_features:
-        yield f"{len(schema.feature_statistics)} columns have statistics, but it names {schema.n_features} features"
-    if len(schema.metric) not in (0, schema.n_features):
-        yield f"its metric has {len(schema.metric)} weights, but it names {schema.n_features} features"
+    n_features = len(schema.features)
+    if not schema.n_features or len(set(schema.features)) < n_features:
+        yield f"it names {n_features} features, {len(set(schema.features))} of them different"
+    if len(schema.feature_statistics) != n_features:
+        yield f"{len(schema.feature_statistics)} columns have statistics, but it names {n_features} features"
+    if len(schema.metric) not in (0, n_features):
+        yield f"its metric has {len(schema.metric)} weights, but it names {n_features} features"
     if not all(0.0 <= weight < inf for weight in schema.metric):
         yield "its metric has a weight that is negative or not finite"
     if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
@@ -106,7 +107,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 # The model folder.
 
-FORMAT_VERSION = 5  # with a learnt metric; 4 with formats of columns; 3 with probabilities; 2, or 1 for numbers alone
+FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (
@@ -143,13 +144,14 @@ class Model:
         """Return whether it is a classifier whose scores are calibrated."""
         return isinstance(self.predictor, CalibratedPredictor)
 
-    def prepare(self, values: RawValues) -> FloatArray:
-        """Return scaled inputs (rows, n_features) of raw rows.
+    def prepare(self, values: RawValues) -> Any:
+        """Return scaled inputs (rows, n_features) of raw rows, a scipy.sparse.csr_array if the model takes sparse ones.
 
         Parameters
         ----------
         values : table with the columns of schema.source_columns, in any order, text and dates as they are: pandas,
-            polars, Arrow; an array (rows, n_features) in the order of schema.features; or the location of rows
+            polars, Arrow; an array (rows, n_features) in the order of schema.features, or of scipy.sparse where rows
+            are sparse; or the location of rows
 
         Raises
         ------

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import check_kinds, encoder_of
@@ -19,6 +20,7 @@ from okl.data.ingest.columns import values_hint
 from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
+from okl.data.sparse import beside, finite_sparse_rows
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
@@ -61,6 +63,12 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
 
     Values that have an input of their own, means that stand for missing values: both are learned from training rows.
     """
+    here, own = data.schema.sparse, schema.sparse
+    if (here is None) != (own is None) or (here is not None and own is not None and here.texts != own.texts):
+        raise DataError(
+            f"{data.folder}: rows are {'dense' if here is None else 'sparse'}, or their texts have other terms than "
+            "the model's. Give the original source instead: the model encodes its own inputs."
+        )
     if schema.encodings and data.schema.encodings != schema.encodings:
         raise DataError(
             f"{data.folder}: text, dates or missing values are encoded differently from the model's inputs. "
@@ -160,7 +168,7 @@ def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
     """Return the rows of missing numbers by column, of columns that had none missing in training; see `Replaced`."""
     other = {encoding.column for encoding in schema.encodings if encoding.missing or encoding.kind != "number"}
     found: Replaced = Counter()
-    for name in schema.source_columns if schema.missing == "mean" else ():
+    for name in encoder_of(schema).columns if schema.missing == "mean" else ():
         if name not in other and (absent := int(np.isnan(numbers(batch.column(name))).sum())):
             found[name] = absent
     return found
@@ -190,6 +198,9 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
         )
     check_kinds(schema, columns, where)
+    for text in schema.sparse.texts if schema.sparse is not None else ():
+        if not is_text(kind := columns.field(text.column).type) and not pa.types.is_null(kind):
+            raise DataError(f"{where}: column {text.column!r} is of type {kind}, but the model requires text.")
     if with_targets:
         _check_target(schema, columns.field(schema.target).type, where)
 
@@ -215,8 +226,8 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     """
     from okl.compiled.columns import scatter_columns  # numba: not needed to check columns
 
-    n = rows.batch.num_rows
-    values = np.empty((schema.n_features, n), dtype=np.float32)
+    n, n_dense = rows.batch.num_rows, len(schema.features)
+    values = np.empty((n_dense, n), dtype=np.float32)
     encoder = encoder_of(schema)
     encoder.fill(values, rows.batch, schema.missing)
     means = plain_means(schema)
@@ -227,13 +238,16 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
         if present is not None:
             replaced[NO_TARGET] = int((~present).sum())
         complete = present if complete is None else complete if present is None else complete & present
-    inputs = np.empty((n, schema.n_features), dtype=precision)
-    addresses = values.ctypes.data + np.arange(schema.n_features, dtype=np.int64) * values.strides[0]
+    inputs: Any = np.empty((n, n_dense), dtype=precision)
+    addresses = values.ctypes.data + np.arange(n_dense, dtype=np.int64) * values.strides[0]
     scatter_columns(inputs, addresses, np.arange(n), *schema.shift_and_factor)
     if complete is not None:
         inputs[~complete] = 0.0
         if targets is not None:
             targets[~complete] = 0.0
+    if schema.sparse is not None:
+        sparse = finite_sparse_rows(rows.batch, schema.sparse, rows.file, rows.first_row)
+        inputs = beside(inputs, sparse.astype(precision), schema.sparse)
     return RawRows(inputs, targets, complete, replaced)
 
 
@@ -291,11 +305,27 @@ RawValues: TypeAlias = Any
 """A table (pandas, Arrow, whatever hands out an Arrow stream), or an array or list of rows."""
 
 
-def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
+def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
     """Return inputs (rows, n_features), rounded to float32 as in data sets, then scaled. See `Model.prepare`."""
+    if issparse(values):
+        return _of_sparse(schema, values, precision)
     if isinstance(values, np.ndarray | list | tuple):
         return _of_array(schema, checked_array(schema, values), precision)
     return _of_table(schema, values, precision)
+
+
+def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
+    """Return sparse inputs (rows, n_features) of a scipy.sparse matrix, as the rows of svmlight text."""
+    if schema.sparse is None or schema.features:
+        takes = "a table with its columns" if schema.sparse else "dense rows: use rows.toarray()"
+        raise ModelError(f"Got a sparse matrix, but the model takes {takes}.")
+    if values.shape[1] != schema.n_features:
+        raise ModelError(f"The model takes rows of {schema.n_features} columns, but got shape {values.shape}.")
+    rows = csr_array(values, dtype=np.float32, copy=True)
+    rows.sum_duplicates()
+    if not np.isfinite(rows.data).all():
+        raise ModelError("The sparse matrix holds values that are not finite within float32 (3.4e38). Correct them.")
+    return beside(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
 
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:

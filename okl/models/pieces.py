@@ -22,6 +22,8 @@ from okl.data.ingest.reference import csv_types, open_by
 from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source
 from okl.data.ingest.targets import stored_index
 from okl.data.manifest import is_dataset, open_dataset
+from okl.data.sparse import n_rows as count_inputs
+from okl.data.sparse import stacked
 from okl.data.values import is_text
 from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, ModelError
@@ -67,7 +69,10 @@ class TablePiece:
 
     def seen_by(self, schema: Schema) -> Schema:
         """Return the schema of a model for the columns that are here: inputs of a data set are not made again."""
-        return replace(schema, encodings=()) if self.encoded else schema
+        if not self.encoded:
+            return schema
+        sparse = schema.sparse and replace(schema.sparse, texts=())
+        return replace(schema, encodings=(), sparse=sparse)
 
     @property
     def rows(self) -> int | None:
@@ -129,7 +134,8 @@ def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_
     seen, columns = pieces[0].seen_by(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
         files = {place_of(piece.piece.path): piece.piece.dialect for piece in pieces}
-        kinds = {name: columns.field(name).type for name in seen.source_columns}
+        texts = {text.column for text in seen.sparse.texts} if seen.sparse is not None else set()
+        kinds = {name: columns.field(name).type for name in seen.source_columns if name not in texts}
         text_columns = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
         for name in text_columns:
             if word := first_word(files, columns, name):
@@ -202,8 +208,9 @@ def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray
                 "value, but the model requires complete rows. Drop such rows, or use okl.predict."
             )
         parts.append(rows.inputs)
-        n_rows += len(rows.inputs)
-    return np.concatenate(parts)
+        n_rows += count_inputs(rows.inputs)
+    inputs: FloatArray = stacked(parts)
+    return inputs
 
 
 def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:
@@ -220,8 +227,8 @@ def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:
     else:
         raise ConfigError("targets are for rows in memory. Give files with the target column, and no targets.")
     complete = [slice(None) if rows.complete is None else rows.complete for rows in parts]
-    inputs = np.concatenate([rows.inputs[kept] for rows, kept in zip(parts, complete, strict=True)])
-    if not len(inputs):
+    inputs = stacked([rows.inputs[kept] for rows, kept in zip(parts, complete, strict=True)])
+    if not count_inputs(inputs):
         raise DataError("There is no row without missing values. Give complete rows.")
     return Rows(inputs, np.concatenate([_targets(rows)[kept] for rows, kept in zip(parts, complete, strict=True)]))
 

@@ -22,7 +22,7 @@ MOST_COLUMNS = 20
 
 def explanation_text(explanation: Mapping[str, Any]) -> str:
     """Return the text of an explanation by `okl.runs.explain.explain`."""
-    return text(*(part(explanation) for part in (_model, _metrics, _certificate, _lineage, _importance)))
+    return text(*(part(explanation) for part in (_model, _metrics, _certificate, _lineage, _weights, _importance)))
 
 
 def _table(rows: Mapping[str, Any]) -> Table:
@@ -52,6 +52,16 @@ def _model(explanation: Mapping[str, Any]) -> list[Block]:
         "trained on": _origin(provenance, (explanation.get("lineage") or {}).get("learnt_rows")),
     }
     return [Paragraph(str(explanation["model"])), _table({name: value or "-" for name, value in facts.items()})]
+
+
+def _weights(explanation: Mapping[str, Any]) -> list[Block]:
+    """Return the inputs with the largest weights of each class, for sparse rows."""
+    if not (weights := explanation.get("weights")):
+        return []
+    rows = {
+        label: ", ".join(f"{name} {weight:.2f}" for name, weight in of_class) for label, of_class in weights.items()
+    }
+    return [Heading("Largest weights"), Table("", (), [[label, names] for label, names in rows.items()])]
 
 
 def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
@@ -107,6 +117,8 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
         offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
         scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
         return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
+    if kind == "sparse-inputs":
+        return f"a linear model of {what['map']['n_inputs']:,} sparse inputs, {size}"
     if kind == "extension":
         return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
     if kind == "nystrom":

@@ -13,6 +13,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows
+from okl.data.sparse import n_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import CalibratedPredictor, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
@@ -102,7 +103,7 @@ class ConstantPredictor(Baseline):
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """Return the same scores for every row, (rows,) or (rows, n_classes)."""
-        scores = constant_scores(self.schema, len(inputs))
+        scores = constant_scores(self.schema, n_rows(inputs))
         shift, factor = self.schema.target_shift_and_factor
         return (scores - shift) * factor if self.schema.task == "regression" else scores
 
@@ -122,10 +123,13 @@ class ConstantPredictor(Baseline):
 def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:
     """Return the linear baseline: logistic regression, or ridge regression, with the penalty of the least error.
 
-    None if the model is the same ridge regression, or if no linear model can be fitted.
+    None if the model is the same ridge regression, if no linear model can be fitted, or if rows are sparse: these have
+    linear models only.
 
     solver : of the model
     """
+    if data.schema.sparse is not None:
+        return None
     if data.schema.task != "regression":
         return train_logistic(settings, data)
     if isinstance(solver, RidgeSolver) and solver.kernel == "linear":

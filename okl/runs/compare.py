@@ -139,6 +139,11 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
     ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
     """
     schema = data.schema
+    if schema.sparse is not None:
+        raise ConfigError(
+            "A comparison takes dense rows, but these are sparse. Train the models one by one, such as with "
+            "--solver logistic --kernel linear."
+        )
     names = model_names(settings, schema.task)
     criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     if settings.holdout == "test" and not data.rows("test"):

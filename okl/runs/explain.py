@@ -15,6 +15,7 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.metric import metric_shares
+from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
@@ -105,7 +106,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
     metric, the share of each column in the squared distance in a learnt metric, {} without one;
     lineage of a registered version; metrics and certificate of its run; judged for a retrained version: rows, shards,
     challenger (metrics of this model), champion (metrics of the previous model), against (name of that model);
-    importance, or no_importance, the reason why there is none
+    importance, or no_importance, the reason why there is none; weights, of sparse rows: the largest of each class
 
     Raises
     ------
@@ -131,6 +132,8 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "lineage": dict(facts.lineage) or None,
         **_written(facts.result),
     }
+    if schema.sparse is not None:
+        explanation["weights"] = largest_weights(facts.model)
     importances, rows_or_reason, warnings = _importances(settings, facts, observer)
     importance = importances.as_json() | {"on": rows_or_reason} if importances else None
     return explanation | {"importance": importance, "no_importance": rows_or_reason, "warnings": warnings}
@@ -144,6 +147,23 @@ def describe_predictor(model: Model) -> dict[str, Any]:
         "outputs": model.predictor.n_outputs,
         "numbers": sum(int(array.size) for array in arrays.values()),
         "shapes": {name: list(array.shape) for name, array in sorted(arrays.items())},
+    }
+
+
+MOST_WEIGHTS = 10
+
+
+def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
+    """Return names and weights of the inputs that speak most for each class; of two, for the second and the first."""
+    predictor, schema = base_of(model.predictor), model.schema
+    assert isinstance(predictor, LinearPredictor), "sparse rows have linear models only"
+    outputs = dict(zip(map(str, schema.labels), predictor.weights, strict=False))
+    if schema.task == "binary":
+        outputs = {str(schema.labels[1]): predictor.weights[0], str(schema.labels[0]): -predictor.weights[0]}
+    return {
+        label: [[schema.input_name(index), float(abs(weights[index]))] for index in order.tolist()]
+        for label, weights in outputs.items()
+        for order in (np.argsort(-weights, kind="stable")[:MOST_WEIGHTS],)
     }
 
 
@@ -185,6 +205,8 @@ def _importances(
 ) -> tuple[Importances | None, str, list[str]]:
     """Return importances and a description of their rows, or None and the reason; and sentences on left out rows."""
     source = settings.source
+    if facts.model.schema.sparse is not None:
+        return None, "Importance by permutation takes dense rows; weights are listed instead.", []
     if source is None:
         folder = (facts.result.get("dataset") or {}).get("folder")
         if not folder or not is_dataset(folder):

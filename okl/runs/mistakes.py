@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from okl.data.dataset import Dataset, Encoding, Shard
-from okl.data.reading import read_columns, targets_of
+from okl.data.reading import read_columns, read_rows, targets_of
 from okl.data.values import DAYS_TO_2000, YEAR_DAYS
 from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation.types import Precision
@@ -60,7 +60,9 @@ def _row(
     table = read_columns(data, shard, group, [*schema.features, schema.target, *schema.keys]).slice(inside, 1)
     stored = np.array([table.column(name)[0].as_py() for name in schema.features], dtype=np.float64)
     shift, factor = schema.shift_and_factor
-    inputs = np.ascontiguousarray((stored - shift) * factor, dtype=precision)[np.newaxis]
+    inputs: Any = np.ascontiguousarray((stored - shift) * factor, dtype=precision)[np.newaxis]
+    if schema.sparse is not None:
+        inputs = read_rows(data, shard, (group,), precision).inputs[[inside]]
     targets = targets_of(schema, table.column(schema.target).to_numpy().astype(np.float64))
     scores = predictor.scores(inputs)
     shown, score = predictions(schema, scores)[0], float(scores.max())
@@ -74,6 +76,7 @@ def _row(
     if isinstance(predictor, CalibratedPredictor):
         entry["probability"] = float(predictor.probabilities(scores)[0, class_indices(schema, targets)[0]])
     encodings = {encoding.column: encoding for encoding in schema.encodings}
+    columns = [name for name in columns if name in encodings or name in schema.features]  # sparse rows have no columns
     by_input = dict(zip(schema.features, stored.tolist(), strict=True))
     return entry | {
         "keys": {name: _plain(table.column(name)[0]) for name in schema.keys},

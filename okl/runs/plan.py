@@ -10,6 +10,7 @@ from okl.data.executor import Execution
 from okl.data.ingest.run import check_not_ingested
 from okl.data.manifest import memory_bytes, open_dataset
 from okl.data.order import WINDOW_BYTES
+from okl.data.reading import stored_row_bytes
 from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError
@@ -41,6 +42,7 @@ class Workload:
     n_classes : 0 for regression; features : names of the input columns
     rows, shard_rows, group_rows : training rows in total, in the largest shard and in the largest row group
     shards : number of shards with training rows
+    sparse_columns, sparse_row_bytes : of sparse rows, beside the features, and the mean bytes of one; 0 without
     """
 
     task: Task
@@ -50,6 +52,13 @@ class Workload:
     shards: int
     shard_rows: int
     group_rows: int
+    sparse_columns: int = 0
+    sparse_row_bytes: int = 0
+
+    @property
+    def n_inputs(self) -> int:
+        """Return the number of inputs, sparse ones among them."""
+        return len(self.features) + self.sparse_columns
 
     @property
     def n_outputs(self) -> int:
@@ -68,6 +77,8 @@ def workload_of(data: Dataset) -> Workload:
         len(shards),
         max((shard.rows for shard in shards), default=0),
         max((rows for shard in shards for rows in shard.row_groups), default=0),
+        0 if data.schema.sparse is None else data.schema.sparse.n_columns,
+        0 if data.schema.sparse is None else stored_row_bytes(data, shards[0]),
     )
 
 
@@ -169,7 +180,8 @@ def plan_memory(
     ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
     """
     options, model, item = settings.options, settings.options.MEMORY, 4 if settings.precision == "float32" else 8
-    n_inputs, columns = len(workload.features), options.n_columns(len(workload.features))
+    n_inputs = workload.n_inputs
+    columns = options.n_columns(n_inputs)
     streams = settings.training_mode == "stream"
     shards_each = -(-workload.shards // max(1, workers))
     rows_each = min(workload.rows, shards_each * workload.shard_rows)
@@ -182,6 +194,8 @@ def plan_memory(
     else:
         block = workload.group_rows * (raw_row + 8 * (n_inputs + 1)) + 2 * SEGMENT * columns * item
         wanted = rows_each * (columns * item + 8)
+        if workload.sparse_columns:
+            block, wanted = 3 * workload.group_rows * workload.sparse_row_bytes, rows_each * workload.sparse_row_bytes
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
         elif (
@@ -346,7 +360,7 @@ class PlanReport:
         """Return what `okl plan --json` prints."""
         return {
             "rows": self.workload.rows,
-            "columns": len(self.workload.features),
+            "columns": self.workload.n_inputs,
             "shards": self.workload.shards,
             "plans": [plan.as_json() for plan in self.plans],
             "refused": dict(self.refused),
@@ -444,7 +458,7 @@ def plan_text(report: PlanReport) -> str:
     """Return the text of a report: lines for one plan, a table for several."""
     workload = report.workload
     shards = f"{workload.shards:,} shard{'' if workload.shards == 1 else 's'}"
-    head = f"{workload.rows:,} rows x {len(workload.features)}, {shards}, {workload.task}"
+    head = f"{workload.rows:,} rows x {workload.n_inputs}, {shards}, {workload.task}"
     if len(report.plans) == 1 and not report.refused:
         return "\n".join([head, *_lines(report.plans[0])])
     return "\n".join([head, "", *_table(report.plans), *(f"{name}: {why}" for name, why in report.refused)])

@@ -322,7 +322,11 @@ class RunRecord:
 
     def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
         model = Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), {})
-        if not self.data.split("test") or not (most := rows_to_permute(model, REPEATS)):
+        if (
+            self.data.schema.sparse is not None
+            or not self.data.split("test")
+            or not (most := rows_to_permute(model, REPEATS))
+        ):
             return None
         rows = sample_rows(self.data, "test", most, settings.seed, settings.precision)
         if len(rows.targets) < 2:

@@ -27,6 +27,7 @@ from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of, standard_error
 from okl.report.format import CRITERION_NAMES, criterion_value
 from okl.runs.baselines import COSTS, fit_logistic
+from okl.runs.select_sparse import choose_sparse
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import (
     FOLDS,
@@ -687,6 +688,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
+    if data.schema.sparse is not None:
+        sparse_settings, sparse_record = choose_sparse(settings, data)
+        return Choice(((sparse_settings, None),), sparse_record)
     started_at, observer, schema = time.perf_counter(), observer or NullObserver(), data.schema
     shape = Shape(rows, schema.n_features, schema.n_outputs)
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)

@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import Dataset, Schema
+from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
 from okl.solvers.online.settings import FogdSettings, OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
+
+SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
+
+
+def check_rows(settings: TrainSettings, schema: Schema) -> None:
+    """Raise ConfigError for sparse rows with a solver or a kernel that takes dense ones."""
+    if schema.sparse is None or settings.solver == "auto":
+        return
+    taken = f"Sparse rows are taken by --solver auto, {', '.join(SPARSE_SOLVERS)}, with --kernel linear."
+    if settings.solver not in SPARSE_SOLVERS:
+        raise ConfigError(f"The solver {settings.solver} takes dense rows, but these are sparse. {taken}")
+    if getattr(settings.options, "kernel", "linear") != "linear":
+        raise ConfigError(f"A kernel other than linear takes dense rows, but these are sparse. {taken}")
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
@@ -21,6 +35,7 @@ def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     ConfigError : settings that do not fit each other or the data
     """
     settings.options.check(settings)
+    check_rows(settings, data.schema)
     return settings.options.build(settings, data.schema, data.rows("train"))
 
 
@@ -43,8 +58,10 @@ def training_columns(
 
     Raises
     ------
-    DataError : a constraint names a column that does not exist; ConfigError : no input would be left
+    DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows are
+        sparse and the solver takes dense ones
     """
+    check_rows(settings, data.schema)
     if settings.rescale != "stored":
         data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     options = settings.options

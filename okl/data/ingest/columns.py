@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
 from okl.data.values import is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError
@@ -36,6 +37,7 @@ class Roles:
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
     share : test rows drawn by a hash of the row number, 0 for none; strata : shares of rare classes, by their text
     encodings : how inputs are made that are no columns of numbers
+    sparse : inputs that are sparse rows; texts : columns whose terms they will be, before these have been counted
     """
 
     features: tuple[str, ...]
@@ -46,6 +48,8 @@ class Roles:
     share: float = 0.0
     strata: tuple[tuple[str, float], ...] = ()
     encodings: tuple[Encoding, ...] = ()
+    sparse: SparseColumns | None = None
+    texts: tuple[str, ...] = ()
 
     @property
     def encoder(self) -> Encoder:
@@ -56,7 +60,14 @@ class Roles:
     def other_columns(self) -> list[str]:
         """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
-        return [self.target, *self.keys, *rest]
+        return [self.target, *self.keys, *rest, *self.sparse_sources]
+
+    @property
+    def sparse_sources(self) -> tuple[str, ...]:
+        """Return the source columns of sparse rows."""
+        if self.sparse is None:
+            return ()
+        return tuple(text.column for text in self.sparse.texts) or (INDICES, VALUES)
 
 
 def assign_roles(source: Source, settings: IngestSettings) -> Roles:
@@ -71,7 +82,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     if settings.target not in columns:
         missing = absent(settings.target, columns, source.location, "target")
         raise DataError(f"{missing} Name the column to predict: --target NAME.{values_hint(columns)}")
-    for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
+    named = {"key": settings.keys, "drop": settings.drop, "category": settings.categories, "text": settings.text}
+    for what, names in named.items():
         for name in names:
             check_present(name, columns, source.location, what)
     share, holdout = _holdout(settings, columns, source.location)
@@ -91,12 +103,21 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
             f"Drop the column, or leave holdout out."
         )
     _check_disjoint(settings, split, holdout)
-    apart = {settings.target, *settings.keys, *settings.drop, split, holdout}
+    for name in settings.text:
+        if not is_text(types[name]):
+            raise DataError(
+                f"{source.location}: column {name!r} of --text is of type {types[name]}; expected text. Remove --text."
+            )
+    n_sparse = source.pieces[0].n_sparse
+    sparse = SparseColumns(n_sparse, unit_length=settings.normalise == "l2") if n_sparse else None
+    apart = {settings.target, *settings.keys, *settings.drop, split, holdout, *settings.text}
+    apart |= {INDICES, VALUES} if sparse is not None else set()
     features = tuple(name for name in columns if name not in apart)
     if settings.dates == "drop":
         features = tuple(name for name in features if not is_date(types[name]))
-    _check_features(features, types, settings, source.location)
-    return Roles(features, settings.target, settings.keys, split, holdout, share)
+    if features or not (sparse or settings.text):
+        _check_features(features, types, settings, source.location)
+    return Roles(features, settings.target, settings.keys, split, holdout, share, sparse=sparse, texts=settings.text)
 
 
 def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
@@ -111,7 +132,7 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     if what == "holdout" and SHARE.match(name):
         hint = f"A share of the rows is written {name.replace(',', '.')}. "
-    several = what in ("key", "drop", "category") and "," in name
+    several = what in ("key", "drop", "category", "text") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
     shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
@@ -160,6 +181,7 @@ def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | 
     uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
     uses += [("drop", name) for name in settings.drop]
     uses += [("category", name) for name in settings.categories]
+    uses += [("text", name) for name in settings.text]
     uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
     owners: dict[str, str] = {}
     for what, name in uses:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from okl.data.dataset import Encoding, EncodingKind, Schema
 from okl.data.encoder import check_kinds
 from okl.data.ingest.columns import Roles, check_present, share_of
-from okl.data.ingest.sources import Source, SvmlightReading, open_source
+from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
 from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError
@@ -32,7 +32,9 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     reading = SvmlightReading(_last_column(schema) + 1)
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
-        reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
+        least = 0 if hashed else reading.n_columns
+        storage: Storage = "dense" if schema.sparse is None else "sparse"
+        reading = SvmlightReading(least, schema.svmlight.first_index, hashed, storage)
     points = any(form.kind == "number" and form.decimal == "." for form in schema.formats)
     return open_source(location, reading, csv_types(schema), schema.formats, "." if points else "")
 
@@ -44,6 +46,8 @@ def csv_types(schema: Schema) -> dict[str, pa.DataType]:
     types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in encodings}
     if text_labels(schema):
         types[schema.target] = pa.string()
+    if schema.sparse is not None:
+        types |= {text.column: pa.string() for text in schema.sparse.texts}
     return {name: kind for name, kind in types.items() if kind is not None}
 
 
@@ -90,7 +94,10 @@ def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Rol
             f"{'text labels' if text_labels(reference) else 'numbers'} there."
         )
     share = share_of(settings.holdout) or 0.0
-    return Roles(reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings)
+    return Roles(
+        reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings,
+        sparse=reference.sparse,
+    )  # fmt: skip
 
 
 def reader_by(reference: Schema, source: Source) -> TargetReader:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Schema, Shard
+from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Schema, Shard, SparseColumns
 from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
@@ -49,6 +49,7 @@ from okl.data.ingest.writer import (
 )
 from okl.data.manifest import find_warnings, is_dataset, open_dataset, read_manifest, write_manifest
 from okl.data.order import MOST_INPUTS
+from okl.data.sparse import MOST_COUNTED, count_terms, fitted_text, most_frequent, texts_of
 from okl.data.values import (
     DATE_PARTS,
     PARTS,
@@ -252,6 +253,7 @@ def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
+MANY_WORDS = 4  # in the mean of different values: then these look like texts
 LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -278,6 +280,8 @@ def learn_encodings(
     ------
     DataError : numbers among which there are a few words; more inputs than fit; no input left
     """
+    if roles.sparse is not None and not roles.features:
+        return FittedEncodings(roles, [])
     plans = column_plans(roles, source.schema, settings)
     mean = settings.missing == "mean"
     numeric = all(plan.kind == "number" for plan in plans)
@@ -306,7 +310,7 @@ def learn_encodings(
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
     inputs = {name: (name,) if encoding is None else encoding.inputs for name, encoding in made.items()}
     features = tuple(name for names in inputs.values() for name in names)
-    if not features:
+    if not features and roles.sparse is None:
         raise DataError(f"{where} has no input columns left. {' '.join(notes)}")
     if len(features) > MOST_INPUTS:
         widest = sorted(inputs, key=lambda name: (-len(inputs[name]), name))[:3]
@@ -365,17 +369,86 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"{where}: column {name!r} was named as a category, but has more than {MOST_VALUES} values. Group them "
                 f"beforehand, or use --drop {quote(name)}."
             )
-        return f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values."
+        return (
+            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values "
+            f"(--text {quote(name)} takes its words)."
+        )
     n = len(scan.values)
     if n == 0:
         return f"Column {name!r} is left out: it holds no value in the training rows."
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
+        if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
+            return (
+                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "
+                f"--text {flag} takes their words and pairs of words as inputs."
+            )
         return (
             f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
             f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
         )
     return ""
+
+
+# Texts: the words and pairs of words that become sparse inputs.
+
+
+@dataclass(frozen=True, eq=False)
+class TermCounts:
+    """Training documents of a column: all, and those with each term."""
+
+    documents: int
+    terms: Counter[str]
+
+    def plus(self, later: TermCounts) -> TermCounts:
+        """Merge the counts of later rows into these."""
+        self.terms.update(later.terms)
+        return TermCounts(self.documents + later.documents, most_frequent(self.terms, MOST_COUNTED))
+
+
+def _count_terms(roles: Roles, seed: int, position: ShardPosition) -> tuple[int, list[TermCounts]]:
+    """Return the rows of a piece, and the counts of each column of text."""
+    strata = roles.target if roles.strata else None
+    others = [name for name in (roles.split, roles.holdout, strata) if name is not None]
+    totals, n_rows = [TermCounts(0, Counter()) for _ in roles.texts], 0
+    for rows in read_piece(position.piece, list(dict.fromkeys([*roles.texts, *others]))):
+        test = held_out(roles, rows, position.at.rows + n_rows, seed)
+        n_rows += rows.batch.num_rows
+        batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
+        counted = [count_terms(texts_of(batch.column(name))) for name in roles.texts]
+        totals = [so_far.plus(TermCounts(len(batch), new)) for so_far, new in zip(totals, counted, strict=True)]
+    return n_rows, totals
+
+
+def learn_texts(source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None) -> Roles:
+    """Return roles with the terms of the columns of text, from their TRAIN rows.
+
+    Raises
+    ------
+    DataError : a column without a term in enough rows, such as one of ids or of empty texts
+    """
+    if not roles.texts:
+        return roles
+    work, rows, parts = partial(_count_terms, replace(roles, keys=()), settings.seed), 0, list[list[TermCounts]]()
+    if execution is None:
+        for piece in source.pieces:
+            n_rows, counts = work(ShardPosition(piece, RowCounts(rows)))
+            parts, rows = [*parts, counts], rows + n_rows
+    else:
+        parts = [counts for _, counts in execution.map(work, piece_positions(source.pieces))]
+    texts = []
+    for name, counted in zip(roles.texts, zip(*parts, strict=True), strict=True):
+        total = reduce(TermCounts.plus, counted)
+        text = fitted_text(name, total.terms, total.documents, settings.min_documents, settings.max_terms)
+        if not text.terms:
+            raise DataError(
+                f"{source.location}: no word of column {name!r} occurs in {settings.min_documents} of its "
+                f"{total.documents:,} training rows; it holds ids or no text. Use --drop {quote(name)}, or a lower "
+                "--min-documents."
+            )
+        texts.append(text)
+    n_columns = sum(len(text.terms) for text in texts)
+    return replace(roles, sparse=SparseColumns(n_columns, tuple(texts)))
 
 
 # Formats of text columns: numbers and dates that the reader of a file does not recognise.
@@ -516,7 +589,7 @@ def ingest(
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
-    types = settings.categories if reference is None else csv_types(reference)
+    types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
     if reference is None:
         opened, notes = find_formats(opened, settings, spread)
@@ -529,6 +602,7 @@ def ingest(
         roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
+        roles = learn_texts(opened, roles, settings, spread)
         roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
@@ -556,9 +630,11 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     else:
         indices: dict[str, Literal[0, 1] | None] = {"auto": None, "0": 0, "1": 1}
         first = indices[settings.svmlight_index]
-        svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
+        svmlight = SvmlightReading(0, first, settings.hash_columns or 0, settings.storage)
         mark = {"auto": "", "point": ".", "comma": ","}[settings.decimal]
-        opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()), decimal=mark)
+        opened = open_source(
+            source, svmlight, dict.fromkeys((*settings.categories, *settings.text), pa.string()), decimal=mark
+        )
     formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
     roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)
@@ -664,6 +740,7 @@ def _finish(
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
 NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
+    "storage", "normalise", "text", "min_documents", "max_terms",
 )  # fmt: skip
 
 
@@ -683,6 +760,7 @@ def _schema(
         scale_target=settings.scale_target, missing=settings.missing,
         feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
         encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
+        sparse=roles.sparse,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import MANIFEST, ColumnFormat, SvmlightColumns
+from okl.data.dataset import INDICES, MANIFEST, ColumnFormat, SvmlightColumns
 from okl.data.executor import Execution
 from okl.data.ingest import csv, jsonlines
 from okl.data.ingest.csv import (
@@ -32,6 +32,7 @@ from okl.data.ingest.csv import (
 )
 from okl.data.ingest.formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mixed
+from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_text
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import (
@@ -217,22 +218,24 @@ SVMLIGHT_TARGET = "y"
 
 
 class SvmlightScan(NamedTuple):
-    """Rows of a file, its largest index, and whether its indices begin at 0."""
+    """Rows of a file, its largest index, whether its indices begin at 0, and the number of its values."""
 
     rows: int
     last_index: int
     zero_based: bool
+    n_values: int = 0
 
 
 def scan_svmlight(file: Place) -> SvmlightScan:
     """Read a file once to learn its size."""
-    rows, last, zero_based = 0, -1, False
+    rows, last, zero_based, n_values = 0, -1, False, 0
     for inputs, _ in _parsed_svmlight(file):
         rows += inputs.shape[0]
+        n_values += inputs.nnz
         if inputs.indices.size:
             last = max(last, int(inputs.indices.max()))
             zero_based |= bool(inputs.indices.min() == 0)
-    return SvmlightScan(rows, last, zero_based)
+    return SvmlightScan(rows, last, zero_based, n_values)
 
 
 class SvmlightTable(NamedTuple):
@@ -240,22 +243,35 @@ class SvmlightTable(NamedTuple):
 
     schema: pa.Schema
     indices: SvmlightColumns
+    n_sparse: int = 0
+
+
+Storage = Literal["auto", "sparse", "dense"]
+MANY_COLUMNS, FEW_VALUES = 1024, 0.01  # beyond so many columns, at most this share of values: rows are sparse
 
 
 def svmlight_table(
-    files: Sequence[Place], scans: Sequence[SvmlightScan], at_least: int, first_index: Literal[0, 1] | None, hashed: int
+    files: Sequence[Place],
+    scans: Sequence[SvmlightScan],
+    at_least: int,
+    first_index: Literal[0, 1] | None,
+    hashed: int,
+    storage: Storage = "auto",
 ) -> SvmlightTable:
     """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
+
+    Sparse rows are two columns of lists, of indices and of values, and y.
 
     Parameters
     ----------
     at_least : columns f0, f1, ..., whatever the text holds
     first_index : of the first column; None: 0 if it occurs in a file, else 1
     hashed : columns to fold into; 0: none are
+    storage : whether rows are sparse; auto: with more than MOST_INPUTS columns, or with many of which few are not 0
 
     Raises
     ------
-    DataError : too many columns to be dense, or none; an index 0 where the first is 1
+    DataError : too many columns, or none; an index 0 where the first is 1
     """
     zero = next((i for i, scan in enumerate(scans) if scan.zero_based), None)
     first: Literal[0, 1] = (1 if zero is None else 0) if first_index is None else first_index
@@ -269,11 +285,22 @@ def svmlight_table(
     if last < 0:
         raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
     n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, at_least), "f")
+    if not hashed and storage != "dense":
+        if n_columns > MOST_COLUMNS:
+            raise DataError(
+                f"{files[widest]} has column index {last}, but sparse rows have at most {MOST_COLUMNS:,} columns. "
+                "Correct the index, or fold the columns into fewer by a hash: --hash-columns 1024."
+            )
+        numbers = sum(scan.rows for scan in scans) * n_columns
+        few = n_columns > MANY_COLUMNS and sum(scan.n_values for scan in scans) <= FEW_VALUES * numbers
+        if storage == "sparse" or few or n_columns > MOST_INPUTS:
+            schema = pa.schema([*LISTS.items(), (SVMLIGHT_TARGET, pa.float64())])
+            return SvmlightTable(schema, SvmlightColumns(first), n_columns)
     if n_columns > MOST_INPUTS:
         reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
         raise DataError(
-            f"{reason}, but okl holds rows dense and takes at most {MOST_INPUTS} columns. Fold them into fewer by "
-            "a hash, --hash-columns 1024, or select columns first."
+            f"{reason}, but dense rows have at most {MOST_INPUTS} columns. Use --storage sparse, or fold them "
+            "into fewer by a hash: --hash-columns 1024."
         )
     names = [f"{letter}{index}" for index in range(n_columns)]
     return SvmlightTable(
@@ -284,7 +311,10 @@ def svmlight_table(
 def read_svmlight(
     file: Place, schema: pa.Schema, indices: SvmlightColumns, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows in order as dense batches of the columns in the given order."""
+    """Yield rows in order as batches of the columns in the given order."""
+    if INDICES in schema.names:
+        yield from _read_sparse(file, indices, columns, batch_rows)
+        return
     n_columns = len(schema) - 1
     chosen = [n_columns if name == SVMLIGHT_TARGET else int(name[1:]) for name in columns]
     for inputs, targets in _parsed_svmlight(file):
@@ -299,6 +329,18 @@ def read_svmlight(
                 dense[column, row] = part.data
             dense[n_columns] = targets[start : start + batch_rows]
             yield pa.RecordBatch.from_arrays([pa.array(dense[i]) for i in chosen], names=columns)
+
+
+def _read_sparse(
+    file: Place, indices: SvmlightColumns, columns: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    for inputs, targets in _parsed_svmlight(file):
+        inputs.indices -= indices.first_index
+        for start in range(0, inputs.shape[0], batch_rows):
+            part = inputs[start : start + batch_rows]
+            arrays = dict(zip(LISTS, lists_of(part), strict=True))
+            arrays[SVMLIGHT_TARGET] = pa.array(targets[start : start + batch_rows])
+            yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=columns)
 
 
 def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -322,12 +364,36 @@ def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtyp
         try:
             inputs, targets = load_svmlight_file(BytesIO(chunk), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
-            raise DataError(
-                f"{file} is not svmlight text, after row {first}: {first_line(error)}; "
-                "expected lines like '1 3:0.5 7:1'."
-            ) from None
+            raise _faulty_line(file, chunk, first, error) from None
         yield inputs, targets
         first += inputs.shape[0]
+
+
+def _faulty_line(file: Place, chunk: bytes, first: int, error: Exception) -> DataError:
+    """Return the error of the first line that is no svmlight text, found by halving the lines before it."""
+    from sklearn.datasets import load_svmlight_file
+
+    lines = chunk.splitlines(keepends=True)
+    low, high = 0, len(lines)  # lines before low are right, and one before high is wrong
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            load_svmlight_file(BytesIO(b"".join(lines[low:middle])), zero_based=True)
+            low = middle
+        except (ValueError, OverflowError, IndexError) as fault:
+            high, error = middle, fault
+    rows = sum(1 for line in lines[:low] if line.split(b"#")[0].strip())
+    why = first_line(error)
+    if "sorted and unique" in why:
+        why = "its indices are not in ascending order, or one is there twice"
+    elif isinstance(error, OverflowError) or "negative" in why.lower() or "invalid index" in why.lower():
+        why = "an index is negative or beyond 2,147,483,647"
+    shown = lines[low].decode(errors="replace").strip()
+    shown = shown if len(shown) <= 60 else shown[:60] + "..."
+    return DataError(
+        f"{file}, row {first + rows} (counted from 0), is not svmlight text: {why}. Expected a line like "
+        f"'1 3:0.5 7:1', but got {shown!r}."
+    )
 
 
 # Pieces: consecutive rows of a source.
@@ -349,7 +415,8 @@ class Piece:
     """Consecutive rows of one file that can be read by themselves; small and picklable.
 
     path : absolute path, or URL; first_row : number of its first row in the file; rows : None if unknown before reading
-    row_groups : of a Parquet file; schema : columns and their types; svmlight : how its indices are columns
+    row_groups : of a Parquet file; schema : columns and their types; svmlight, n_sparse : how its indices are
+        columns, and the number of these if rows are sparse
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
     dialect : of a CSV file, how its text is values; nested : of JSON lines, the types of their keys
@@ -363,6 +430,7 @@ class Piece:
     rows: int | None
     row_groups: tuple[int, ...] = ()
     svmlight: SvmlightColumns | None = None
+    n_sparse: int = 0
     size_bytes: int = 0
     sha256: str = ""
     span: tuple[int, int] | None = None
@@ -502,11 +570,13 @@ class SvmlightReading:
     n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
     first_index : of the first column; None: 0 if it occurs in a file, else 1
     hashed : columns to fold all of them into; 0: none are
+    storage : whether rows are sparse
     """
 
     n_columns: int = 0
     first_index: Literal[0, 1] | None = None
     hashed: int = 0
+    storage: Storage = "auto"
 
 
 AS_THEY_COME = SvmlightReading()
@@ -592,9 +662,9 @@ def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
 
 def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:
     scans = [scan_svmlight(file) for file in files]
-    made = svmlight_table(files, scans, reading.n_columns, reading.first_index, reading.hashed)
+    made = svmlight_table(files, scans, reading.n_columns, reading.first_index, reading.hashed, reading.storage)
     return [
-        Piece(str(file), "svmlight", made.schema, 0, scan.rows, svmlight=made.indices)
+        Piece(str(file), "svmlight", made.schema, 0, scan.rows, svmlight=made.indices, n_sparse=made.n_sparse)
         for file, scan in zip(files, scans, strict=True)
     ]
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnStatistics, Shard
+from okl.data.dataset import VALUES, ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles
 from okl.data.ingest.sources import Piece, Source, count_rows, numbered_pieces, read_piece, split_pieces
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out
 from okl.data.order import WINDOW_BYTES
+from okl.data.sparse import LISTS, finite_sparse_rows, lists_of
 from okl.data.values import Mask, apply_missing_policy, value_type
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.locations import Place, combined_digest, file_digest, written
@@ -103,6 +104,7 @@ def column_statistics(moments: ColumnMoments) -> tuple[ColumnStatistics, ...]:
 
 # Part files: plain-encoded float32 columns, counted and hashed while written.
 
+MOST_VALUES = WINDOW_BYTES // 8  # of the sparse rows of a row group, which a batch of rows may exceed
 PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
 
 
@@ -157,7 +159,8 @@ class ShardWriter:
         self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
         self._targets = np.empty(self._inputs.shape[1])
         self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
-        self._filled = 0
+        self._filled = self._values = 0
+        self._has_lists = VALUES in self.schema.names
         self._groups: list[int] = []
         self._file: pq.ParquetWriter | None = None
 
@@ -177,8 +180,14 @@ class ShardWriter:
             self._targets[into] = targets[start:stop]
             for parts, column in zip(self._keys, keys, strict=True):
                 parts.append(column.slice(start, stop - start))
+            if self._has_lists:
+                self._values += len(keys[-1].slice(start, stop - start).flatten())
             self._filled, start = into.stop, stop
-            if self._filled == self._inputs.shape[1] or sum(self._groups) + self._filled == self.rows_per_shard:
+            if (
+                self._values >= MOST_VALUES
+                or self._filled == self._inputs.shape[1]
+                or sum(self._groups) + self._filled == self.rows_per_shard
+            ):
                 self._write_group()
 
     def close(self) -> None:
@@ -217,7 +226,7 @@ class ShardWriter:
         elif self.with_moments:
             self.moments = merge_moments(self.moments, moments_of([*inputs, targets]))
         self._groups.append(rows)
-        self._filled = 0
+        self._filled = self._values = 0
         if sum(self._groups) == self.rows_per_shard:
             self._finish_file()
 
@@ -236,7 +245,7 @@ def shard_writers(
     folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings
 ) -> tuple[ShardWriter, ShardWriter]:
     """Return writers of train and test rows into a folder; columns : of the source."""
-    types = {name: columns.field(name).type for name in roles.keys}
+    types = {name: columns.field(name).type for name in roles.keys} | (LISTS if roles.sparse is not None else {})
     schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
     rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
     train, test = (
@@ -340,6 +349,8 @@ class RowReader:
             keep = _kept_rows(targets, complete)
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
+            if roles.sparse is not None and self.with_inputs:
+                keys += lists_of(finite_sparse_rows(rows.batch, roles.sparse, rows.file, rows.first_row))
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
             yield read if keep is None else read.some(np.flatnonzero(keep))
             first_row += n

@@ -14,7 +14,7 @@ from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.newton import Newton, NewtonState
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS
-from okl.solvers.accelerated.newton_problem import is_smooth, is_supported
+from okl.solvers.accelerated.newton_problem import bends, is_smooth, is_supported
 from okl.solvers.accelerated.working_sets import WorkingSets, WorkingSetState
 from okl.solvers.base import Outcome
 
@@ -35,8 +35,8 @@ class MethodChoice:
     ----------
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
         for explicit rows of c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models with at most 1,000 columns, for
-        logistic with any number, and for l1 models in memory with at most 5,000 columns or rows; working sets for
-        exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
+        logistic with any number, as for l2-svm over sparse shards, and for l1 models in memory with at most 5,000
+        columns or rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -75,10 +75,10 @@ class MethodChoice:
         """Return Newton's method for an l1 penalty."""
         return L1Newton(self.tolerance, self.max_iterations)
 
-    def of(self, problem: CompositeProblem, n_columns: int | None = None) -> Method:
+    def of(self, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False) -> Method:
         """Return the method for a problem.
 
-        problem : or the prototype of one over shards, whose rows have n_columns
+        problem : or the prototype of one over shards, whose rows have n_columns; sparse : whether these are sparse
 
         Raises
         ------
@@ -101,7 +101,9 @@ class MethodChoice:
         if with_l1:
             few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1
             return self.l1_newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
-        suits = possible and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem))
+        suits = possible and (
+            (n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem))
+        )
         return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
 
 
@@ -109,9 +111,11 @@ Chooser = MethodChoice | Method
 """A method, or the choice of one."""
 
 
-def method_for(chooser: Chooser, problem: CompositeProblem, n_columns: int | None = None) -> Method:
-    """Return the method for a problem, or for a prototype whose rows have n_columns."""
-    return chooser.of(problem, n_columns) if isinstance(chooser, MethodChoice) else chooser
+def method_for(
+    chooser: Chooser, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False
+) -> Method:
+    """Return the method for a problem, or for a prototype whose rows have n_columns and may be sparse."""
+    return chooser.of(problem, n_columns, sparse) if isinstance(chooser, MethodChoice) else chooser
 
 
 def method_of(chooser: Chooser, state: MethodState) -> Any:

@@ -37,7 +37,7 @@ from okl.solvers.accelerated.newton_parts import (
     Point,
     added,
 )
-from okl.solvers.accelerated.newton_problem import NewtonProblem, in_memory, is_smooth
+from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
 from okl.solvers.accelerated.problem import (
     EuclideanNorm,
     LinearTerm,
@@ -282,8 +282,8 @@ class _Run:
         size = first = float(left @ direction)
         length = math.sqrt(first)
         share = min(_LOOSEST, math.sqrt(length / (1.0 + float(np.linalg.norm(place.point.weights)))))
-        if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step leads astray
-            share = _TIGHT
+        if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step may lead astray
+            share = _LOOSEST if self.problem.rough and bends(self.problem.prototype) else _TIGHT
         for _ in range(_MOST_PRODUCTS):
             moved = times(direction)
             along = size / float(direction @ moved)

@@ -31,6 +31,7 @@ from okl.solvers.accelerated.problem import (
     EuclideanNorm,
     HalfSquare,
     LinearTerm,
+    Quadratic,
     SumOfLosses,
 )
 from okl.solvers.accelerated.shards import (
@@ -52,6 +53,7 @@ class NewtonProblem:
     prototype : the terms that do not depend on rows; n_columns : of w
     evaluate : returns the results of all partitions to a request, in order
     start : first weights and thresholds of a warm start, or None; holds_rows : whether there is one partition, here
+    rough : whether rows are sparse and of like length: rough steps are good for squared losses, too
     """
 
     prototype: DualProblem
@@ -59,6 +61,7 @@ class NewtonProblem:
     evaluate: Callable[[Request], list[Any]]
     start: tuple[FloatArray, FloatArray] | None = None
     holds_rows: bool = False
+    rough: bool = False
 
     @property
     def anchored(self) -> bool:
@@ -90,6 +93,15 @@ def is_smooth(problem: Any) -> bool:
     return isinstance(problem.region, EntropyBarrier) and isinstance(problem.outer, HalfSquare)
 
 
+def bends(problem: Any) -> bool:
+    """Return whether the losses of a supported problem are squares, or smooth: dual entries need no anchor."""
+    smooth = isinstance(problem.separable, Quadratic) or isinstance(problem.region, EntropyBarrier)
+    return smooth and isinstance(problem.outer, HalfSquare)
+
+
+_UNIT = 1.01  # squared length of sparse rows that were divided by their lengths
+
+
 def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
     """Return the problem of rows in this process, from its own start or near a dual point (m,).
 
@@ -110,13 +122,14 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
     longest = float(problem.rows.squared_lengths().max())
+    rough = isinstance(problem.rows, SparseRows) and longest <= _UNIT
     part = NewtonPart(problem, longest, first, LastArrays())
 
     def evaluate(request: Request) -> list[Any]:
         method, *given = request
         return [method(part, *given)]
 
-    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True)
+    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough)
 
 
 # Rows over shards.
@@ -158,7 +171,9 @@ class NewtonWork:
         start = None
         if self.warm is not None and len(self.prototype.region.totals) < 2:
             start = (self.warm.weights, np.full(len(self.prototype.region.totals), self.warm.bias))
-        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start)
+        sparse = self.rows.data.schema.sparse if self.rows.is_sparse else None
+        rough = sparse is not None and (sparse.unit_length or bool(sparse.texts))
+        return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start, rough=rough)
 
     def _part(self, shard: Shard) -> Any:
         cached = _of_shard(self.run, shard.index)

@@ -125,12 +125,18 @@ def _floats(values: NDArray[Any]) -> NDArray[Any]:
 class SegmentedRows(ExplicitRows):
     """Base of operators of mapped rows that come segment by segment, and are summed in the order of the segments."""
 
+    is_sparse = False
+
     def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
         """Return work(place, features) of each segment, in their order."""
         raise NotImplementedError
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a."""
+        if self.is_sparse:
+            out[:] = 0.0
+            self.over_segments(lambda cut, rows: add_sparse_rows(out, *_arrays(rows), self.signs[cut], point[cut]))
+            return
 
         def image_of(cut: slice, features: FloatArray) -> FloatArray:
             part = np.zeros(self.n_image)
@@ -144,12 +150,31 @@ class SegmentedRows(ExplicitRows):
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m,) by A'v."""
+        if self.is_sparse:
+            self.over_segments(lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image))
+            return
         self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
-        lengths = self.over_segments(lambda _, rows: np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        return np.concatenate(lengths)
+        return np.concatenate(self.over_segments(lambda _, rows: squared_lengths(rows)))
+
+
+def squared_lengths(rows: Any) -> NDArray[np.float64]:
+    """Return ||z_i||^2 of rows, dense or sparse, (m,)."""
+    if sparse.issparse(rows):
+        return np.asarray(_squares(rows).sum(axis=1), dtype=np.float64)
+    lengths: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return lengths
+
+
+def _arrays(rows: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    return rows.data, rows.indices, rows.indptr
+
+
+def _squares(rows: Any) -> Any:
+    squares = rows.data.astype(np.float64) ** 2
+    return sparse.csr_array((squares, rows.indices, rows.indptr), shape=rows.shape)
 
 
 # Dense rows, with or without a feature map.
@@ -252,8 +277,11 @@ def add_curvature(
 ) -> None:
     """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read.
 
-    columns : of z_i, or None for all
+    columns : of z_i, ascending, or None for all
     """
+    if sparse.issparse(rows):
+        _add_sparse_curvature(total, rows, signs, weights, border, columns)
+        return
     chosen = np.flatnonzero(weights)
     n = len(total) - len(border)
     columns = None if columns is None or n == rows.shape[1] else columns
@@ -267,8 +295,25 @@ def add_curvature(
         total += part.T @ part
 
 
+def _add_sparse_curvature(
+    total: FloatArray, rows: Any, signs: FloatArray, weights: FloatArray, border: FloatArray, columns: IntArray | None
+) -> None:
+    """Add the lower triangle of `add_curvature` for sparse rows."""
+    chosen = rows if columns is None or len(columns) == rows.shape[1] else rows[:, columns]
+    n, unused = chosen.shape[1], np.zeros(chosen.shape[1])
+    products = total if not len(border) else np.zeros((n, n))
+    add_sparse_products(products, unused, *_arrays(chosen), weights)
+    if len(border):
+        total[:n, :n] += products
+        for line, values in enumerate(border):
+            add_sparse_rows(total[n + line, :n], *_arrays(chosen), signs, weights * values)
+        total[n:, n:] += (border * weights) @ border.T
+
+
 def squared_columns(rows: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
     """Return sum_i weight_i z_ij^2 of rows (m, n), (n,)."""
+    if sparse.issparse(rows):
+        return np.asarray(_squares(rows).T @ weights, dtype=np.float64)
     total = np.zeros(rows.shape[1])
     for first in range(0, len(rows), _GATHERED):
         part = slice(first, first + _GATHERED)
@@ -369,16 +414,11 @@ class SparseRows(MatrixRows):
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2, (m,)."""
-        return np.asarray(self._squares.sum(axis=1), dtype=np.float64)
+        return squared_lengths(self.rows)
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
         """Return sum_i weight_i z_ij^2, (n_columns,)."""
-        return np.asarray(self._squares.T @ weights, dtype=np.float64)
-
-    @property
-    def _squares(self) -> Any:
-        squares = self.rows.data.astype(np.float64) ** 2
-        return sparse.csr_array((squares, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        return squared_columns(self.rows, weights)
 
 
 # Mapped rows that are computed again in every read.

@@ -13,10 +13,11 @@ from okl.data.executor import Execution, Rows
 from okl.data.reading import read_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
+from okl.features.linear import SparseInputs
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature, squared_columns
+from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature, squared_columns, squared_lengths
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -66,6 +67,11 @@ class MappedRows:
         """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
+    @property
+    def is_sparse(self) -> bool:
+        """Return whether mapped rows are sparse."""
+        return isinstance(self.feature_map, SparseInputs)
+
     def blocks(self, shard: Shard) -> Iterator[tuple[slice, Rows]]:
         """Return segments of mapped rows with their targets, in the stored order, and their place in the shard."""
         first = 0
@@ -82,8 +88,7 @@ class MappedRows:
         targets, longest = np.empty(shard.rows), 0.0
         for cut, block in self.blocks(shard):
             targets[cut] = block.targets
-            lengths = np.einsum("ij,ij->i", block.inputs, block.inputs, dtype=np.float64)
-            longest = max(longest, float(lengths.max()))
+            longest = max(longest, float(squared_lengths(block.inputs).max()))
         return targets, longest
 
     def _mapped(self, shard: Shard, group: int, start: int, read: list[Rows]) -> Rows:
@@ -107,6 +112,11 @@ class ShardRows(SegmentedRows):
     def n_image(self) -> int:
         """Return the number of columns of the map."""
         return self.rows.n_columns
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        """Return whether the rows are sparse."""
+        return self.rows.is_sparse
 
     def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
         """Visit the segments of the shard one after the other."""

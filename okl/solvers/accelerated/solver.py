@@ -26,7 +26,7 @@ from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
-from okl.solvers.accelerated.operators import ClassGroups, DenseRows
+from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
 from okl.solvers.accelerated.shards import (
     MappedRows,
@@ -93,7 +93,7 @@ class OneClass:
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
-        method = method_for(chooser, prototype, rows.n_columns)
+        method = method_for(chooser, prototype, rows.n_columns, rows.is_sparse)
         if isinstance(method, Newton | L1Newton):
             return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
@@ -155,7 +155,8 @@ class OneClass:
         signs = signs_of_class(sample.targets, self.positive)
         if len(np.unique(signs)) < 2:  # a class so rare that the sample has none of it: its distance is not known
             return 0.0
-        return distance_of_classes(DenseRows(rows.feature_map.transform(sample.inputs), signs))
+        operator = SparseRows if rows.is_sparse else DenseRows
+        return distance_of_classes(operator(rows.feature_map.transform(sample.inputs), signs))
 
     def at(self, value: float) -> OneClass:
         """Return the same problem with the parameter of a running state."""

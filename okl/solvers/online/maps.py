@@ -13,7 +13,7 @@ from okl.features.base import FeatureMap
 from okl.features.extension import draw_extension_map
 from okl.features.fourier import DRAWS, draw_map, radial_kernel, suitable_draw
 from okl.features.landmarks import Landmarks, choose_landmarks
-from okl.features.linear import StandardisedLinear
+from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
@@ -180,6 +180,8 @@ class InputsChoice:
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; nothing was chosen."""
+        if schema.sparse is not None:
+            return SparseInputs(schema.n_features, precision), {}
         shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
         return StandardisedLinear(shift, factor, 0.0), {}
 

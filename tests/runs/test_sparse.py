@@ -1,0 +1,290 @@
+"""Sparse rows from file to model: what shards hold, what solvers make of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+import okl
+from okl.data import sparse as sparse_rows
+from okl.data.dataset import Dataset
+from okl.data.describe import describe, describe_text
+from okl.data.executor import Execution
+from okl.data.ingest import sources, writer
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset
+from okl.data.reading import read_rows, sample_rows
+from okl.data.sparse import count_terms, most_frequent
+from okl.distributed import open_execution
+from okl.estimators import KernelClassifier
+from okl.foundation.errors import ConfigError, DataError, OklError
+from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings
+from tests.data.sources import settings
+
+N_COLUMNS = 6000
+
+
+def drawn(rows: int, columns: int, classes: int, seed: int = 0) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Sparse rows of whole numbers, and classes that depend on them."""
+    random = np.random.default_rng(seed)
+    inputs = sparse.random(rows, columns, density=12 / columns, format="csr", rng=random)
+    inputs.data = np.ceil(5 * inputs.data)
+    scores = inputs @ random.normal(size=(columns, classes)) + random.normal(size=(rows, classes))
+    targets = scores.argmax(axis=1)
+    assert np.bincount(targets).min() > rows / (3 * classes)
+    return inputs, targets
+
+
+def written(path: Path, inputs: Any, targets: Any) -> Path:
+    dump_svmlight_file(inputs, targets, str(path), zero_based=True)
+    return path
+
+
+def all_rows(data: Dataset, split: Any = "train") -> tuple[Any, np.ndarray[Any, Any]]:
+    read = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split(split)]
+    return sparse_rows.stacked([rows.inputs for rows in read]), np.concatenate([rows.targets for rows in read])
+
+
+def test_shards_hold_the_rows_of_svmlight_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MOST_VALUES", 2000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 5000)
+    inputs, targets = drawn(700, N_COLUMNS, 3)
+    inputs = sparse.vstack([inputs, sparse.csr_matrix((1, N_COLUMNS))], format="csr")  # and an empty row
+    source = written(tmp_path / "rows.svm", inputs, np.append(targets, 0))
+    options = {"task": "multiclass", "rows_per_shard": 300, "svmlight_index": "0"}
+    data = ingest(source, tmp_path / "data", settings(**options)).dataset
+    n_columns = data.schema.n_features
+    assert n_columns == inputs.indices.max() + 1 > 4096
+    assert open_dataset(data.folder) == data
+    found, classes = all_rows(data)
+    np.testing.assert_array_equal(classes, np.append(targets, 0))
+    np.testing.assert_allclose(found.toarray(), normalize(inputs[:, :n_columns]).toarray(), rtol=1e-6)
+    assert found.has_sorted_indices
+    assert found.data.dtype == np.float32
+    assert max(len(shard.row_groups) for shard in data.shards) > 1  # by their values
+    stored = ingest(source, tmp_path / "raw", settings(normalise="none", **options)).dataset
+    np.testing.assert_array_equal(all_rows(stored)[0].toarray(), inputs[:, :n_columns].toarray())
+    assert f"sparse rows of {n_columns:,} columns, divided" in describe_text(data)
+    assert describe(data)["sparse"] == {"columns": n_columns, "unit_length": True, "terms": {}}
+    sample = sample_rows(data, "train", 50, 0, "float64")
+    assert sample.inputs.shape == (50, n_columns)
+    # new rows with indices that no training row has: these are left out, in text and in data sets
+    wide, _ = drawn(40, 9000, 2, seed=1)
+    again = ingest(
+        written(tmp_path / "new.svm", wide, np.zeros(40)), tmp_path / "new", settings(), reference=data.schema
+    )
+    np.testing.assert_allclose(
+        all_rows(again.dataset)[0].toarray(), normalize(wide[:, :n_columns]).toarray(), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("1 3:1 3:2", "not in ascending order, or one is there twice"),
+        ("1 7:1 3:2", "not in ascending order, or one is there twice"),
+        ("1 -3:1", "an index is negative or beyond"),
+        ("1 3:1 99999999999:1", "an index is negative or beyond"),
+        ("1 3:x", "is not svmlight text"),
+    ],
+)
+def test_a_faulty_line_is_named(tmp_path: Path, line: str, why: str) -> None:
+    source = tmp_path / "rows.svm"
+    source.write_text("".join(f"{i % 2} 1:1 5000:2\n" for i in range(500)) + f"{line}\n1 2:1\n")
+    with pytest.raises(DataError, match=rf"rows\.svm, row 500 \(counted from 0\).*{why}"):
+        ingest(source, tmp_path / "data", settings())
+
+
+def test_columns_beyond_a_million_are_refused_and_storage_can_be_chosen(tmp_path: Path) -> None:
+    source = tmp_path / "rows.svm"
+    source.write_text("0 1:1 2000000:2\n1 2:1\n")
+    with pytest.raises(DataError, match="column index 2000000, but sparse rows have at most 1,000,000"):
+        ingest(source, tmp_path / "data", settings())
+    source.write_text("0 1:1 9:2\n1 2:1\n")
+    assert ingest(source, tmp_path / "few", settings()).dataset.schema.sparse is None
+    stored = ingest(source, tmp_path / "sparse", settings(storage="sparse", normalise="none")).dataset
+    np.testing.assert_array_equal(all_rows(stored)[0].toarray()[0], [1, 0, 0, 0, 0, 0, 0, 0, 2])
+    source.write_text("0 1:1 2000:2\n1 2:1\n")  # many columns, of which few are not 0
+    assert ingest(source, tmp_path / "many", settings()).dataset.schema.sparse is not None
+    assert ingest(source, tmp_path / "dense", settings(storage="dense")).dataset.schema.sparse is None
+
+
+def documents(rows: int, seed: int = 0) -> pd.DataFrame:
+    """Text whose words depend on the label, numbers and a category beside it, and some empty texts."""
+    random = np.random.default_rng(seed)
+    label = random.integers(0, 3, rows)
+    words = [" ".join(f"w{word}" for word in random.integers(20 * k, 20 * k + 60, 7)) for k in label]
+    frame = pd.DataFrame(
+        {
+            "body": words,
+            "price": random.normal(size=rows) + label,
+            "kind": np.array(["a", "b", "c"])[random.integers(0, 3, rows)],
+            "label": np.array(["red", "green", "blue"])[label],
+        }
+    )
+    frame.loc[::50, "body"] = None
+    return frame
+
+
+def test_terms_are_those_of_a_vectoriser_fitted_on_training_rows(tmp_path: Path) -> None:
+    frame = documents(400)
+    frame["split"] = np.where(np.arange(400) % 4 == 0, "test", "train")
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(frame), file, row_group_size=90)
+    asked = settings(target="label", text=("body",), scale="standard", min_documents=2)
+    data = ingest(file, tmp_path / "data", asked).dataset
+    peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
+    train = frame[frame["split"] == "train"]
+    expected = peer.fit_transform(train["body"].fillna("")).toarray()
+    columns = data.schema.sparse
+    assert columns is not None
+    assert columns.texts[0].terms == tuple(peer.get_feature_names_out())
+    found = all_rows(data)[0].toarray()
+    np.testing.assert_allclose(found[:, 4:], expected, atol=1e-6)
+    price = train["price"].to_numpy()
+    np.testing.assert_allclose(found[:, 0], (price - price.mean()) / price.std(), atol=1e-5)
+    of_test = all_rows(data, "test")[0].toarray()
+    test = frame[frame["split"] == "test"]
+    np.testing.assert_allclose(of_test[:, 4:], peer.transform(test["body"].fillna("")).toarray(), atol=1e-6)
+    assert data.schema.input_name(0) == "price"
+    assert data.schema.input_name(4) == "body: " + columns.texts[0].terms[0]
+    few = ingest(file, tmp_path / "few", asked.model_copy(update={"max_terms": 30})).dataset
+    counts = Counter({t: int((expected[:, i] > 0).sum()) for t, i in peer.vocabulary_.items()})
+    assert few.schema.sparse is not None
+    assert set(few.schema.sparse.texts[0].terms) == set(most_frequent(counts, 30))
+
+
+def test_counts_of_parts_add_up_to_those_of_the_whole() -> None:
+    texts = documents(200)["body"].fillna("").tolist()
+    assert count_terms(texts[:70]) + count_terms(texts[70:]) == count_terms(texts)
+
+
+def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(tmp_path: Path) -> None:
+    frame = documents(300)
+    frame["id"] = [f"id{number}" for number in range(300)]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="no word of column 'id' occurs in 2 of its 300 training rows"):
+        ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label", text=("id",)))
+    with pytest.raises(DataError, match="column 'price' of --text is of type double; expected text"):
+        ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label", text=("price",)))
+    data = ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label")).dataset
+    assert any("look like texts. --text body takes" in warning for warning in data.warnings)
+    assert not any("--text id" in warning for warning in data.warnings)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
+    """The same rows in sparse and in dense shards, three for training."""
+    folder = tmp_path_factory.mktemp("both")
+    inputs, targets = drawn(480, 100, 2)
+    source = written(folder / "rows.svm", normalize(inputs), targets)
+    options = {"rows_per_shard": 130, "holdout": 0.2, "svmlight_index": "0"}
+    made = [ingest(source, folder / kind, settings(storage=kind, **options)).dataset for kind in ("sparse", "dense")]
+    return made[0], made[1]
+
+
+def solved(data: Dataset, execution: Execution, **options: Any) -> Any:
+    solver = make_solver(TrainSettings.model_validate({"data": "x", "kernel": "linear", "tol": 1e-4} | options), data)
+    state = solver.start(data, execution)
+    while solver.finished(state) is None:
+        state = solver.advance(state, data, execution)
+    return solver, state
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "most"),
+    [
+        ("l2-svm", {}, 2),
+        ("l2-svm", {}, 1000),
+        ("l2-svm", {"method": "fapg"}, 2),
+        ("logistic", {}, 2),
+        ("c-svm", {}, 1000),
+        ("nu-svm", {}, 2),
+        ("l1-logistic", {"C": 5.0}, 1000),
+        ("l1-l2-svm", {"C": 5.0}, 2),
+    ],
+)
+def test_sparse_shards_give_the_certified_optimum_of_dense_ones(
+    both: tuple[Dataset, Dataset], name: str, more: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if most == 2:  # products with vectors, as with many columns
+        monkeypatch.setattr("okl.solvers.accelerated.newton.MOST_COLUMNS", most)
+        monkeypatch.setattr("okl.solvers.accelerated.choice.MOST_COLUMNS", most)
+    with open_execution(0, threads=1) as here:
+        proofs = []
+        for data in both:
+            solver, state = solved(data, here, solver=name, **more)
+            proofs.append(solver.certificate(state))
+    assert all(proof["converged"] for proof in proofs)
+    assert proofs[0]["objective"] == pytest.approx(proofs[1]["objective"], rel=3e-4)
+
+
+def test_workers_give_the_same_bits(both: tuple[Dataset, Dataset], two_workers: Execution) -> None:
+    for options in ({"solver": "l2-svm", "method": "newton"}, {"solver": "logistic"}):
+        weights = []
+        with open_execution(0, threads=1) as alone, open_execution(0, threads=2) as here:
+            for execution in (alone, here, two_workers):
+                solver, state = solved(both[0], execution, **options)
+                weights.append(solver.predictor(state).weights.tobytes())
+        assert weights[0] == weights[1] == weights[2]
+
+
+def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: Path) -> None:
+    frame = documents(500)
+    result = okl.train(frame, target="label", text=("body",), scale="standard", out=str(tmp_path / "run"))
+    assert result["test"]["accuracy"] > 0.9
+    model = okl.load(str(tmp_path / "run" / "model"))
+    new = documents(80, seed=1)
+    new.loc[3, "body"] = "no word that training had"
+    scores = model.scores(new)
+    terms = {name: index for index, name in enumerate(map(model.schema.input_name, range(model.schema.n_features)))}
+    assert "body: w0 w1" in terms or "body: w30" in terms
+    assert scores.shape == (80, 3)
+    assert (model.predict(new) == new["label"]).mean() > 0.9
+    kept = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    assert kept["format_version"] == 5
+    assert kept["schema"]["sparse"]["texts"][0]["column"] == "body"
+    new.to_parquet(tmp_path / "new.parquet")
+    okl.predict(str(tmp_path / "run" / "model"), str(tmp_path / "new.parquet"), str(tmp_path / "scores"))
+    (part,) = (tmp_path / "scores").glob("*.parquet")
+    assert pq.read_table(part).column("prediction").to_pylist() == model.predict(new).tolist()
+    measured = okl.evaluate(str(tmp_path / "run" / "model"), str(tmp_path / "new.parquet"))
+    assert measured["metrics"]["accuracy"] == pytest.approx((model.predict(new) == new["label"]).mean())
+    with pytest.raises(OklError, match="which no export holds"):
+        okl.export(str(tmp_path / "run" / "model"), str(tmp_path / "model.onnx"))
+
+
+def test_an_estimator_takes_a_column_of_text() -> None:
+    frame = documents(600)
+    rows, labels = frame.drop(columns="label"), frame["label"]
+    model = KernelClassifier(text="body").fit(rows[:400], labels[:400])
+    assert model.score(rows[400:], labels[400:]) > 0.9
+    assert model.predict_proba(rows[400:]).shape == (200, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"solver": "fogd"}, "The solver fogd takes dense rows.*--solver auto, l2-svm, logistic"),
+        ({"solver": "ridge"}, "The solver ridge takes dense rows"),
+        ({"solver": "l2-svm"}, "A kernel other than linear takes dense rows"),
+    ],
+)
+def test_solvers_of_dense_rows_refuse_sparse_ones(
+    both: tuple[Dataset, Dataset], options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=why):
+        okl.train(str(both[0].folder), **options)
