@@ -280,6 +280,12 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         form = "linear in the inputs" if plain else f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
         why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
         return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
+    if solver == "falkon":
+        return (
+            f"{expansion} on {number(chosen.get('n_landmarks'))} landmarks with {kernel}: iteration "
+            f"{number(chosen.get('iteration'))}, of the least error on held-out rows, with penalty "
+            f"{number(chosen.get('penalty'))} ({chosen.get('penalty_reason')})."
+        )
     if proof.get("kind") in ("duality gap", "gap over all rows"):
         space = f"the space of {kernel}" if named == "exact" else columns
         space = "the inputs" if settings.get("kernel") == "linear" else space

@@ -113,6 +113,7 @@ _WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine an
 _ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3), (6400, 7))  # frequencies and passes: many need several
 _ITERATED = ((8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
 _ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kernel values; seconds a landmark cubed
+_NARROWER = 1 / 3  # power of the number of landmarks: more of them stand closer, and suit a narrower kernel
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
@@ -728,6 +729,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
+            if size.solver == "falkon" and "bandwidth" in update:
+                fewer = result.winner.landmarks / size.options["n_landmarks"]
+                sized["bandwidth"] = update["bandwidth"] * fewer**_NARROWER
             if size.solver == "fogd" and schema.task == "binary" and criterion in OF_PROBABILITIES:
                 sized["loss"] = "logistic"
             models.append((_complete(settings, sized, result, by), size))
