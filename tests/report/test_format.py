@@ -67,8 +67,8 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "least squares by iterations": (
         "falkon",
         {**WIDE, "n_landmarks": 8192, "iteration": 5, "penalty": 0.25, "penalty_reason": "as given"},
-        "The falkon model is a kernel expansion on 8,192 landmarks with the Gaussian kernel of bandwidth 3: iteration 5, "
-        "of the least error on held-out rows, with penalty 0.2500 (as given).",
+        "The falkon model is a kernel expansion on 8,192 landmarks with the Gaussian kernel of bandwidth 3: iteration "
+        "5, of the least error on held-out rows, with penalty 0.2500 (as given).",
     ),
     "too few landmarks": (
         "nogd",
