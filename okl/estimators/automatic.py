@@ -191,7 +191,8 @@ class AutomaticEstimator(ScoringEstimator):
             choice = choose_solver(settings, data)
             chosen, record = choice.settings, choice.record
             if weights is not None:
-                predictor, data = _fit_weighted(chosen, data, weights, threads, choice.metric)
+                direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
+                predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
             else:
                 if any(_needs_test_rows(model, data.schema) for model, _ in choice.models):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
