@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import partial
 from statistics import fmean, stdev, variance
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.compiled.products import multiply_rows
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows
-from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.types import Criterion, FloatArray, IntArray, Precision, Task
+from okl.foundation.types import Criterion, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import criterion_error, criterion_of
 from okl.metrics.paired import TESTS, paired_t, scores_test
 from okl.models.inputs import class_indices
+from okl.runs.compare_grids import (
+    ComparedGrid,
+    Signs,
+    merged_moments,
+    on_rows,
+    path_of_moments,
+    raw_scores,
+    signs_of_classes,
+)
+from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
 from okl.runs.select import (
@@ -43,24 +49,16 @@ from okl.runs.select import (
 )
 from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.choice import MethodChoice
-from okl.solvers.accelerated.dual import MinimaxProblem
-from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
+from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import (
     MODEL_NAMES,
     is_model,
-    make_model,
     model_class,
-    parameter_of,
 )
-from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
-from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import (
-    ClassMoments,
-    Moments,
     class_moments,
     error_minimising_bias,
-    moments_by_class,
 )
 from okl.solvers.base import SolverProgress
 from okl.solvers.factory import make_solver, training_columns
@@ -207,147 +205,9 @@ def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema
             )
 
 
-# The rows of a search: a seeded sample in memory, mapped, in an order in which all classes are evenly spread.
-
-
-class SamplePart(NamedTuple):
-    """Training rows and validation rows: inputs as stored, and features, the columns of the certified models."""
-
-    inputs: FloatArray
-    features: FloatArray
-    targets: NDArray[np.float64]
-    test_inputs: FloatArray
-    test_features: FloatArray
-    test_targets: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Seeded sample of rows with an order and folds; small to send, as each process reads the rows itself.
-
-    Parameters
-    ----------
-    data : data set
-    rows : maximum number of training rows
-    seed, precision : of the sample
-    folds : number of parts of a cross validation
-    holdout : None, a share in (0, 1), or "test"; with a holdout there is one part
-    feature_map : map of the certified models; None: they are linear in the inputs
-    """
-
-    data: Dataset
-    rows: int
-    seed: int
-    precision: Precision
-    folds: int = 5
-    holdout: float | Literal["test"] | None = None
-    feature_map: FeatureMap | None = None
-
-    @property
-    def n_parts(self) -> int:
-        """Return the number of folds, or 1."""
-        return self.folds if self.holdout is None else 1
-
-    def part(self, number: int) -> SamplePart:
-        """Return a fold as validation rows and all others as training rows, or the holdout.
-
-        The rows are cached in this process while they fit.
-        """
-        return resident((*self.key, "part", number), lambda: self._part(number))
-
-    def train_rows(self) -> int:
-        """Return the smallest number of training rows of a part."""
-        tested = np.bincount(self.tested()[self.tested() >= 0], minlength=self.n_parts)
-        taken = min(self.rows, self.data.rows("train"))
-        return taken if self.holdout == "test" else int(taken - tested.max())
-
-    def test_rows(self, number: int) -> int:
-        """Return the number of validation rows of a part."""
-        if self.holdout == "test":
-            return len(self._holdout().targets)
-        return int((self.tested() == number).sum())
-
-    def all(self) -> Rows:
-        """Return the sampled training rows in order: each class is spread evenly over them."""
-        return Rows(*resident((*self.key, "all"), self._ordered))
-
-    def tested(self) -> NDArray[np.int64]:
-        """Return the part in which each row is tested, (rows,), -1 for none; stratified by class."""
-        targets = self._kinds(self.all().targets)
-        parts = np.full(len(targets), -1)
-        if self.holdout == "test":
-            return parts
-        first = 0
-        for value in np.unique(targets):
-            members = np.flatnonzero(targets == value)
-            ranks = np.arange(len(members))
-            if self.holdout is None:
-                # each class continues where the previous one ended, so that folds have equal sizes
-                parts[members] = (ranks + first) % self.folds
-                first += len(members)
-            else:
-                count = min(max(1, round(self.holdout * len(members))), len(members) - 1)
-                parts[members[ranks * count // len(members) != (ranks - 1) * count // len(members)]] = 0
-        return parts
-
-    @cached_property
-    def key(self) -> tuple[object, ...]:
-        """Return the key of the rows in the cache of a process."""
-        mapped = None if self.feature_map is None else map_digest(self.feature_map)
-        source = self.data.read_sha256, self.rows, self.seed, self.precision
-        return ("compare", *source, self.folds, self.holdout, mapped)
-
-    def _ordered(self) -> tuple[FloatArray, NDArray[np.float64]]:
-        rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
-        random = np.random.default_rng((self.seed, 0xC0))
-        key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
-        for value in np.unique(kinds):
-            members = np.flatnonzero(kinds == value)
-            key[members] = (random.permutation(len(members)) + random.random(len(members))) / len(members)
-        order = np.argsort(key, kind="stable")
-        return rows.inputs[order], rows.targets[order]
-
-    def _kinds(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what rows are spread by, (rows,): their class, or 0 for a regression."""
-        return np.zeros(len(targets)) if self.data.schema.task == "regression" else targets
-
-    def _holdout(self) -> Rows:
-        return resident(
-            (*self.key, "test"), lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision)
-        )
-
-    def _part(self, number: int) -> SamplePart:
-        rows, tested = self.all(), self.tested()
-        training = tested != number
-        test_rows = self._holdout() if self.holdout == "test" else Rows(rows.inputs[~training], rows.targets[~training])
-        inputs = rows.inputs[training]
-        return SamplePart(
-            inputs,
-            self.mapped(inputs),
-            rows.targets[training],
-            test_rows.inputs,
-            self.mapped(test_rows.inputs),
-            test_rows.targets,
-        )
-
-    def mapped(self, inputs: FloatArray) -> FloatArray:
-        """Return the columns of the certified models for inputs (rows, n_inputs)."""
-        return inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
-
-
-def map_digest(feature_map: FeatureMap) -> str:
-    """Return the hexadecimal digest of a map: its kind, kernel and sizes, and every number of its arrays."""
-    digest = hashlib.sha256(json.dumps(feature_map.describe(), sort_keys=True).encode())
-    for name, array in sorted(feature_map.arrays().items()):
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
 # Result of one parameter value in one part.
 
 Bias = Literal["own", "none", "error-minimising"]
-Signs = list[NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -438,20 +298,6 @@ class ModelScores:
     biases: dict[str, list[float]]
 
 
-def signs_of_classes(targets: NDArray[np.float64], n_classes: int) -> Signs:
-    """Return signs (rows,) of each class against the rest; for two classes one array, the targets."""
-    if n_classes == 2:
-        return [np.asarray(targets, dtype=np.float64)]
-    return [np.where(targets == index, 1.0, -1.0) for index in range(n_classes)]
-
-
-def raw_scores(features: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
-    """Return <w, x> of every row, summed in float64."""
-    scores = np.empty(len(features))
-    multiply_rows(scores, features, np.ones(len(features)), weights)
-    return scores
-
-
 def with_biases(
     weights: list[FloatArray], own: list[float], has_own: bool, features: FloatArray, signs: Signs
 ) -> ModelScores:
@@ -479,197 +325,6 @@ def packed(scores: NDArray[np.float64], targets: NDArray[np.float64]) -> bytes:
     """Return packed bits: whether scores (rows,), 0 being the second class, or (rows, n_classes) are right."""
     right = (scores >= 0.0) == (targets > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == targets
     return np.packbits(right).tobytes()
-
-
-# Grid of each model's parameter: over its valid range, in units of the data, the most regularised problem first.
-
-COST = (1e-2, 300.0)  # C, for rows of length 1
-SPARSE_COST = (2.0, 2e3)  # C, in units of the smallest one with a nonzero weight
-MARGIN = (1.0, 0.01)  # of DWD, where its tangent replaces 1 / z, for rows of length 1
-LEAST_SHARE = 0.03  # of the range of nu
-GRID_SAMPLE_ROWS = 4000  # of the planes that bound the range of nu
-PLANES = 4
-ROUGH_METHOD = MethodChoice(tolerance=1e-2, max_iterations=200)
-
-Kind = Literal["value", "share", "margin"]
-
-
-@dataclass(frozen=True)
-class ComparedGrid:
-    """Grid points of one parameter, from most to least regularisation.
-
-    Parameters
-    ----------
-    model : name of the model
-    points : grid points, in the unit of the kind
-    kind : "value": C itself; "share": of the open valid range, of each class against the rest; "margin": sqrt(m nu)
-    ranges : (low, high) of each class against the rest; one for two classes
-    """
-
-    model: str
-    points: tuple[float, ...]
-    kind: Kind
-    ranges: tuple[tuple[float, float], ...] = ((0.0, math.inf),)
-
-    @property
-    def parameter(self) -> str:
-        """Return C, nu or kappa."""
-        return parameter_of(self.model)
-
-    def high(self, rows: DenseRows) -> float:
-        """Return the end of the range that the labels of these rows set: nu_max, or infinity for other models."""
-        return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
-
-    def value(self, grid_point: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
-        """Return the parameter at a grid point, for rows whose own range ends at `high`."""
-        if self.kind == "value":
-            return grid_point
-        if self.kind == "margin":
-            return grid_point**2 / n_rows
-        low, end = self.ranges[class_index]
-        return min(low + grid_point * (min(end, high) - low), high)
-
-
-def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
-    """Return the grid of a model.
-
-    Parameters
-    ----------
-    model : name of the model
-    features : (rows, n_columns), a sample of rows
-    signs : (rows,) of -1 and +1, for each class against the rest
-    n : number of grid points
-    """
-    rows = DenseRows(features, signs[0])
-    length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
-    if model == "dwd":
-        return ComparedGrid(model, _spread(MARGIN, n, length), "margin")
-    if parameter_of(model) == "kappa":
-        # dense near the end, where MM-FDA becomes Fisher's discriminant
-        return ComparedGrid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
-    if parameter_of(model) == "nu":
-        return ComparedGrid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
-    if model.startswith("l1-"):
-        least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
-        return ComparedGrid(model, _spread(SPARSE_COST, n, least), "value")
-    return ComparedGrid(model, _spread(COST, n, 1.0 / length**2), "value")
-
-
-def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray]) -> ComparedGrid:
-    """Return the same grid points in the ranges of other rows.
-
-    A nu above nu_min of a sample can be below nu_min of all rows.
-
-    features, signs : as in make_grid
-    """
-    return replace(grid, ranges=_ranges_of_nu(features, signs)) if grid.model == "nu-svm" else grid
-
-
-def _ranges_of_nu(features: FloatArray, signs: Sequence[FloatArray]) -> tuple[tuple[float, float], ...]:
-    return tuple((least_nu(features, sign), _nu_max(sign)) for sign in signs)
-
-
-def least_nu(features: FloatArray, signs: FloatArray) -> float:
-    """Return a nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
-
-    The linear program that gives nu_min takes minutes, this takes a second; the loss of any plane is a bound.
-
-    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows
-    signs : (rows,)
-    """
-    spread = np.linspace(0, len(signs) - 1, min(len(signs), GRID_SAMPLE_ROWS)).astype(np.int64)
-    few = DenseRows(features[spread], signs[spread])
-    length = math.sqrt(max(float(few.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
-    points = path("c-svm", few, _spread(COST, PLANES, 1.0 / length**2), ROUGH_METHOD)
-    losses = []
-    for point in points:
-        margins = signs * (raw_scores(features, point.solution.weights) - point.solution.bias)
-        losses.append(float(np.maximum(0.0, 1.0 - margins).mean()))
-    return min(*losses, _nu_max(signs))
-
-
-def _nu_max(signs: FloatArray) -> float:
-    return nu_max(signs, np.ones(len(signs)))
-
-
-def _least_cost(model: str, rows: DenseRows) -> float:
-    """Return the largest C for which all weights of a model with an l1 penalty are 0.
-
-    Source: Yuan, Chang, Hsieh & Lin, JMLR 11, 2010, section 2.
-    """
-    problem = make_model(model, C=1.0).problem(rows)
-    steepness = np.empty(rows.n_image)
-    problem.pull(steepness, np.zeros(rows.n_points))
-    return 1.0 / max(float(np.abs(steepness).max()), float(np.finfo(np.float32).tiny))
-
-
-def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float, ...]:
-    """Return n values from one end to the other with a constant ratio; the middle one if n is 1."""
-    first, last = unit * ends[0], unit * ends[1]
-    return tuple(np.geomspace(first, last, n).tolist()) if n > 1 else (math.sqrt(first * last),)
-
-
-# Minimax models along their grid. They need only moments of the rows, which are summed once for all folds and values.
-
-BLOCK_ROWS = 4096
-
-
-def path_of_moments(
-    model: str, moments: ClassMoments, shares: Sequence[float], method: MethodChoice
-) -> list[PathPoint]:
-    """Solve for shares of the valid range (0, kappa_max) of moments, each warm-started."""
-    largest = kappa_max(model, moments)
-    problem: MinimaxProblem | None = None
-    points: list[PathPoint] = []
-    fit: Fitted | None = None
-    for share in shares:
-        started = time.perf_counter()
-        kappa = kappa_at(share, largest)
-        if problem is None:
-            made: Any = make_model(model, kappa=kappa)
-            problem = made.problem_of(moments)
-        problem = replace(problem, kappa=kappa)
-        fit = solve_problem(problem, method, None if fit is None else fit.point)
-        points.append(PathPoint(kappa, fit, time.perf_counter() - started, fit.iterations))
-    return points
-
-
-def kappa_max(model: str, moments: ClassMoments) -> float:
-    """Return the open end of the valid range of a minimax model."""
-    return MMFDA.kappa_max(moments) if model == "mm-fda" else MMMPM.kappa_max(moments)
-
-
-def kappa_at(share: float, largest: float) -> float:
-    """Return the kappa at a share of (0, kappa_max); the share itself where no kappa changes the weights."""
-    return share * largest or share
-
-
-def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:
-    """Return moments of the training rows of a part: the merged moments of all other folds.
-
-    Moments of each fold are cached in this process.
-    """
-    if sample.holdout is not None:
-        fitted = sample.part(part)
-        return ClassMoments(*_moments(fitted.features, signs_of_classes(fitted.targets, n_classes)[class_index]))
-    folds = [number for number in range(sample.n_parts) if number != part]
-    moments = [_fold_moments(sample, number, class_index, n_classes) for number in folds]
-    return ClassMoments(*(reduce(Moments.merged, of_class) for of_class in zip(*moments, strict=True)))
-
-
-def _fold_moments(sample: Sample, number: int, class_index: int, n_classes: int) -> list[Moments]:
-    def load() -> list[tuple[Any, ...]]:  # arrays, whose bytes the cache counts
-        part = sample.part(number)
-        both = _moments(part.test_features, signs_of_classes(part.test_targets, n_classes)[class_index])
-        return [(np.array(moments.count), moments.mean, moments.scatter) for moments in both]
-
-    stored = resident((*sample.key, "moments", number, class_index), load)
-    return [Moments(float(count), mean, scatter) for count, mean, scatter in stored]
-
-
-def _moments(features: FloatArray, signs: FloatArray) -> tuple[Moments, Moments]:
-    blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(features), BLOCK_ROWS)]
-    return moments_by_class(((features[block], signs[block], None) for block in blocks), features.shape[1])
 
 
 # Work item of the search: a certified model along its grid on a part of the rows, each fit warm-started.

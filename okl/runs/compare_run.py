@@ -22,19 +22,18 @@ from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare import (
     CompareCandidate,
     ModelSearch,
-    Sample,
     Winner,
     check_models,
     constant_score,
     fit_winner,
-    make_grid,
     map_choice,
     model_names,
-    signs_of_classes,
     table_of,
     test_name,
     winner_of,
 )
+from okl.runs.compare_grids import make_grid, signs_of_classes
+from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.results import assumptions, describe_data

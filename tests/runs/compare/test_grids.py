@@ -9,7 +9,8 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray
-from okl.runs.compare import Sample, kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
+from okl.runs.compare_grids import kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
+from okl.runs.compare_sample import Sample
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of

@@ -10,7 +10,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.kernels import Gaussian, Laplacian
-from okl.runs.compare import Sample
+from okl.runs.compare_sample import Sample
 
 
 @pytest.mark.parametrize("name", ["cancer", "wine"])

@@ -1,0 +1,237 @@
+"""Grids of the parameters of compared models, over their valid ranges and in units of the data."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.products import multiply_rows
+from okl.distributed.cache import resident
+from okl.foundation.types import FloatArray
+from okl.runs.compare_sample import Sample
+from okl.solvers.accelerated.choice import MethodChoice
+from okl.solvers.accelerated.dual import MinimaxProblem
+from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_problem
+from okl.solvers.accelerated.models import make_model, parameter_of
+from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
+from okl.solvers.accelerated.models.nusvm import nu_max
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.problem import (
+    ClassMoments,
+    Moments,
+    moments_by_class,
+)
+
+Signs = list[NDArray[np.float64]]
+
+
+def signs_of_classes(targets: NDArray[np.float64], n_classes: int) -> Signs:
+    """Return signs (rows,) of each class against the rest; for two classes one array, the targets."""
+    if n_classes == 2:
+        return [np.asarray(targets, dtype=np.float64)]
+    return [np.where(targets == index, 1.0, -1.0) for index in range(n_classes)]
+
+
+def raw_scores(features: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
+    """Return <w, x> of every row, summed in float64."""
+    scores = np.empty(len(features))
+    multiply_rows(scores, features, np.ones(len(features)), weights)
+    return scores
+
+
+# Grid of each model's parameter: over its valid range, in units of the data, the most regularised problem first.
+
+COST = (1e-2, 300.0)  # C, for rows of length 1
+SPARSE_COST = (2.0, 2e3)  # C, in units of the smallest one with a nonzero weight
+MARGIN = (1.0, 0.01)  # of DWD, where its tangent replaces 1 / z, for rows of length 1
+LEAST_SHARE = 0.03  # of the range of nu
+GRID_SAMPLE_ROWS = 4000  # of the planes that bound the range of nu
+PLANES = 4
+ROUGH_METHOD = MethodChoice(tolerance=1e-2, max_iterations=200)
+
+Kind = Literal["value", "share", "margin"]
+
+
+@dataclass(frozen=True)
+class ComparedGrid:
+    """Grid points of one parameter, from most to least regularisation.
+
+    Parameters
+    ----------
+    model : name of the model
+    points : grid points, in the unit of the kind
+    kind : "value": C itself; "share": of the open valid range, of each class against the rest; "margin": sqrt(m nu)
+    ranges : (low, high) of each class against the rest; one for two classes
+    """
+
+    model: str
+    points: tuple[float, ...]
+    kind: Kind
+    ranges: tuple[tuple[float, float], ...] = ((0.0, math.inf),)
+
+    @property
+    def parameter(self) -> str:
+        """Return C, nu or kappa."""
+        return parameter_of(self.model)
+
+    def high(self, rows: DenseRows) -> float:
+        """Return the end of the range that the labels of these rows set: nu_max, or infinity for other models."""
+        return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
+
+    def value(self, grid_point: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
+        """Return the parameter at a grid point, for rows whose own range ends at `high`."""
+        if self.kind == "value":
+            return grid_point
+        if self.kind == "margin":
+            return grid_point**2 / n_rows
+        low, end = self.ranges[class_index]
+        return min(low + grid_point * (min(end, high) - low), high)
+
+
+def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
+    """Return the grid of a model.
+
+    Parameters
+    ----------
+    model : name of the model
+    features : (rows, n_columns), a sample of rows
+    signs : (rows,) of -1 and +1, for each class against the rest
+    n : number of grid points
+    """
+    rows = DenseRows(features, signs[0])
+    length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
+    if model == "dwd":
+        return ComparedGrid(model, _spread(MARGIN, n, length), "margin")
+    if parameter_of(model) == "kappa":
+        # dense near the end, where MM-FDA becomes Fisher's discriminant
+        return ComparedGrid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
+    if parameter_of(model) == "nu":
+        return ComparedGrid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
+    if model.startswith("l1-"):
+        least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
+        return ComparedGrid(model, _spread(SPARSE_COST, n, least), "value")
+    return ComparedGrid(model, _spread(COST, n, 1.0 / length**2), "value")
+
+
+def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray]) -> ComparedGrid:
+    """Return the same grid points in the ranges of other rows.
+
+    A nu above nu_min of a sample can be below nu_min of all rows.
+
+    features, signs : as in make_grid
+    """
+    return replace(grid, ranges=_ranges_of_nu(features, signs)) if grid.model == "nu-svm" else grid
+
+
+def _ranges_of_nu(features: FloatArray, signs: Sequence[FloatArray]) -> tuple[tuple[float, float], ...]:
+    return tuple((least_nu(features, sign), _nu_max(sign)) for sign in signs)
+
+
+def least_nu(features: FloatArray, signs: FloatArray) -> float:
+    """Return a nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
+
+    The linear program that gives nu_min takes minutes, this takes a second; the loss of any plane is a bound.
+
+    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows
+    signs : (rows,)
+    """
+    spread = np.linspace(0, len(signs) - 1, min(len(signs), GRID_SAMPLE_ROWS)).astype(np.int64)
+    few = DenseRows(features[spread], signs[spread])
+    length = math.sqrt(max(float(few.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
+    points = path("c-svm", few, _spread(COST, PLANES, 1.0 / length**2), ROUGH_METHOD)
+    losses = []
+    for point in points:
+        margins = signs * (raw_scores(features, point.solution.weights) - point.solution.bias)
+        losses.append(float(np.maximum(0.0, 1.0 - margins).mean()))
+    return min(*losses, _nu_max(signs))
+
+
+def _nu_max(signs: FloatArray) -> float:
+    return nu_max(signs, np.ones(len(signs)))
+
+
+def _least_cost(model: str, rows: DenseRows) -> float:
+    """Return the largest C for which all weights of a model with an l1 penalty are 0.
+
+    Source: Yuan, Chang, Hsieh & Lin, JMLR 11, 2010, section 2.
+    """
+    problem = make_model(model, C=1.0).problem(rows)
+    steepness = np.empty(rows.n_image)
+    problem.pull(steepness, np.zeros(rows.n_points))
+    return 1.0 / max(float(np.abs(steepness).max()), float(np.finfo(np.float32).tiny))
+
+
+def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float, ...]:
+    """Return n values from one end to the other with a constant ratio; the middle one if n is 1."""
+    first, last = unit * ends[0], unit * ends[1]
+    return tuple(np.geomspace(first, last, n).tolist()) if n > 1 else (math.sqrt(first * last),)
+
+
+# Minimax models along their grid. They need only moments of the rows, which are summed once for all folds and values.
+
+BLOCK_ROWS = 4096
+
+
+def path_of_moments(
+    model: str, moments: ClassMoments, shares: Sequence[float], method: MethodChoice
+) -> list[PathPoint]:
+    """Solve for shares of the valid range (0, kappa_max) of moments, each warm-started."""
+    largest = kappa_max(model, moments)
+    problem: MinimaxProblem | None = None
+    points: list[PathPoint] = []
+    fit: Fitted | None = None
+    for share in shares:
+        started = time.perf_counter()
+        kappa = kappa_at(share, largest)
+        if problem is None:
+            made: Any = make_model(model, kappa=kappa)
+            problem = made.problem_of(moments)
+        problem = replace(problem, kappa=kappa)
+        fit = solve_problem(problem, method, None if fit is None else fit.point)
+        points.append(PathPoint(kappa, fit, time.perf_counter() - started, fit.iterations))
+    return points
+
+
+def kappa_max(model: str, moments: ClassMoments) -> float:
+    """Return the open end of the valid range of a minimax model."""
+    return MMFDA.kappa_max(moments) if model == "mm-fda" else MMMPM.kappa_max(moments)
+
+
+def kappa_at(share: float, largest: float) -> float:
+    """Return the kappa at a share of (0, kappa_max); the share itself where no kappa changes the weights."""
+    return share * largest or share
+
+
+def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:
+    """Return moments of the training rows of a part: the merged moments of all other folds.
+
+    Moments of each fold are cached in this process.
+    """
+    if sample.holdout is not None:
+        fitted = sample.part(part)
+        return ClassMoments(*_moments(fitted.features, signs_of_classes(fitted.targets, n_classes)[class_index]))
+    folds = [number for number in range(sample.n_parts) if number != part]
+    moments = [_fold_moments(sample, number, class_index, n_classes) for number in folds]
+    return ClassMoments(*(reduce(Moments.merged, of_class) for of_class in zip(*moments, strict=True)))
+
+
+def _fold_moments(sample: Sample, number: int, class_index: int, n_classes: int) -> list[Moments]:
+    def load() -> list[tuple[Any, ...]]:  # arrays, whose bytes the cache counts
+        part = sample.part(number)
+        both = _moments(part.test_features, signs_of_classes(part.test_targets, n_classes)[class_index])
+        return [(np.array(moments.count), moments.mean, moments.scatter) for moments in both]
+
+    stored = resident((*sample.key, "moments", number, class_index), load)
+    return [Moments(float(count), mean, scatter) for count, mean, scatter in stored]
+
+
+def _moments(features: FloatArray, signs: FloatArray) -> tuple[Moments, Moments]:
+    blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(features), BLOCK_ROWS)]
+    return moments_by_class(((features[block], signs[block], None) for block in blocks), features.shape[1])
