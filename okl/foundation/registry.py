@@ -50,8 +50,8 @@ SOLVERS = {
     "scs": "okl.solvers.subgradient.settings:ScsSettings",
     "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
     "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
-    "ridge": "okl.solvers.ridge.settings:RidgeSettings",
     "falkon": "okl.solvers.ridge.settings:FalkonSettings",
+    "ridge": "okl.solvers.ridge.settings:RidgeSettings",
     "auto": "okl.solvers.settings:AutoSettings",
 }
 """All solvers; those that are neither strategies nor models are subclasses of SolverSettings."""

@@ -209,9 +209,15 @@ class TrainingRun(Run[TrainSettings]):
         except KeyboardInterrupt:
             best = None if not isinstance(self.output, RunFolder) else self.staging / BEST
             if best is not None and (best / "model").is_dir():
-                kept = best.rename(local_folder(self.folder).with_name(f"{self.name}-{BEST}"))
+                shutil.rmtree(self._so_far, ignore_errors=True)  # of an earlier interrupt of this run
+                kept = best.rename(self._so_far)
                 _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
             raise
+
+    @property
+    def _so_far(self) -> Path:
+        """Return the folder beside that of the run that an interrupt leaves."""
+        return local_folder(self.folder).with_name(f"{self.name}-{BEST}")
 
     @property
     def _has_sizes(self) -> bool:
@@ -256,6 +262,8 @@ class TrainingRun(Run[TrainSettings]):
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         self.complete()
+        if isinstance(self.output, RunFolder):
+            shutil.rmtree(self._so_far, ignore_errors=True)  # of an interrupt: this model is what it was to become
         return {"run": str(self.folder)}
 
     def close(self) -> None:

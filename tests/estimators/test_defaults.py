@@ -87,6 +87,8 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
                 assert field.default == (command["order"] == "shuffle")
             case "optimise":
                 assert field.default == TrainSettings.model_fields["optimise"].default
+            case "metric":
+                assert field.default == "auto"  # of the automatic choice, as of the command
             case "fit_intercept":
                 assert field.default is True  # the l1 models have none of their own: that of fewest training errors
             case option if option not in {*command, *OF_ESTIMATORS}:  # of another solver of this estimator

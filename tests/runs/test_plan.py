@@ -216,7 +216,9 @@ def planned(
 
 def test_every_solver_has_a_memory_model() -> None:
     assert all(isinstance(solver_settings(name).MEMORY, MemoryModel) for name in SOLVER_NAMES)
-    assert {solver_settings(name).MEMORY.unit for name in SOLVER_NAMES} == {"pass", "iteration", "sample", "moment"}
+    assert {solver_settings(name).MEMORY.unit for name in SOLVER_NAMES} == {
+        *("pass", "iteration", "sample", "moment", "kernel")
+    }
 
 
 @pytest.mark.parametrize("solver", SOLVER_NAMES)

@@ -8,8 +8,10 @@ import pyarrow.csv as pacsv
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
+from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import Source, SvmlightReading, open_source
 from okl.foundation.errors import DataError
+from okl.foundation.settings import IngestSettings
 from tests.data.sources import inputs_of, parquet, table
 
 
@@ -91,8 +93,12 @@ def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_svmlight_wider_than_the_limit_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s.svm").write_text("1 1:1 47236:1\n")
-    with pytest.raises(DataError, match=r"index 47236, but okl holds rows dense and takes at most 4096"):
-        open_source(tmp_path / "s.svm")
+    (tmp_path / "t.svm").write_text("1 1:1 1000001:1\n")
+    dense = IngestSettings(storage="dense")
+    with pytest.raises(DataError, match=r"column index 47236, but dense rows have at most 4096 columns"):
+        ingest(tmp_path / "s.svm", tmp_path / "dense", dense)
+    with pytest.raises(DataError, match=r"1000001"):
+        open_source(tmp_path / "t.svm")
 
 
 def test_fingerprint_tells_contents_and_names_but_not_places(tmp_path: Path) -> None:
