@@ -157,7 +157,7 @@ def selection_rounds(
     """
     rounds: list[tuple[int, int]] = []
     spent = 0.0
-    running = (n_candidates, *(number + 1 + learns_metric * METRIC_STEPS for number in SURVIVORS))
+    running = (n_candidates, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
     for (sample, landmarks), number in zip(_ROUNDS, running, strict=True):
         size = min(shape.rows, sample), min(shape.rows, landmarks)
         spent += number * ridge_seconds(replace(shape, rows=size[0]), size[1])
@@ -470,7 +470,9 @@ def successive_halving(
     learns_metric : whether candidates with a learnt metric are added
     """
     running, out = list(starters), list[CandidateResult]()
-    total = len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2
+    total = (
+        len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2 + METRICS_KEPT * learns_metric
+    )
     done = 0
     ran: list[CandidateResult] = []
     for number, (rows, landmarks) in enumerate(rounds):
@@ -493,8 +495,7 @@ def successive_halving(
             better = [result for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
             plain = [result for result in ran if not result.candidate.metric]
             going = [result.candidate for result in surviving(plain, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
-            # they take the places of others, so that the last round costs no more
-            going = [*(result.candidate for result in better), *going[: len(going) - len(better)]]
+            going = [*(result.candidate for result in better), *going]
             # the best linear candidate always continues: it is cheap, and the baseline of the kernels
             going += [result.candidate for result in plain if result.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
