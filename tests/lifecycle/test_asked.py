@@ -169,7 +169,7 @@ def test_a_bad_option_of_learning_is_named_by_itself() -> None:
 
 @pytest.mark.parametrize("ingest", [{}, {"missing": "mean", "dates": "parts"}, {"missing": "error", "dates": "drop"}])
 def test_settings_without_their_defaults_are_the_same_settings(ingest: dict[str, Any], tmp_path: Path) -> None:
-    """What a deployment stores; rows are read as by okl train unless something else is set."""
+    """A deployment stores settings without their defaults; rows are read as by okl train unless another way is set."""
     given = {"name": "m", "source": str(tmp_path), "train": {"solver": "ridge"}, "ingest": ingest}
     asked = RetrainSettings.model_validate(given)
     assert RetrainSettings.model_validate(asked.model_dump(mode="json", exclude_defaults=True)) == asked

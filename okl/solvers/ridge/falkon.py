@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +27,7 @@ from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.factors import Preconditioner, preconditioner
 from okl.solvers.ridge.gram import ADDED, MOST_STRETCHES, GramPart, LandmarkBasis, Outputs, cuts, part_of, pieces_of
 from okl.solvers.ridge.path import SAMPLE_ROWS, LeftOut, PenaltyErrors, apart, errors_of, fit_rows
-from okl.solvers.ridge.solver import SAMPLE_GROUPS
+from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
 # Sums over rows. A row of kernel values is made, used twice, and gone: nothing as large as rows times landmarks exists.
 
@@ -164,7 +164,7 @@ class ExpansionProblem:
 
     basis: LandmarkBasis
     penalty: float
-    n_threads: int = field(default=1, compare=False)
+    n_threads: int = 1
 
     __getstate__ = lasting_attributes
 
@@ -299,12 +299,7 @@ class FalkonSolver:
         ConfigError : more landmarks than rows
         DataError : a class without rows
         """
-        schema.refuse_empty_classes()
-        if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
-            raise ConfigError(
-                f"n_landmarks = {self.n_landmarks:,} is more than the {rows:,} training rows. Set a "
-                "smaller number, or auto."
-            )
+        check_landmarks(schema, rows, self.n_landmarks)
 
     def start(self, data: Dataset, execution: Execution) -> FalkonState:
         """Choose bandwidth, landmarks and penalty from a sample of the rows.

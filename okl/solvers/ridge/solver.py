@@ -113,14 +113,9 @@ class RidgeSolver:
         ConfigError : more landmarks than rows, or Huber's loss of classes
         DataError : a class without rows
         """
-        schema.refuse_empty_classes()
+        check_landmarks(schema, rows, self.n_landmarks)
         if self.huber is not None and schema.task != "regression":
             raise ConfigError(f"huber = {self.huber:g} is for a regression, but the task is {schema.task}. Remove it.")
-        if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
-            raise ConfigError(
-                f"n_landmarks = {self.n_landmarks:,} is more than the {rows:,} training rows. Set a "
-                "smaller number, or auto."
-            )
 
     def start(self, data: Dataset, execution: Execution) -> RidgeState:
         """Choose bandwidth and landmarks from a sample of the rows.
@@ -238,6 +233,20 @@ class RidgeSolver:
     def _sample(self, data: Dataset) -> Rows:
         wanted = max(SAMPLE_ROWS, self.n_landmarks or N_LANDMARKS)
         return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
+
+
+def check_landmarks(schema: Schema, rows: int | None, n_landmarks: int | None) -> None:
+    """Refuse more landmarks than training rows, and a class without rows. None : not known, or not given
+
+    Raises
+    ------
+    ConfigError : more landmarks than rows; DataError : a class without rows
+    """
+    schema.refuse_empty_classes()
+    if rows is not None and n_landmarks is not None and n_landmarks > rows:
+        raise ConfigError(
+            f"n_landmarks = {n_landmarks:,} is more than the {rows:,} training rows. Set a smaller number, or auto."
+        )
 
 
 def plain_inputs(n_inputs: int, precision: Precision) -> StandardisedLinear:
