@@ -121,7 +121,7 @@ def test_l1_models_are_those_of_liblinear_and_leave_columns_out() -> None:
     inputs, labels = cancer()
     ours = L1LogisticClassifier(C=0.2, fit_intercept=False, tol=1e-9).fit(inputs, labels)
     theirs = LogisticRegression(
-        C=0.2, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-8, max_iter=10_000
+        C=0.2, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-8, max_iter=10_000, random_state=0
     ).fit(inputs, labels)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
     assert 0 < np.count_nonzero(ours.coef_) < 30

@@ -74,7 +74,7 @@ def test_optimum_is_that_of_liblinear_and_fapg(kind: Any) -> None:
         problem = kind(C).problem(DenseRows(inputs, labels))
         reference = solve(problem, Fapg(tolerance=1e-4, max_iterations=3000))[0].best_record.certificate
         assert reference.dual - 1e-9 <= proof.primal <= reference.primal + proof.gap
-        common: dict[str, Any] = {"C": C, "fit_intercept": False, "tol": 1e-5, "max_iter": 20_000}
+        common: dict[str, Any] = {"C": C, "fit_intercept": False, "tol": 1e-5, "max_iter": 20_000, "random_state": 0}
         peer: Any = LogisticRegression(solver="liblinear", l1_ratio=1.0, **common)
         if kind is L1SquaredHinge:
             peer = LinearSVC(dual=False, penalty="l1", **common)
