@@ -151,7 +151,17 @@ INGEST_ALL = Options(
     IngestSettings,
     {
         DATA: (
-            *("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories"),
+            *(
+                "target",
+                "task",
+                "positive",
+                "holdout",
+                "split_column",
+                "missing",
+                "dates",
+                "categories",
+                "max_categories",
+            ),
             *("keys", "drop", "text", "min_documents", "max_terms", "scale", "scale_target"),
         ),
         FORMATS: (
@@ -181,7 +191,16 @@ TRAIN = Options(
     of_solvers=True,
 )
 RARE = frozenset(
-    {"split_column", "max_categories", "svmlight_index", "hash_columns", "rows_per_shard", "scale_target", "categories"}
+    {
+        "split_column",
+        "max_categories",
+        "svmlight_index",
+        "hash_columns",
+        "rows_per_shard",
+        "scale_target",
+        "categories",
+        "positive",
+    }
     | {"storage", "normalise", "min_documents", "max_terms"}
     | {
         "date_order",

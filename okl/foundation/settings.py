@@ -158,6 +158,10 @@ class IngestSettings(BaseModel):
     task: Task | Literal["auto"] = Field(
         "auto", description="binary, multiclass or regression; auto: inferred from the values of the target"
     )
+    positive: str | None = Field(
+        None,
+        description="class of two that precision, recall, thresholds and probabilities speak of; none: the second one",
+    )
     split_column: str | None = Field(
         None,
         description="text column with the value train or test in each row; none: a text column named split, if any",

@@ -715,7 +715,8 @@ def _finish(
         what = "with missing values" if settings.missing == "drop" else "without a target"
         suffix = f" after rows {what} were left out" if dropped else ""
         raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
-    classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
+    where = source.location
+    classes = reader.classes(where, settings.positive) if reference is None else classes_by(reference, reader, where)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
     schema = (
@@ -740,7 +741,7 @@ def _finish(
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
 NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
-    "storage", "normalise", "text", "min_documents", "max_terms",
+    "storage", "normalise", "text", "min_documents", "max_terms", "positive",
 )  # fmt: skip
 
 

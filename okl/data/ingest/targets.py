@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from okl.data.order import mixed
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Task
 
 if TYPE_CHECKING:
@@ -148,22 +148,35 @@ class TargetReader:
                 f"{where}: target {self.name!r} is of type {self.kind}; expected numbers, bools or text labels."
             )
 
-    def classes(self, where: str) -> ClassCounts:
+    def classes(self, where: str, positive: str | None = None) -> ClassCounts:
         """Decide the task after all rows were read.
+
+        positive : the label, as text, that comes second of two; None: the larger one
 
         Raises
         ------
         DataError : one class only; more than two for a binary task; too many; a label that only test rows have
+        ConfigError : a positive class that is none of two
         """
         kind = value_type(self.kind)
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
         task = decide_task(self.task, len(self.counts), self.rows, named, measured)
         if task == "regression":
+            if positive is not None:
+                raise ConfigError(f"{where}: positive is for two classes, but target {self.name!r} is a regression.")
             return ClassCounts("regression")
         names = {float(code): word for word, code in self.codes.items()}
         labels = {value: names[value] if self.text else plain_label(value, self.kind) for value in self.counts}
         stored = sorted(self.counts, key=lambda value: labels[value])
         self._check(task, [labels[value] for value in stored], where)
+        if positive is not None:
+            texts = [str(labels[value]) for value in stored]
+            if task != "binary" or positive not in texts:
+                raise ConfigError(
+                    f"{where}: positive must be one of two classes, but is {positive!r}, and target {self.name!r} has "
+                    f"{', '.join(map(repr, texts[:6]))}{', ...' * (len(texts) > 6)}."
+                )
+            stored.sort(key=lambda value: str(labels[value]) == positive)
         for value, (file, row) in self.only_test.items():
             if value not in self.counts:
                 label = names[value] if self.text else plain_label(value, self.kind)

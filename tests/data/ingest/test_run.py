@@ -132,6 +132,28 @@ def test_text_labels_come_back_from_their_codes(tmp_path: Path) -> None:
     assert [names[code] for code in stored(data).column("y").to_pylist()] == words.tolist()
 
 
+def test_the_positive_class_comes_second(tmp_path: Path) -> None:
+    names = np.where(table(100).column("y").to_numpy() > 0, "late", "early")
+    data = made(tmp_path, replaced(table(100), "y", names), positive="early")
+    assert data.schema.labels == ("late", "early")
+    positive = data.schema.stored_labels[1]
+    np.testing.assert_array_equal(stored(data).column("y").to_numpy() == positive, names == "early")
+    assert sum(data.schema.class_counts) == 100
+    assert data.schema.class_counts[1] == (names == "early").sum()
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        ("binary", r"positive must be one of two classes, but is '2', and target 'y' has '-1', '1'\."),
+        ("regression", "positive is for two classes, but target 'y' is a regression"),
+    ],
+)
+def test_a_positive_class_must_be_one_of_two(tmp_path: Path, task: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        made(tmp_path, table(100), task=task, positive="2")
+
+
 def test_same_source_again_changes_nothing(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(300))
     first = ingest(source, tmp_path / "data", settings())
