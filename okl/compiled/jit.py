@@ -115,7 +115,8 @@ def _compile(function: Function, fastmath: set[str], **options: bool) -> Functio
     before = config.CACHE_DIR
     # the folder is read once, while the dispatcher is made: other users of numba in this process keep their own
     config.CACHE_DIR = str(cache_folder())
-    options |= {"nogil": True, "cache": True}
+    # a wrapper for C, which nothing calls, would take a twentieth of the compilation
+    options |= {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
     try:
         dispatcher: Function = numba.njit(error_model="numpy", fastmath=fastmath, **options)(function)
     finally:

@@ -101,6 +101,9 @@ CONFIG = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
+    # the profiler (each 10 ms) and the clock (20 ms) only feed a dashboard; without them an idle process takes half
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1 s",
     "distributed.admin.large-graph-warning-threshold": "1 GiB",
     "distributed.scheduler.allowed-failures": 0,
     # a worker that dies while the one before it has not been gone for so long would not be replaced
