@@ -1,4 +1,4 @@
-"""Observers of a run: a progress bar in the terminal, and a combination of several observers.
+"""Observers of a run: a progress bar in the terminal, lines in a log file, and a combination of several observers.
 
 This module does not import Prefect, which is imported later than the terminal's progress bar is needed.
 """
@@ -6,11 +6,15 @@ This module does not import Prefect, which is imported later than the terminal's
 from __future__ import annotations
 
 import sys
+import time
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.telemetry import Observer
+
+LINE_SECONDS = 30.0
+"""Seconds between lines of progress in a log file or a pipe."""
 
 
 def describe_metrics(metrics: dict[str, float]) -> str:
@@ -77,6 +81,33 @@ class TerminalObserver:
         self.bar.stop()
 
 
+class LineObserver:
+    """A line on standard error now and then, for a log file or a pipe; a short run leaves none."""
+
+    def __init__(self, seconds: float = LINE_SECONDS) -> None:
+        self.seconds = seconds
+        self.name = ""
+        self.begun = self.printed = time.monotonic()
+
+    def stage(self, name: str) -> None:
+        """Begin a stage."""
+        self.name, self.begun = name, time.monotonic()
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        """Print the progress of the stage if the last line was long ago."""
+        now = time.monotonic()
+        if now - self.printed < self.seconds:
+            return
+        self.printed, passed = now, now - self.begun
+        parts = [f"{self.name}: {passed:.0f} s"]
+        if 0 < done <= total:
+            parts.append(f"{done / total:.0%} done, about {passed * (total - done) / done:.0f} s left")
+        print(", ".join([*parts, describe_metrics(metrics)] if metrics else parts), file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        """Leave the lines as they are."""
+
+
 def terminal_observer() -> Observer:
-    """Return a progress bar if standard error is a terminal, otherwise an observer that does nothing."""
-    return TerminalObserver() if sys.stderr.isatty() else NullObserver()
+    """Return a progress bar if standard error is a terminal, otherwise lines now and then."""
+    return TerminalObserver() if sys.stderr.isatty() else LineObserver()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,8 +109,9 @@ def wait(process: subprocess.Popen[str]) -> Outcome:
 
 
 def without_notice(err: str) -> str:
-    """Return standard error without the line on compilation, which depends on what earlier tests have compiled."""
-    return "".join(line for line in err.splitlines(keepends=True) if not line.startswith("Compiling for this machine"))
+    """Return standard error without lines that depend on the machine: of compilation, and of progress if it is slow."""
+    lines = err.splitlines(keepends=True)
+    return "".join(line for line in lines if not re.match(r"Compiling for this machine|[a-z ]+: \d+ s(,|$)", line))
 
 
 def processes_of(home: Path) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
 from flows.artifacts import artifact_key, clean
-from flows.progress import TeeObserver, TerminalObserver, describe_metrics, terminal_observer
-from okl.foundation.telemetry import NullObserver
+from flows.progress import LineObserver, TerminalObserver, describe_metrics, terminal_observer
 
 
 @pytest.mark.parametrize("words", [("Okl Train", "Balanced_accuracy"), ("--a--", "b%"), ("ROC AUC",)])
@@ -35,13 +35,17 @@ def test_metrics_read_like_prose() -> None:
     )
 
 
-def test_without_a_terminal_nothing_is_drawn(capfd: pytest.CaptureFixture[str]) -> None:
-    observer = TeeObserver(terminal_observer())
-    observer.stage("learn")
-    observer.advance(1, 2, {"mistake_rate": 0.5})
-    observer.finish()
-    assert isinstance(observer.observers[0], NullObserver)
-    assert capfd.readouterr() == ("", "")
+def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd: pytest.CaptureFixture[str]) -> None:
+    short, long = terminal_observer(), LineObserver(0.0)
+    for observer in (short, long):
+        assert isinstance(observer, LineObserver)
+        observer.stage("learn")
+        observer.advance(1, 2, {"mistake_rate": 0.5})
+        observer.advance(3, 0, {})
+        observer.finish()
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"learn: 0 s, 50% done, about 0 s left, mistake rate 0\.5\nlearn: 0 s\n", err)
 
 
 def test_the_bar_belongs_to_standard_error_and_ends_twice(capsys: pytest.CaptureFixture[str]) -> None:
