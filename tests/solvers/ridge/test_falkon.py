@@ -61,7 +61,7 @@ def test_iterations_end_at_the_direct_solution_and_their_gap_holds(sets: dict[Ta
     gaps, objectives = [], []
     with open_execution() as execution:
         state = made.start(data, execution)
-        for _ in range(40):
+        for _ in range(50):
             state = made.advance(replace(state, best=None), data, execution)
             assert state.best is not None
             gaps.append(state.best.gap)
