@@ -428,20 +428,11 @@ def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place
     assert flattered["choice"]["validation"] == "rows"
     assert not told(flattered["choice"]["why"])
     assert chosen["test"]["accuracy"] > flattered["test"]["accuracy"] + 0.05
-
-
-def test_the_penalty_is_that_of_the_race_by_blocks(neighbour_data: dict[str, Dataset]) -> None:
-    by_rows, by_blocks = (
-        choose_solver(neighbour_settings(neighbour_data["given"], validation=by), neighbour_data["given"])
-        for by in ("rows", "blocks")
-    )
-    assert by_rows.settings.model_dump()["penalty"] == "auto"
-    assert isinstance(by_blocks.settings.model_dump()["penalty"], float)
-    assert "validation" not in by_blocks.settings.model_dump()
-    by_blocks.settings.options.check(by_blocks.settings)
-    assert [by.record["validation"] for by in (by_rows, by_blocks)] == ["rows", "blocks"]
-    assert by_rows.record["candidates"][0]["score"] > by_blocks.record["candidates"][0]["score"] + 0.05
-    assert not told(by_rows.record["why"] + by_blocks.record["why"])
+    best = [result["choice"]["candidates"][0]["score"] for result in (chosen, flattered)]
+    assert best[1] > best[0] + 0.05
+    assert isinstance(chosen["settings"]["penalty"], float), "the race by blocks chose it"
+    assert flattered["settings"]["penalty"] == "auto"
+    assert "validation" not in chosen["settings"]
 
 
 def test_where_test_rows_are_drawn_it_is_told_and_nothing_else(neighbour_data: dict[str, Dataset]) -> None:
@@ -542,7 +533,7 @@ def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, 
     assert curved["calibration"]["on"] == "leave-one-out scores of sampled training rows"
 
 
-@pytest.mark.parametrize("optimise", ["auc", "average-precision", "balanced-accuracy", "accuracy"])
+@pytest.mark.parametrize("optimise", ["average-precision", "balanced-accuracy"])
 def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
     assert choice.record["criterion"] == optimise
