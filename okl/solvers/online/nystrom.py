@@ -147,17 +147,6 @@ def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
     return replace(state, feature_map=feature_map, weights=weights)
 
 
-def reopened(state: NOGDState) -> NOGDState:
-    """Return the state as a kernel expansion with the same scores, sum_i (w M)_i k(x_i, .)."""
-    if state.feature_map is None or state.weights is None:
-        return state
-    with one_blas_thread():
-        expanded = state.weights.last.astype(np.float64) @ state.feature_map.projection.astype(np.float64).T
-    coefficients = np.ascontiguousarray(expanded, dtype=state.weights.last.dtype)
-    supports = SupportSet(state.feature_map.landmarks, coefficients)
-    return NOGDState(supports, None, None, state.weights.progress)
-
-
 def _used_columns(kernel: Kernel, inputs: FloatArray) -> FloatArray:
     """Return inputs without columns of nothing but 0, which no known kernel sees.
 
