@@ -79,8 +79,8 @@ def test_no_tag_names_a_module_or_a_class() -> None:
 
 
 def test_every_former_name_has_a_class_of_its_own() -> None:
-    assert len(former_names()) == 170
-    assert len(set(former_names().values())) == 170
+    assert len(former_names()) == 166
+    assert len(set(former_names().values())) == 166
     assert set(former_names().values()) <= set(known_classes())
     assert all(name.startswith("okl.") for name in former_names())
 

@@ -34,7 +34,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel
-from okl.solvers.accelerated.base import RowOperator, signs_of
+from okl.solvers.accelerated.base import signs_of
 
 Result = TypeVar("Result")
 
@@ -734,38 +734,3 @@ def _cut(part: int) -> slice:
 
 
 # Rows with targets, for regression.
-
-
-@stored("target-rows")
-@dataclass(frozen=True, eq=False)
-class TargetRows:
-    """Rows z_i, as an operator of signs 1, with targets (m,)."""
-
-    rows: RowOperator
-    targets: FloatArray
-
-
-def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, n_threads: int = 1) -> TargetRows:
-    """Return the rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or through a kernel.
-
-    Raises
-    ------
-    DataError : fewer than two rows, or targets (m,) that are not finite
-    """
-    targets = np.ascontiguousarray(targets, dtype=np.float64)
-    if len(targets) < 2:
-        raise DataError(f"A regression requires at least two rows, but there are {len(targets)}.")
-    if targets.shape != (inputs.shape[0],) or not np.isfinite(targets).all():
-        raise DataError(
-            f"Targets have shape {targets.shape}, but there are {inputs.shape[0]} rows. Give one finite number for "
-            "each row."
-        )
-    # operators take two classes: their signs are replaced
-    signs = np.where(np.arange(len(targets)) % 2 == 0, 1.0, -1.0)
-    rows: Any
-    if kernel is not None:
-        rows = kernel_matrix(kernel, inputs, signs, n_threads=n_threads)
-    else:
-        rows = SparseRows(inputs, signs) if sparse.issparse(inputs) else DenseRows(inputs, signs, n_threads)
-    object.__setattr__(rows, "labels", np.ones(len(targets)))
-    return TargetRows(rows, targets)

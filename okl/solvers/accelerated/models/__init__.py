@@ -13,9 +13,7 @@ from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
-from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.models.regression import InsensitiveRegression, RidgeRegression
 
 __all__ = [
     "CSVM",
@@ -23,13 +21,10 @@ __all__ = [
     "L2SVM",
     "MMFDA",
     "MMMPM",
-    "InsensitiveRegression",
     "L1LogisticRegression",
     "L1SquaredHinge",
     "LogisticRegression",
-    "NormConstrained",
     "NuSVM",
-    "RidgeRegression",
 ]
 
 
