@@ -171,7 +171,6 @@ class Profiled(Scaled):
         return KernelRule(code, 1.0 / self.bandwidth, 0.0, compiled_profile(type(self).profile).address)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         metric = "euclidean" if self.power == 2 else "cityblock"
         values: FloatArray = type(self).profile(distances(left, right, metric) / self.bandwidth)
         return values
@@ -206,7 +205,6 @@ class Gaussian(Scaled):
         return KernelRule(GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         left = np.asarray(left, dtype=np.float64)
         right = np.asarray(right, dtype=np.float64)
         squares = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] - 2.0 * (left @ right.T)
@@ -265,7 +263,6 @@ class Laplacian(Scaled):
         return KernelRule(LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         values: FloatArray = np.exp(-distances(left, right, "cityblock") / self.bandwidth)
         return values
 
@@ -309,7 +306,6 @@ class _Matern(Scaled):
         return KernelRule(self.code, math.sqrt(self.degrees) / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         s = distances(left, right, "euclidean") * (math.sqrt(self.degrees) / self.bandwidth)
         values: FloatArray = (1.0 + s + s * s / self.divisor) * np.exp(-s)
         return values
@@ -442,7 +438,6 @@ class Polynomial(KnownKernel):
         return KernelRule(POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         with np.errstate(over="ignore"):  # the caller checks for infinity
             values: FloatArray = (self.scale * _products(left, right) + self.offset) ** self.degree
         return values
@@ -461,7 +456,6 @@ class Linear(KnownKernel):
         return KernelRule(LINEAR, 1.0, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         return _products(left, right)
 
 

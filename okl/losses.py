@@ -227,19 +227,15 @@ class EpsilonInsensitive(PiecewiseLinear):
 
     @property
     def name(self) -> str:
-        """Return the name of the loss."""
         return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
         return np.maximum(0.0, np.abs(scores - target) - self.epsilon)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -(slopes * targets + self.epsilon * np.abs(slopes))
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
         return 2
 
 
@@ -275,11 +271,9 @@ class Hinge(PiecewiseLinear):
         return np.where((margin >= -1.0) & (margin <= 0.0), margin, np.inf)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -targets * slopes
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
         return 1
 
 
@@ -355,11 +349,9 @@ class MulticlassHinge(PiecewiseLinear):
         return np.where(feasible, dual[rows, true], np.inf)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
         return n_outputs - 1
 
     @staticmethod
@@ -435,7 +427,6 @@ class ExtensionLoss(ScalarLoss):
 
     @property
     def address(self) -> int:
-        """Return the address of its machine code in this process."""
         return compiled_loss(self.name, self.origin).address
 
 

@@ -250,7 +250,6 @@ class LimitedProblem(DualProblem):
         return replace(of_dual, primal=self.risk.value(margins, 0.0))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the feasible weights of the certificate."""
         return Solution(self.weights(point, image), 0.0, certificate)
 
     def weights(self, point: FloatArray, image: FloatArray) -> NDArray[np.float64]:

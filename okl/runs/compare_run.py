@@ -58,11 +58,9 @@ class ComparisonRun(Run[CompareSettings]):
 
     @property
     def name(self) -> str:
-        """Return the name of the run's folder."""
         return self.folder.name
 
     def check_settings(self) -> None:
-        """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
         check(self.settings)
 
     def plan(self) -> dict[str, Any]:
@@ -134,11 +132,9 @@ class ComparisonRun(Run[CompareSettings]):
         return {"run": str(self.folder)}
 
     def report_markdown(self) -> str:
-        """Return the report as Markdown with embedded figures."""
         return markdown(comparison_page(self._result))
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Return a row for each candidate."""
         return [
             {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
             for row in self._result["models"]

@@ -62,7 +62,6 @@ class ScoringRun(Run[ScoreSettings]):
 
     @property
     def name(self) -> str:
-        """Return the name of the folder of scores."""
         return self.folder.name
 
     def check(self) -> dict[str, Any]:

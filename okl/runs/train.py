@@ -79,7 +79,6 @@ class TrainingRun(Run[TrainSettings]):
 
     @property
     def name(self) -> str:
-        """Return the name of the run's folder."""
         return self.folder.name
 
     @property
@@ -274,7 +273,6 @@ class TrainingRun(Run[TrainSettings]):
         super().close()
 
     def report_markdown(self) -> str:
-        """Return the report as Markdown with embedded figures."""
         return markdown_report(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:

@@ -231,7 +231,6 @@ class DualProblem(CompositeProblem):
         return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Return the gradient that was pulled back."""
         np.multiply(pulled, self.outer.slope(self.rows.squared_norm(point, image)), out=out)
         self.separable.add_slopes(out, point)
 
@@ -245,11 +244,9 @@ class DualProblem(CompositeProblem):
         return outer + self.separable.excess(point, at)
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Write the prox of the region."""
         self.region.prox(out, point, lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
-        """Return the penalty of a feasible point, 0 for a set."""
         return self.region.value(point)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -300,7 +297,6 @@ class DualProblem(CompositeProblem):
         return linear and isinstance(self.outer, HalfSquare) and isinstance(self.region, BoxSet)
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return w = slope A a of the certificate."""
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
@@ -317,7 +313,6 @@ class DualProblem(CompositeProblem):
         return sweep_of(self.rows, self.separable, self.region)
 
     def at_level(self, level: int) -> Self:
-        """Return less smoothed."""
         outer = self.outer.at_level(level) if level else self.outer
         return self if outer is self.outer else replace(self, outer=outer)
 
@@ -427,7 +422,6 @@ class AwakeIterates(MemoryIterates):
 
     @property
     def reads(self) -> int:
-        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
         return super().reads + (1 + self._all.reads if self._all else 0)
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
@@ -444,7 +438,6 @@ class AwakeIterates(MemoryIterates):
         return self._all.check(lipschitz)
 
     def active_rows(self, lipschitz: float) -> ActiveRows | None:
-        """Return the state of all rows right after a check."""
         assert self._all is not None, "a check was made"
         return self._all.active_rows(lipschitz)
 
@@ -506,7 +499,6 @@ class MinimaxProblem(CompositeProblem):
         return max(float(np.einsum("ij,ij->j", self.roots, self.roots).max()), float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
-        """Return 0, the means."""
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -533,7 +525,6 @@ class MinimaxProblem(CompositeProblem):
             project_ball(out[ball], point[ball], self.kappa)
 
     def penalty(self, point: FloatArray) -> float:
-        """Return the penalty of a feasible point, 0 for a set."""
         return 0.0
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -554,7 +545,6 @@ class MinimaxProblem(CompositeProblem):
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
     def _balls(self) -> list[slice]:
@@ -621,7 +611,6 @@ class SparseProblem(CompositeProblem):
         return max(self.curvature * longest, float(np.finfo(np.float32).tiny))
 
     def start(self) -> FloatArray:
-        """Return 0."""
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
@@ -645,7 +634,6 @@ class SparseProblem(CompositeProblem):
         soft_threshold(out, point, 1.0 / lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
-        """Return the penalty of a feasible point, 0 for a set."""
         return float(np.abs(point).sum())
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -668,7 +656,6 @@ class SparseProblem(CompositeProblem):
         return replace(self, rows=rows, weights=np.asarray(take(self.weights)))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
 

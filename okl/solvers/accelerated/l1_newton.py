@@ -96,12 +96,10 @@ class L1Work(NewtonWork):
     """Work on a shard for an l1 model."""
 
     def problem_of(self, evaluate: Callable[[Request], list[Any]]) -> Any:
-        """Return the problem of partitions that evaluate requests."""
         start = None if self.warm is None else self.warm.weights
         return L1Problem(self.prototype, self.rows.n_columns, evaluate, start)
 
     def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
-        """Return the part of a shard's rows."""
         return L1Part(problem, cached)
 
 

@@ -499,11 +499,9 @@ class PartitionedDual(PartitionedProblem):
     def iterates(
         self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
-        """Return the images."""
         return DualRounds(self, current, previous)
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return w = slope A a of the certificate."""
         return Solution(self.outer.slope(float(image @ image)) * image, certificate.bias, certificate)
 
 
@@ -549,7 +547,6 @@ class DualRounds(RoundIterates):
         return self._outcome(parts)
 
     def accept(self) -> None:
-        """Make the step the current point."""
         super().accept()
         self._rounds.carried = replace(self.carried, penalty=self._new_penalty)
 
@@ -712,11 +709,9 @@ class PartitionedPrimal(PartitionedProblem):
     def iterates(
         self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
-        """Return the weights."""
         return PrimalRounds(self, current, previous)
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
 
@@ -753,7 +748,6 @@ class PrimalRounds(RoundIterates):
         )
 
     def accept(self) -> None:
-        """Make the step the current point."""
         super().accept()
         self._penalty = self._new_penalty
 

@@ -195,7 +195,6 @@ class LinearTerm(Separable):
     slope: float
 
     def value(self, point: FloatArray) -> float:
-        """Return the sum."""
         return self.slope * float(point.sum())
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -204,11 +203,9 @@ class LinearTerm(Separable):
             gradient += self.slope
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return 0."""
         return 0.0
 
     def part(self, take: Take) -> LinearTerm:
-        """Return the same."""
         return self
 
 
@@ -221,7 +218,6 @@ class Quadratic(Separable):
     targets: Bound = 1.0
 
     def value(self, point: FloatArray) -> float:
-        """Return the sum."""
         return float(quadratic_value(point, self.curvatures, self.targets))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -233,7 +229,6 @@ class Quadratic(Separable):
         return float(quadratic_excess(point, at, self.curvatures))
 
     def part(self, take: Take) -> Quadratic:
-        """Return the terms of some rows."""
         return Quadratic(take(self.curvatures), _some(self.targets, take))
 
 
@@ -249,7 +244,6 @@ class Entropy(Separable):
     cut: float
 
     def value(self, point: FloatArray) -> float:
-        """Return the sum."""
         return float(entropy_value(point, self.upper, self.cut))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
@@ -261,7 +255,6 @@ class Entropy(Separable):
         return float(entropy_excess(point, at, self.upper, self.cut))
 
     def part(self, take: Take) -> Entropy:
-        """Return the terms of some rows."""
         return replace(self, upper=take(self.upper))
 
 
@@ -437,7 +430,6 @@ class RootsBarrier(_Barrier):
         return float(roots_sum(point, self.scales))
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> RootsBarrier:
-        """Return the barrier of some rows."""
         return replace(super().part(take, signs, point), scales=take(self.scales))
 
     def _at(
@@ -689,7 +681,6 @@ class SumOfLosses(Risk):
     weights: FloatArray
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """Return the sum."""
         return float(self.weights @ self.loss.value(margins - bias * self.signs))
 
     def slope(self, margins: FloatArray, bias: float) -> float:
@@ -729,7 +720,6 @@ class SumOfLosses(Risk):
         return np.array(slopes).reshape(*candidates.shape, 3)
 
     def sum_at(self, margins: FloatArray, thresholds: FloatArray) -> float:
-        """Return the sum."""
         return self.value(margins, self.bias_at(thresholds))
 
     def bias_at(self, thresholds: FloatArray) -> float:

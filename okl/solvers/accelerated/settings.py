@@ -117,7 +117,6 @@ class ModelSettings(FourierOptions, IterationOptions):
         self.check_no_map()
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> AcceleratedSolver:
-        """Make the accelerated solver."""
         assert self.bias != "regularised", "options were checked"
         assert self.bias != "free", "options were checked"
         weights = self.weights_of_classes(schema) if isinstance(self, ClassWeightOptions) else None

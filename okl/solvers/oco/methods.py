@@ -304,7 +304,6 @@ class Algorithm2(Algorithm1):
             check_at_least("n_experts", self.n_experts, 1)
 
     def experts_for(self, horizon: int) -> int:
-        """Return N, the number of experts for so many rounds."""
         return self.n_experts or math.ceil(self.path_exponent * math.log2(1.0 + horizon)) + 1
 
     def rate_for(self, horizon: int) -> float:
@@ -312,7 +311,6 @@ class Algorithm2(Algorithm1):
         return float(self.weight_scale / float(horizon) ** self.schedule.exponent)
 
     def weight_rate(self, problem: Problem, horizon: int | None) -> float:
-        """Return beta."""
         assert horizon is not None  # check saw to it
         return self.rate_for(horizon)
 

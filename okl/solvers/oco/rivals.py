@@ -123,7 +123,6 @@ class YuanLamperski(Method):
 
     @property
     def needs_horizon(self) -> bool:
-        """Return whether the number of rounds must be known."""
         return not self.strongly_convex
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
@@ -235,7 +234,6 @@ class ImprovedAder(Method):
     needs_diameter = True
 
     def experts_for(self, horizon: int) -> int:
-        """Return N."""
         return math.ceil(0.5 * math.log2(1.0 + 4.0 * horizon / 7.0)) + 1
 
     def first_point(self, problem: Problem, first: Vector | None) -> Vector:
@@ -243,7 +241,6 @@ class ImprovedAder(Method):
         return nearest_feasible(problem, problem.first_point(first))
 
     def weight_rate(self, problem: Problem, horizon: int | None) -> float:
-        """Return alpha."""
         assert horizon is not None  # check saw to it
         return math.sqrt(2.0 / horizon) / (self.subgradient_bound * problem.region.diameter)
 

@@ -150,7 +150,6 @@ class ConstrainedLearner(LinearLearner):
         return 1.0 / (math.sqrt(2.0) * max(*(self.class_weights or (1.0, 1.0)), self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
-        """Return weights of zero, before any row."""
         count = len(self.kept.low)
         return ConstrainedWeights.of(super().start(), np.zeros((2, count)), np.zeros(count + 1))
 
@@ -188,7 +187,6 @@ class ConstrainedLearner(LinearLearner):
         }
 
     def join(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
-        """Return the average, by rows, of what shards learned from fork(base)."""
         assert isinstance(base, ConstrainedWeights)
         return average_constrained(base, parts)
 

@@ -127,7 +127,6 @@ class OnlineSettings(KernelOptions, LossOptions):
 
     @property
     def n_passes(self) -> int:
-        """Return the passes over the training rows."""
         return self.passes
 
     def _default_rounds(self, mode: Mode, rows: int) -> int:
@@ -229,7 +228,6 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         return "sum" if super().mode(run) == "mix" else "stream"
 
     def learning(self, schema: Schema) -> dict[str, Any]:
-        """Return how weights in a feature map are learned, as options of LinearFactory."""
         return {
             "loss": self.loss_of(schema),
             "class_weights": self.weights_of_classes(schema),
@@ -493,7 +491,6 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
             )
 
     def factory(self, schema: Schema) -> BudgetFactory:
-        """Return the learner with the strategy's options."""
         own = _options_of(self.STRATEGY)
         given = {name: value for name in own if (value := number_of(getattr(self, name))) is not None}
         size_free = self.STRATEGY.size_free and schema.task != "regression"
@@ -509,7 +506,6 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
         )
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        """Return the bytes of the support vectors."""
         return float(getattr(self, "budget", rows) * (n_inputs + n_outputs + 2) * item)
 
 

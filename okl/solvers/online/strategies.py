@@ -164,7 +164,6 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         return Replacement(PERCEPTRON, BY_CHANCE, self.step_size)
 
 
@@ -438,7 +437,6 @@ class BoundedGradientDescent(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         removal, decay = OLDEST if self.removal == "oldest" else BY_CHANCE, 1.0 - self.step_size * self.regularisation
         largest = math.inf if self.largest is None else self.largest * self.step_size
         return Replacement(GRADIENT, removal, self.step_size, decay, grows=self.rescale, largest=largest)
@@ -475,7 +473,6 @@ class SampledGradientDescent(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         largest = math.inf if self.largest is None else self.largest * self.step_size
         decay = 1.0 - self.step_size * self.regularisation
         return Replacement(GRADIENT, BY_WEIGHT, self.step_size, decay, largest=largest)
@@ -615,7 +612,6 @@ class Norma(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         decay, share = 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu
         return Replacement(NORMA, OLDEST, self.step_size, decay, share)
 

@@ -54,27 +54,22 @@ class ClassWeighted(PiecewiseLinear):
 
     @property
     def name(self) -> str:
-        """Return the name of the loss, and that it is weighted."""
         return f"class-weighted {self.loss.name}"
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
         values: FloatArray = np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return self.loss.intercepts(slopes, targets)
 
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
     ) -> tuple[float, float]:
-        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
         losses, intercepts = 0.0, 0.0
         for weight, rows in self._classes(targets):
             slopes = np.empty((len(rows), *out.shape[1:]))
@@ -84,7 +79,6 @@ class ClassWeighted(PiecewiseLinear):
         return losses, intercepts
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
         losses, derivative = 0.0, 0.0
         for weight, rows in self._classes(targets):
             line = self.loss.line(scores[rows], along[rows], targets[rows], step)
@@ -102,7 +96,6 @@ class ClassWeighted(PiecewiseLinear):
         longest: float,
         scale: float,
     ) -> tuple[int, float]:
-        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
         total, count = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1], 0
         for weight, rows in self._classes(targets):
             own = scores[rows], along[rows], targets[rows]
@@ -115,7 +108,6 @@ class ClassWeighted(PiecewiseLinear):
         return count, total
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
         return self.loss.kinks_of_row(n_outputs)
 
     def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
@@ -152,33 +144,27 @@ class RowWeighted(PiecewiseLinear):
 
     @property
     def name(self) -> str:
-        """Return the name of the loss, and that it is weighted."""
         return f"weighted {self.loss.name}"
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the loss of each row, (n,)."""
         values: FloatArray = target[:, 1] * self.loss.value(scores, target[:, 0])
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return self.loss.intercepts(slopes, targets[:, 0])
 
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
     ) -> tuple[float, float]:
-        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
         self.loss.slopes_into(out, scores, along, np.ascontiguousarray(targets[:, 0]))
         out *= targets[:, 1:] if out.ndim == 2 else targets[:, 1]
         return float(self.value(scores, targets).sum()), float(self.intercepts(out, targets).sum())
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        """Return the sum of losses at scores + step along, and its right-hand derivative with respect to step."""
         slopes = np.empty_like(scores)
         losses, _ = self.slopes_into(slopes, scores + step * along, along, targets)
         return losses, float(np.sum(slopes * along))
@@ -194,7 +180,6 @@ class RowWeighted(PiecewiseLinear):
         longest: float,
         scale: float,
     ) -> tuple[int, float]:
-        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
         labels, weights = np.ascontiguousarray(targets[:, 0]), np.ascontiguousarray(targets[:, 1])
         total = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1]
         # the loss adds its own derivative at 0, which knows no weights
@@ -205,7 +190,6 @@ class RowWeighted(PiecewiseLinear):
         return count, total
 
     def kinks_of_row(self, n_outputs: int) -> int:
-        """Return the largest number of kinks of a row along a line."""
         return self.loss.kinks_of_row(n_outputs)
 
 

@@ -793,7 +793,6 @@ class Wolfe(Scs):
     short: float = 0.5
 
     def new_directions(self) -> Directions:
-        """Return directions of a run."""
         return RestartedDirections(self.lam, short=self.short)
 
 

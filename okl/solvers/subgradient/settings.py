@@ -172,7 +172,6 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
         return self.certify
 
     def factory(self, schema: Schema) -> PegasosFactory:
-        """Return the learner."""
         return PegasosFactory(
             map_of(self),
             self.loss_of(schema),

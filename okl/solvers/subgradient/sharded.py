@@ -675,7 +675,6 @@ class KernelReplicateWork(ReplicateWork):
     squared_length: float
 
     def bracket(self, sample: Rows, total: float, bytes_read: int) -> Replicate:
-        """Bracket the optimum of a sample, and evaluate the point; total : sum of the row weights, about 1."""
         space, lam = kernel_space(self.rows, sample.inputs), self.method.lam
         losses = self.method.loss.value(self._scores(sample.inputs), sample.targets)
         objective = total * float(losses.mean()) + 0.5 * lam * self.squared_length
