@@ -88,10 +88,6 @@ class ArtifactObserver:
 
     The training thread only stores its latest progress, so a slow server never delays it. A failed update is logged,
     not raised, because it must not stop the run.
-
-    Parameters
-    ----------
-    key : key of the artifact
     """
 
     def __init__(self, key: str) -> None:
@@ -149,7 +145,6 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
 
     Parameters
     ----------
-    settings : settings of the run
     result : result of the run, as printed by `okl retrain --json`
     most_empty : number of consecutive runs without a new file after which `okl.data.missing` is emitted
     """

@@ -65,7 +65,6 @@ def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_second
     Parameters
     ----------
     flow : "MODULE:NAME"
-    run : the run
     parameters : of the flow, as plain values
     timeout_seconds : time to wait for the records at the end
 

@@ -41,9 +41,7 @@ def perform_run(
     ----------
     run : an open run; it is closed in any case
     flow : flow that would perform it for a deployment, such as "flows.runs:okl_train"
-    observer : observer of the progress
     record : start a temporary server if there is no other one
-    parameters : further parameters of the flow
 
     Returns
     -------
@@ -83,12 +81,7 @@ def perform_run(
 
 
 class FollowedRun:
-    """Copy of a run that another thread performs: each step takes as long as there, and has the same outcome.
-
-    Parameters
-    ----------
-    stages : those of the run
-    """
+    """Copy of a run that another thread performs: each step takes as long as there, and has the same outcome."""
 
     def __init__(self, stages: tuple[str, ...]) -> None:
         self.stages = stages
@@ -164,10 +157,8 @@ class Recorder:
 
     Parameters
     ----------
-    copy : copy of the run
     flow : "MODULE:NAME" of its flow
     parameters : of the flow, as plain values
-    home : okl's home folder
     server : of okl, or None for the configured one
     """
 

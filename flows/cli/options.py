@@ -46,7 +46,6 @@ class Options:
 
     Parameters
     ----------
-    kind : class of the settings
     panels : names of the settings that are options, by the heading that the help lists them under
     help_texts : whole help text, by field, if it differs from the description of the setting
     of_solvers : whether the command also takes the options of the solver, which its settings declare

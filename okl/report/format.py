@@ -243,7 +243,6 @@ def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list
 
     Parameters
     ----------
-    chosen : values by name
     names : names to return, in this order; empty: all, in their order
 
     >>> chosen_facts({"rank": 8, "rank_reason": "the largest possible", "budget": 50, "support_vectors": 50})

@@ -299,9 +299,7 @@ def reliability_blocks(
     Parameters
     ----------
     measured : metrics with confusion and with the reliability of `okl.metrics.counts.Tally.report`
-    labels : of the classes
     settings : of training; scores of the logistic loss are log-odds
-    rows_name : measured rows as text
     """
     if "confusion" not in measured:
         return []

@@ -41,12 +41,7 @@ _HELD_OUT = 5  # every fifth row of the tuning sample chooses the penalty
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Predictor to compare a model with, which is never stored.
-
-    Parameters
-    ----------
-    schema : of the data set
-    """
+    """Predictor to compare a model with, which is never stored."""
 
     schema: Schema
 
@@ -126,7 +121,6 @@ def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, ex
     None if the model is the same ridge regression, if no linear model can be fitted, or if rows are sparse: these have
     linear models only.
 
-    solver : of the model
     """
     if data.schema.sparse is not None:
         return None
@@ -208,7 +202,6 @@ class BoostingPredictor(Baseline):
 
     Parameters
     ----------
-    schema : of the data set
     fitted : HistGradientBoostingClassifier or HistGradientBoostingRegressor of targets as `Rows` has them
     shifts : log-odds from which on classes are predicted
     """

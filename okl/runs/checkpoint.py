@@ -700,7 +700,6 @@ class LoopCheckpoints:
     Parameters
     ----------
     run : checkpoints of the run; None: there are none, and none are written
-    loop : name of the loop
     """
 
     def __init__(self, run: RunCheckpoints | None = None, loop: str = MAIN) -> None:

@@ -218,10 +218,8 @@ class Trial:
     ----------
     right : for each bias rule, one bit for each validation row: whether it is classified correctly; no bits for a
         regression
-    n_rows : number of validation rows
     value : value of the parameter; None for online solvers, and for several classes with a value each
     relative_gap : certified relative duality gap; None for online solvers
-    iterations, seconds : of the fit
     failure : reason of a failure, or ""
     errors : for each bias rule, the error by another criterion than accuracy; empty for accuracy
     scores, targets : for each bias rule scores (rows,) or (rows, n_classes) and (rows,) class indices or targets, for
@@ -336,13 +334,8 @@ class PathItem:
 
     Parameters
     ----------
-    part : number of the part
     n_rows : number of training rows, the first of the part
-    grid : grid of the model
     chosen : indices of grid points, rising
-    method : method of every fit
-    n_classes : number of classes
-    judge : criterion
     """
 
     part: int
@@ -402,15 +395,7 @@ class PathItem:
 
 @dataclass(frozen=True)
 class SolverItem:
-    """Training of a solver with its own settings, and its validation.
-
-    Parameters
-    ----------
-    settings : settings of the solver
-    part : number of the part
-    n_rows : number of training rows
-    judge : criterion
-    """
+    """Training of a solver with its own settings, and its validation."""
 
     settings: TrainSettings
     part: int
@@ -559,7 +544,6 @@ class CompareCandidate:
     alive : indices of grid points that remain in the search
     trials : by grid point, the trials of all parts on the largest number of rows so far
     tried_rows : by grid point, that number of training rows
-    seconds : of all fits
     """
 
     name: str
@@ -621,7 +605,6 @@ class ModelSearch:
     ----------
     names : names of all candidates, in order
     grids : grids of the certified models, by name
-    n_classes : number of classes
     """
 
     settings: CompareSettings
@@ -866,8 +849,6 @@ class Winner:
 
     Parameters
     ----------
-    predictor : the trained predictor
-    rows : number of training rows
     values : values of the parameter, for each class against the rest
     certificate : certificate as JSON; None for online solvers and ridge
     chosen : values chosen by an online solver or ridge

@@ -65,7 +65,6 @@ class ComparedGrid:
 
     Parameters
     ----------
-    model : name of the model
     points : grid points, in the unit of the kind
     kind : "value": C itself; "share": of the open valid range, of each class against the rest; "margin": sqrt(m nu)
     ranges : (low, high) of each class against the rest; one for two classes
@@ -100,10 +99,8 @@ def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: 
 
     Parameters
     ----------
-    model : name of the model
     features : (rows, n_columns), a sample of rows
     signs : (rows,) of -1 and +1, for each class against the rest
-    n : number of grid points
     """
     rows = DenseRows(features, signs[0])
     length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))

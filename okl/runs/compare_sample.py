@@ -36,9 +36,6 @@ class Sample:
 
     Parameters
     ----------
-    data : data set
-    rows : maximum number of training rows
-    seed, precision : of the sample
     folds : number of parts of a cross validation
     holdout : None, a share in (0, 1), or "test"; with a holdout there is one part
     feature_map : map of the certified models; None: they are linear in the inputs

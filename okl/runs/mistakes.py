@@ -31,7 +31,6 @@ def largest_errors(
     ----------
     largest : positions and losses of the rows
     columns : source columns whose values are returned
-    precision : of the inputs
 
     Returns
     -------

@@ -242,8 +242,6 @@ class RunRecord:
     importance : importances of the columns on a sample of the test rows; None without these, or if it took too long
     errors : rows of largest loss with the values of the most important columns
     kept_to : values of the constraints, by split
-    traffic : network traffic of training
-    weights_sha256 : digest of the saved weights
     """
 
     place: RunFolder | PublishedFolder

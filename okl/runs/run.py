@@ -37,8 +37,6 @@ class Run(ABC, Generic[SettingsT]):
 
     Parameters
     ----------
-    settings : settings of the run
-    observer : observer of its progress
     in_memory : whether the data are a temporary file of a table in memory, whose location nothing may keep
     """
 

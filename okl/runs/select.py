@@ -60,8 +60,6 @@ class Candidate:
 
     Parameters
     ----------
-    scale : scaling of the inputs
-    kernel : name of the kernel
     factor : bandwidth divided by the median distance of the sample
     metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
     """
@@ -244,14 +242,11 @@ class CandidateResult:
 
     Parameters
     ----------
-    candidate : the candidate
     error : validated error by the criterion, such as the mistake rate, or the squared error divided by that of the mean
     squared_error : squared error divided by that of the mean, also for classes
     penalty : penalty with the smallest error; of logistic regression, C
-    rows : sampled rows of the round
     landmarks : landmarks of the round, or columns of a linear candidate
     bandwidth : in scaled units; None for a linear candidate
-    seconds : time of the round
     in_last_round : whether the candidate was in the last round
     chance : difference of errors below which squared errors decide
     weights : (n_outputs, landmarks) of the landmarks; None if the rows were validated in folds
@@ -287,7 +282,6 @@ class Selection:
 
     Parameters
     ----------
-    ran : results
     logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
     """
 
@@ -312,7 +306,6 @@ class ValidationSample:
     ----------
     positions : (rows,), positions of the sampled rows in the data set
     n_threads : number of threads, which never changes the results
-    by : validation
     """
 
     def __init__(
@@ -463,8 +456,6 @@ def successive_halving(
 
     Parameters
     ----------
-    track : sample
-    starters : candidates of the first round
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
     learns_metric : whether candidates with a learnt metric are added
@@ -577,8 +568,6 @@ class NeighbourSimilarity:
     ----------
     together : 5-fold error with contiguous folds
     apart : 5-fold error with shuffled folds
-    rows : number of predicted rows
-    criterion : of the errors
 
     Source: Roberts et al., Ecography 40(8), 2017, on blocked cross validation; both thresholds are okl's own.
     """
@@ -658,7 +647,6 @@ class Choice:
     Parameters
     ----------
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
-    record : JSON values
     metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
     """
 

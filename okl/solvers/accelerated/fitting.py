@@ -293,10 +293,8 @@ def path(
     Parameters
     ----------
     name : one of MODEL_NAMES
-    rows : operator
     grid : values of C, nu or kappa; neighbours that are close together save most
     method : one of them, or a MethodChoice
-    fit_intercept : whether there is a bias
     sample_weight : (m,) or None
 
     Raises

@@ -480,7 +480,6 @@ class KernelTiles:
 
     Parameters
     ----------
-    kernel : Kernel
     inputs : (m, n_inputs), finite
     precision : of kernel values; sums are float64
     budget_bytes : int >= 0, what held tiles may take; the whole half takes m^2 / 2 numbers

@@ -146,7 +146,6 @@ class DualDescent:
     relative_gap : > 0, of the primal objective; where it is reached the descent ends
     most_passes : visits at most, in units of the rows; most_seconds : of the descent
     shrink : whether rows that are far from leaving their bound are not visited until the next check of the gap
-    seed : of the orders
 
     Raises
     ------

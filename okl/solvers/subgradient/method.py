@@ -646,7 +646,6 @@ class Scs:
     Parameters
     ----------
     lam : float > 0
-    loss : PiecewiseLinear
     gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
     bundle_size : int >= 2
@@ -714,9 +713,7 @@ def solve_sample(
 
     Parameters
     ----------
-    space : rows
     targets : (n_rows,), float64
-    method : Scs
     start : first point, None for 0
     until : the gap to stop at, None for the method's
     started_at : time.perf_counter() that seconds of the history count from, None for now

@@ -103,7 +103,6 @@ class Pegasos:
     project : whether every step ends in the ball |w| <= lam^(-1/2), which the optimum is in
     average : of the weights after each step: "none", "uniform", or "later", where step t counts t times
     in_turn : whether rows come one after the other, again and again, and not by draws with replacement
-    seed : of the draws
 
     Raises
     ------

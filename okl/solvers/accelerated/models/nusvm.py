@@ -50,7 +50,6 @@ def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_inter
     rows : operator; points of a kernel matrix are taken to be independent, as those of distinct inputs are for
         strictly positive definite kernels: 0
     sample_weight : (m,) or None
-    fit_intercept : whether there is a bias
 
     Returns
     -------
