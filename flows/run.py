@@ -77,9 +77,6 @@ def perform_run(
             recorder.close()
 
 
-# Recording
-
-
 class FollowedRun:
     """Copy of a run that another thread performs: each step takes as long as there, and has the same outcome."""
 
@@ -222,9 +219,6 @@ def open_recorder(run: Run[Any], flow: str, record: bool, parameters: dict[str, 
     # `keys` for a mapping. The flow validates them into a model again.
     values = {"settings": run.settings.model_dump(mode="json"), "service": ATTENDED_SERVICE} | parameters
     return Recorder(FollowedRun(run.stages), flow, values, home, server)
-
-
-# The server
 
 
 def server_is_configured() -> bool:

@@ -36,8 +36,6 @@ from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_pass, okl_home
 from okl.foundation.telemetry import Observer
 
-# Log of the flow run
-
 
 @contextmanager
 def in_flow_log() -> Iterator[None]:
@@ -173,9 +171,6 @@ def end_hanging_stage(stage: str, service: ServiceSettings) -> Iterator[None]:
         yield
     finally:
         over.set()
-
-
-# Stages of a run as Prefect tasks
 
 
 @dataclass

@@ -29,8 +29,6 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 
-# The interface of kernels.
-
 
 @runtime_checkable
 class Kernel(Protocol):
@@ -74,9 +72,6 @@ class RadialKernel(ShiftInvariantKernel, Protocol):
     """
 
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray: ...
-
-
-# What kernels of okl have in common.
 
 
 @dataclass(frozen=True)
@@ -174,9 +169,6 @@ class Profiled(Scaled):
         metric = "euclidean" if self.power == 2 else "cityblock"
         values: FloatArray = type(self).profile(distances(left, right, metric) / self.bandwidth)
         return values
-
-
-# Gaussian and Laplacian kernels.
 
 
 @stored("gaussian-kernel", renamed={"name": None})
@@ -284,9 +276,6 @@ class Laplacian(Scaled):
     def frequencies_at(self, points: FloatArray) -> FloatArray:
         """Return frequencies (n_inputs, points) by the Cauchy quantile of points (points, n_inputs)."""
         return as_frequencies(np.tan(np.pi * (points - 0.5)) / self.bandwidth)
-
-
-# Matern kernels.
 
 
 @dataclass(frozen=True)
@@ -462,9 +451,6 @@ class Linear(KnownKernel):
 def _products(left: FloatArray, right: FloatArray) -> FloatArray:
     values: FloatArray = np.asarray(left, dtype=np.float64) @ np.asarray(right, dtype=np.float64).T
     return values
-
-
-# User-defined kernels.
 
 
 @dataclass(frozen=True)

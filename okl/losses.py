@@ -30,8 +30,6 @@ from okl.foundation.registry import LOSSES, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 
-# The interface of losses.
-
 
 @runtime_checkable
 class Loss(Protocol):
@@ -152,9 +150,6 @@ class PiecewiseLinear:
             positions, jumps, scores, along, targets, weights, *self._numbers, *parabola, longest, scale
         )
         return kinks
-
-
-# Losses of a regression.
 
 
 @stored("thresholded-half-squared-loss")

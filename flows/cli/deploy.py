@@ -210,9 +210,6 @@ def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
     return {"source": absolute_location(source), "out": own}
 
 
-# Summary of applied deployments
-
-
 def schedule_of(cron: str | None, timezone: str | None) -> dict[str, Any] | None:
     """Return the cron fields, the zone and the next run (ISO 8601, in that zone), computed by Prefect's scheduler.
 

@@ -321,9 +321,6 @@ def metavar(annotation: Any, field: str = "") -> str:
     return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")
 
 
-# Settings from TOML files, KEY=VALUE pairs and options
-
-
 def train_settings(
     dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
 ) -> TrainSettings:
@@ -418,9 +415,6 @@ def split_pairs(pairs: list[str]) -> OptionValues:
 
 def _underscored(name: str) -> str:
     return name.replace("-", "_")
-
-
-# Commands with panels of options, and options of solvers
 
 
 class Command(TyperCommand):

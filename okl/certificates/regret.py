@@ -168,9 +168,6 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
     return 8.0 * math.log(2.0) + 2.0 * math.log(spread / epsilon) - decay
 
 
-# Regret of a learner over its first rows.
-
-
 @dataclass(frozen=True, eq=False)
 class RegretAtHorizon:
     """Learner and comparator on the first rows."""

@@ -40,9 +40,6 @@ class KernelRule(NamedTuple):
     degree: int
 
 
-# Kernel values from distances or inner products.
-
-
 @compiled
 def to_kernel_values(values: FloatArray, kernel: KernelRule) -> None:
     """Overwrite values (n,) by kernel values of okl.compiled.kernels.
@@ -333,9 +330,6 @@ def add_kernel_sums(
     """
     kernel_block(values, inputs, panels, kernel)
     _add_products(sums, values, coefficients)
-
-
-# Gradients of kernels of absolute differences.
 
 
 @compiled_sum

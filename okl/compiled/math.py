@@ -237,9 +237,6 @@ def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: np.floa
             sine[j], cosine[j] = _wave(sine[j], amplitude)  # type: ignore[no-untyped-call]
 
 
-# Uniform permutation from NumPy's random numbers.
-
-
 @compiled
 def shuffle_from(positions: NDArray[np.int64], draws: NDArray[np.float64], last: int) -> None:
     """Settle positions[last], [last - 1], ..., one a draw: each changes places with one at or before it, in place.

@@ -266,9 +266,6 @@ def gap_of(work: StepBuffers, rows: ConstraintRows, limits: Vector) -> float:
     return gap
 
 
-# Losses and constraint violations of a run.
-
-
 @compiled_row
 def quadratic_subgradient(out: Vector, point: Vector, linear: Vector, curvature: float) -> None:
     """Write 2 curvature x + linear, the gradient of curvature ||x||^2 + <linear, x>, into out (p,)."""
@@ -871,9 +868,6 @@ def play_round(
         point[j] -= size * slope[j]
     project(point, region)
     return 0.0
-
-
-# All rounds of a method, on quadratic losses.
 
 
 @compiled_row

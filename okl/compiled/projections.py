@@ -697,9 +697,6 @@ def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float
     return (start if stop == np.inf else stop), iterations
 
 
-# The prox of weighted absolute values, in one pass.
-
-
 @compiled
 def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
     """Overwrite out (n,) by sign(a) max(0, |a| - threshold); thresholds : a float or float64 (n,)."""

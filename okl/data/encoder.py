@@ -112,9 +112,6 @@ def _plain_decimal(word: str) -> str | None:
     return f"{value:f}" if abs(value.adjusted()) < _EXACT.prec else str(value)
 
 
-# The encoder, shared by ingest, prediction and retraining.
-
-
 class Encoder:
     """Makes inputs of source columns.
 

@@ -14,8 +14,6 @@ from okl.foundation.stored import stored
 if TYPE_CHECKING:
     from okl.data.dataset import Shard
 
-# Integer hash, equal on every machine.
-
 
 def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Mix the bits of each number, so that neighbours have nothing in common.

@@ -268,9 +268,6 @@ def read_rows(data: Dataset, shard: Shard, groups: Sequence[int], precision: Pre
     return load_window(data, Window(0, 0, sum(piece[2] for piece in pieces), pieces, None), precision)
 
 
-# Runs of consecutive rows, read from whole row groups.
-
-
 class RowRuns(NamedTuple):
     """Runs of rows of one shard, in its order, each within a row group: its group, its first row there, its rows."""
 

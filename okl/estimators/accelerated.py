@@ -107,9 +107,6 @@ def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
     return equal
 
 
-# Labels as class numbers, and sample weights.
-
-
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """Rows to learn.
@@ -468,9 +465,6 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
             self.chosen_ |= {task.parameter: values, f"{task.parameter}_reason": task.reason}
 
 
-# All nine models in one class.
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnifiedClassifier(AcceleratedClassifier):
     """Any of nine classification models, by name, on explicit columns or an exact kernel.
@@ -522,9 +516,6 @@ class UnifiedClassifier(AcceleratedClassifier):
         """Return the model, which is a solver of the command."""
         model_class(self.model)  # a wrong name is the first error
         return self.model
-
-
-# The five margin models.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -624,9 +615,6 @@ class DWDClassifier(_MarginClassifier):
     nu: float | Auto = "auto"
 
     SOLVER: ClassVar[str] = "dwd"
-
-
-# The minimax and l1 models.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

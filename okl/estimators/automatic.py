@@ -78,9 +78,6 @@ def named_columns(values: Any) -> pa.Table:
     return table_of(values)
 
 
-# The base class.
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class AutomaticEstimator(ScoringEstimator):
     """Solver, scaling, kernel, bandwidth and size chosen on a sample of the rows, as `okl train` does.
@@ -242,9 +239,6 @@ def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
     return schema
 
 
-# Fits with weights of rows, in memory.
-
-
 def _fit_weighted(
     settings: TrainSettings,
     data: Dataset,
@@ -300,9 +294,6 @@ def _weighted_logistic(settings: TrainSettings, schema: Schema, rows: WeightedRo
     features = plain_inputs(inputs.shape[1], "float64")
     predictor = LinearPredictor(features, np.ascontiguousarray(np.hstack([slopes, constant])), offsets)
     return CalibratedPredictor(predictor, ScoreCalibration(1.0, (prior,)), shifts_of(settings, schema))
-
-
-# The estimators.
 
 
 def _has_probabilities(estimator: Any) -> bool:

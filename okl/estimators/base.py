@@ -343,9 +343,6 @@ def _rows(inputs: FloatArray, targets: Labels, chosen: NDArray[np.int64]) -> Row
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
-# Online classifiers.
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     """An online learner of two classes or several.

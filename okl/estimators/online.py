@@ -380,9 +380,6 @@ class ExpertKernelRegressor(OnlineRegressor):
     SOLVER: ClassVar[str] = "fogd"
 
 
-# Pegasos.
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class PegasosClassifier(OnlineClassifier):
     """A support vector machine in a Fourier map by steps of 1 / (lam t), for two classes or several; no bias.
@@ -422,9 +419,6 @@ class PegasosClassifier(OnlineClassifier):
     bandwidth: float | Auto = "auto"
 
     SOLVER: ClassVar[str] = "pegasos"
-
-
-# FOGD under constraints.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -31,8 +31,6 @@ from okl.solvers.ridge.gram import LandmarkBasis, Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.solver import RidgeSolver, fit_sparse_rows
 
-# The base class.
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRidgeEstimator(BatchEstimator):
@@ -148,9 +146,6 @@ class KernelRidgeEstimator(BatchEstimator):
             return scores[:, 0] if len(weights) == 1 else scores
         scores = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
         return scores
-
-
-# The estimators.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -34,8 +34,6 @@ from okl.solvers.subgradient.losses import make_piecewise, weigh, weigh_rows
 from okl.solvers.subgradient.sampling import FIRST_SAMPLE
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 
-# The base class.
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SubgradientEstimator(SpaceEstimator, BatchEstimator):

@@ -19,8 +19,6 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_kernel, shift_invariant
 
-# Random Fourier features of a shift-invariant kernel.
-
 
 @stored("fourier-features")
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,6 @@ from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
 from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 
-# Feature maps read from a model file.
-
 
 def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
     """Rebuild a map from its `describe()` and `arrays()`.
@@ -307,9 +305,6 @@ class LinearPredictor:
     def describe(self) -> dict[str, Any]:
         """Return the rest of it, as JSON."""
         return {"kind": "linear", "map": self.feature_map.describe()}
-
-
-# Classifiers with probabilities.
 
 
 @dataclass(frozen=True, eq=False)

@@ -739,9 +739,6 @@ def _write(descriptor: int, content: bytes, start: int) -> None:
         rest, start = rest[written:], start + written
 
 
-# Opening of local and remote files.
-
-
 def open_binary(location: Place) -> io.RawIOBase:
     """Open a file for unbuffered reading; raise OSError for a path, DataError for a URL that cannot be read."""
     return open(location, "rb", buffering=0) if isinstance(location, Path) else RemoteReader(copy_of(location))
@@ -769,9 +766,6 @@ def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator
     else:
         with RemoteReader(copy_of(location)) as reader:
             yield reader
-
-
-# File digests.
 
 
 def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:

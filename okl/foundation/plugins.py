@@ -20,8 +20,6 @@ from typing import Any, Literal
 
 from okl.foundation.errors import ConfigError, OklError
 
-# Extension files as modules, identified by name and digest.
-
 
 @dataclass(frozen=True)
 class SourceFile:

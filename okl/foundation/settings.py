@@ -31,8 +31,6 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS, LOSSES, SOLVERS
 from okl.foundation.types import Task
 
-# TOML files
-
 
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
     """Return the values of a TOML file.
@@ -105,9 +103,6 @@ def _expected_names(name: str, fault: ErrorDetails) -> str:
     near = [candidate for candidate in names if name.strip() and name.lower() in candidate]
     near = near or get_close_matches(name, names, 4, 0.5) or names[:1] + names[-2:]
     return f"input should be a name listed by okl train --help, such as {', '.join(near)}"
-
-
-# Settings of execution, ingestion and training
 
 
 def _names(value: object) -> object:

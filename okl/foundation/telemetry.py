@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
-# Progress observers.
-
 
 class Observer(Protocol):
     """Observer of a run. Every call must return within microseconds, since the training loop makes it."""

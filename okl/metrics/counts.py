@@ -257,9 +257,6 @@ def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArr
     return cells.reshape(n_classes, n_classes).astype(np.int64)
 
 
-# Metrics of classes.
-
-
 @metric("Accuracy", *CLASSES, main=True)
 def accuracy(tally: Tally) -> float | None:
     """Return the share of rows whose class is predicted."""

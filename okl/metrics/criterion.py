@@ -65,9 +65,6 @@ def outside_share(class_counts: Sequence[int]) -> float:
     return 1.0 - max(class_counts) / rows if rows else 1.0
 
 
-# Errors of scores by a criterion.
-
-
 def criterion_error(criterion: Criterion, scores: Doubles, classes: IntArray) -> float:
     """Return the error of scores, less is better: 1 less the rate or area, or the log loss of calibrated scores.
 

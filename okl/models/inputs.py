@@ -415,9 +415,6 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
     return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)
 
 
-# Labels and targets from scores.
-
-
 def class_indices(schema: Schema, targets: FloatArray) -> IntArray:
     """Return class indices (rows,) of targets as `Rows` has them: -1 and +1 of two classes, indices of several."""
     return np.asarray(targets > 0 if schema.task == "binary" else targets).astype(np.int64)

@@ -146,9 +146,6 @@ def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.A
     return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))
 
 
-# Kernel values.
-
-
 def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
     """Return values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with vectors (n_vectors, n_inputs).
 

@@ -195,9 +195,6 @@ def _with_text_labels(piece: TablePiece, batch: pa.RecordBatch, target_index: in
     return batch.set_column(target_index, pa.field(piece.target, pa.string()), labels)
 
 
-# Rows in memory, of any kind.
-
-
 def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray:
     """Return scaled inputs (rows, n_features) of all rows of files or of a data set; see `Model.prepare`."""
     parts, n_rows = list[FloatArray](), 0
@@ -270,9 +267,6 @@ def _rows_of(model: Model, values: RawValues, targets: Any) -> RawRows:
     table = convert_table(table, schema.formats)
     check_columns(schema, table.schema, "table", with_targets=True)
     return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), model.precision, True)
-
-
-# Scoring of one piece.
 
 
 @dataclass(frozen=True, eq=False)

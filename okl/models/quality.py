@@ -22,8 +22,6 @@ from okl.models.inputs import class_indices, no_probabilities
 if TYPE_CHECKING:
     from okl.models.file import Model
 
-# Tallies of scores
-
 
 def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
     """Return the tally of scores and targets, those of a regression in the target's unit.

@@ -259,9 +259,6 @@ def _test(result: Mapping[str, Any]) -> str:
     return f"; its {name} on the {rows} test rows{unseen} is {value}"
 
 
-# The page
-
-
 def comparison_page(result: Mapping[str, Any]) -> Page:
     """Return the report of a comparison."""
     paths = [row for row in result["models"] if len(row["path"]) > 1]

@@ -172,9 +172,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
     return lines
 
 
-# Tables for a terminal
-
-
 def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> list[str]:
     """Return the lines of a table with aligned columns.
 

@@ -23,8 +23,6 @@ from okl.report.figures import (
 from okl.report.format import MEASURED_ON, SPLIT_NAMES, number, percent, shortened
 from okl.report.results import RunResult, assess, baseline_names, headline, metric_rows
 
-# Main metrics, comparison with baselines, all metrics
-
 
 def quality_section(result: RunResult) -> Section:
     """Return the section with main metrics, errors of model and baselines, and metrics of each split."""
@@ -139,9 +137,6 @@ def decision_section(result: RunResult) -> Section:
         "Which threshold?",
         decision_blocks(measured, labels, result.calibration.get("threshold"), rows_name),
     )
-
-
-# Importance of columns
 
 
 def columns_section(result: RunResult) -> Section:

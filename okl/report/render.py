@@ -68,9 +68,6 @@ def data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
-# Markdown, for Prefect's artifacts
-
-
 def markdown(page: Page) -> str:
     """Return a page as Markdown, with figures as PNG data URIs in light colours."""
     parts = [f"# {_plain(page.title)}", *map(_markdown, page.lead)]

@@ -401,9 +401,6 @@ def metric_rows(result: RunResult) -> dict[str, list[list[str]]]:
     return tables
 
 
-# Settings
-
-
 @cache
 def default_settings() -> dict[str, str]:
     """Return the default of each setting of training and ingestion as text."""

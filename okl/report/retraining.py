@@ -32,8 +32,6 @@ MOST_ROWS = 50
 SHARD = "shard "
 """Prefix of the slices of a decision that are shards."""
 
-# Sentences
-
 
 def summary_sentence(result: Mapping[str, Any]) -> str:
     """Return one sentence for a terminal.

@@ -65,8 +65,6 @@ from okl.report.results import (
 from okl.report.timeline import phases, timeline_owner, timeline_sentence
 from okl.report.trust import ROUNDING, proof_facts
 
-# The page
-
 
 def training_page(result: Mapping[str, Any]) -> Page:
     """Return the report of a run; sections that the result has no data for are left out."""
@@ -101,9 +99,6 @@ def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
     return path
-
-
-# Summary for a terminal
 
 
 def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
@@ -590,9 +585,6 @@ def _candidate_text(choice: Mapping[str, Any], error: float) -> str:
     criterion: Criterion = choice.get("criterion", "accuracy")
     shares = criterion in ("accuracy", "squared-error")
     return percent(error, 3) if shares else f"{CRITERION_NAMES[criterion]} {criterion_value(criterion, error)}"
-
-
-# Cost and use
 
 
 def cost_section(result: RunResult) -> Section:

@@ -36,9 +36,6 @@ COSTS = tuple(10.0**power for power in range(-2, 4))
 _HELD_OUT = 5  # every fifth row of the tuning sample chooses the penalty
 
 
-# The constant baseline, and what it shares with boosting.
-
-
 @dataclass(frozen=True, eq=False)
 class Baseline:
     """Predictor to compare a model with, which is never stored."""
@@ -110,9 +107,6 @@ class ConstantPredictor(Baseline):
         if self.schema.task == "binary":
             return np.full(len(scores), float(np.log(counts[1] / counts[0])))
         return np.tile(np.log(counts / counts.sum()), (len(scores), 1))
-
-
-# The linear baseline.
 
 
 def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:
@@ -191,9 +185,6 @@ def fit_logistic(
     found = minimize(value_and_slopes, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     table = found.x.reshape(n_outputs, n_columns + 1)
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
-
-
-# Gradient boosting.
 
 
 @dataclass(frozen=True, eq=False)

@@ -721,9 +721,6 @@ class LoopCheckpoints:
             self._last_seconds, self._steps = time.perf_counter(), 0
 
 
-# Interrupted runs that can be resumed
-
-
 def find_unfinished(run: str) -> Path:
     """Return the unfinished folder of a run.
 

@@ -131,9 +131,6 @@ def predictor_tallies(
     return merge_named(execution.map(MeasureShard(data, predictors, precision, criterion), shards))
 
 
-# Evaluation of a saved model on labelled rows
-
-
 class EvaluateSettings(ExecutionSettings):
     """Settings of an evaluation: model and labelled rows."""
 

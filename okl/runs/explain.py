@@ -27,8 +27,6 @@ from okl.models.quality import Importances, explained_criterion, permutation_imp
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 
-# Sample of labelled rows
-
 
 def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Rows, list[str]]:
     """Return a uniform sample, without replacement, of the rows without missing values, and sentences on the others.

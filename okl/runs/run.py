@@ -149,9 +149,6 @@ class Run(ABC, Generic[SettingsT]):
                 self.output.close()
 
 
-# Folders and data
-
-
 def new_run_folder(out: str | None, name: str) -> Place:
     """Return `out`, or a new folder named by the run and the time in okl's home folder."""
     if out is not None:

@@ -76,9 +76,6 @@ def owners_of(option: str) -> list[str]:
     return [name for name in SOLVERS if option in solver_settings(name).model_fields]
 
 
-# The interface of a solver's settings.
-
-
 @dataclass(frozen=True)
 class MemoryModel:
     """Growth of a solver's memory.
@@ -162,9 +159,6 @@ class SolverSettings(BaseModel):
 def number_of(value: float | str) -> float | None:
     """Return a number as it is; None for "auto", or what else is a word."""
     return None if isinstance(value, str) else value
-
-
-# Options that several solvers take.
 
 
 class KernelOptions(SolverSettings):

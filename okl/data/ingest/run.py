@@ -540,9 +540,6 @@ def _absent(column: pa.Array) -> Mask:
     return missing
 
 
-# The ingest.
-
-
 @dataclass(frozen=True)
 class IngestResult:
     """A data set, and whether it was written now (False: it was there already, from the same source and settings)."""

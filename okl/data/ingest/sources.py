@@ -508,9 +508,6 @@ def count_rows(piece: Piece) -> int:
     return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
 
 
-# Source recognition.
-
-
 @dataclass(frozen=True)
 class Source:
     """Files of one kind and one schema, in the order of their names.

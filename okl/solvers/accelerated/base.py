@@ -131,9 +131,6 @@ class Solution:
     certificate: Certificate
 
 
-# Points, and the vectors of a run of a method.
-
-
 @stored("fapg-iterate")
 @dataclass(frozen=True, eq=False)
 class Iterate:
@@ -497,9 +494,6 @@ class MemoryIterates(Vectors):
     def recent(self) -> tuple[Iterate, Iterate]:
         """Return current and previous as values; this object must not be used any more."""
         return self.current, self.previous
-
-
-# Sample weights.
 
 
 def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:

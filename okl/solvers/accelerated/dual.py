@@ -551,9 +551,6 @@ class MinimaxProblem(CompositeProblem):
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
 
 
-# l1 penalties, minimised over w.
-
-
 class SmoothLoss(Protocol):
     """A convex, falling, smooth function of the margin, entry by entry.
 

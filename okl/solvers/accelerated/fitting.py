@@ -52,9 +52,6 @@ def relabelled(rows: Rows, labels: FloatArray) -> Rows:
     return relabelled_rows
 
 
-# The fit of one model to an operator.
-
-
 class ProblemMaker(Protocol):
     """A classification or regression model: configuration that makes a problem of rows."""
 
@@ -265,9 +262,6 @@ def distance_of_classes(rows: Any) -> float:
     return float(np.sqrt(np.median(np.maximum(squared, 0.0))))
 
 
-# Parameter paths with warm starts.
-
-
 class PathPoint(NamedTuple):
     """A parameter, its solution, and what that took: seconds, iterations of the method."""
 
@@ -317,9 +311,6 @@ def _warm(name: str, problem: CompositeProblem, before: PathPoint, value: float)
     candidates = [problem.first_iterate(scale * before.solution.point, lipschitz) for scale in (1.0, ratio)]
     best = min(candidates, key=lambda at: problem.smooth(at.point, at.image) + problem.penalty(at.point))
     return best.point
-
-
-# Scores of rows that were not learned from.
 
 
 def cross_validated_scores(

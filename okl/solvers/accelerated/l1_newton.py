@@ -27,8 +27,6 @@ from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Reque
 from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
-# A partition of the rows.
-
 
 class Slopes(NamedTuple):
     """A partition's part of the gradient of the losses over the weights, (n_columns,), and of their sum."""
@@ -101,9 +99,6 @@ class L1Work(NewtonWork):
 
     def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
         return L1Part(problem, cached)
-
-
-# The method.
 
 
 @stored("l1-newton-state")
@@ -244,9 +239,6 @@ def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Poi
         secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
         step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
     return step, n_trials
-
-
-# The quadratic model of a step.
 
 
 def working_columns(weights: FloatArray, slopes: FloatArray) -> IntArray:

@@ -34,8 +34,6 @@ from okl.solvers.accelerated.problem import (
     Separable,
 )
 
-# Points, and requests to partitions.
-
 
 @stored("newton-point")
 @dataclass(frozen=True, eq=False)
@@ -101,8 +99,6 @@ Cache = Callable[[Hashable, Callable[[], FloatArray]], FloatArray]
 
 Request = tuple[Any, ...]
 """A method of NewtonPart, and its arguments."""
-
-# Dual entries as functions of margins.
 
 
 class _Response:
@@ -202,9 +198,6 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Res
 
 def _spread(value: float | FloatArray, size: int) -> NDArray[np.float64]:
     return np.array(np.broadcast_to(value, size), dtype=np.float64)
-
-
-# A partition of the rows.
 
 
 class NewtonPart:

@@ -43,8 +43,6 @@ from okl.solvers.accelerated.shards import (
     spread,
 )
 
-# Problems.
-
 
 @dataclass(frozen=True, eq=False)
 class NewtonProblem:
@@ -130,9 +128,6 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         return [method(part, *given)]
 
     return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough)
-
-
-# Rows over shards.
 
 
 @stored("newton-work")

@@ -38,8 +38,6 @@ from okl.solvers.accelerated.base import signs_of
 
 Result = TypeVar("Result")
 
-# What operators of signed rows share.
-
 
 class SignedRows:
     """Base of operators of rows with labels (m,), -1 or +1."""
@@ -321,9 +319,6 @@ def squared_columns(rows: FloatArray, weights: FloatArray) -> NDArray[np.float64
     return total
 
 
-# Groups of like rows.
-
-
 @dataclass(frozen=True)
 class ClassGroups:
     """Groups of like rows: how many there are, and what one of them weighs; first all of +1, then those of -1.
@@ -354,9 +349,6 @@ class ClassGroups:
 def rows_of_segment(n_points: int) -> int:
     """Return the number of rows in a segment, which depends on the row count only, never on threads."""
     return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
-
-
-# Sparse rows in memory, compressed by rows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,9 +411,6 @@ class SparseRows(MatrixRows):
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
         """Return sum_i weight_i z_ij^2, (n_columns,)."""
         return squared_columns(self.rows, weights)
-
-
-# Mapped rows that are computed again in every read.
 
 
 @dataclass(frozen=True, eq=False)

@@ -280,9 +280,6 @@ class PrimalPartition(Partition):
         return gradient
 
 
-# Accepted steps, as the log of a run keeps them.
-
-
 @stored("dual-stepped")
 @dataclass(frozen=True, eq=False)
 class StepSums:

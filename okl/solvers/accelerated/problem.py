@@ -471,9 +471,6 @@ def find_multiplier(sums: _SumsOf, hyperplane: bool) -> float:
     return float(multiplier)
 
 
-# Sets of dual points.
-
-
 class BoxSet(Region):
     """Base of sets lower <= a_i <= upper with hyperplanes by the sign of a row; signs (m,), -1 or +1."""
 
@@ -737,9 +734,6 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
             return 0.0, 0.0
         reach *= 2.0
     return 0.0, 0.0
-
-
-# The bias with the fewest training errors.
 
 
 def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:

@@ -182,9 +182,6 @@ def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
     return bounds
 
 
-# Soft thresholding, the prox of the l1 norm.
-
-
 def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> None:
     """Overwrite out by sign(point) max(0, |point| - threshold).
 

@@ -21,8 +21,6 @@ from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvatu
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
-# Labels as signs and groups.
-
 
 def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.float64]:
     """Return -1 or +1 a row; targets are that already (None), or class indices, of which one is positive."""
@@ -141,9 +139,6 @@ class ShardRows(SegmentedRows):
         for part in self.over_segments(lambda cut, rows: squared_columns(rows, weights[cut])):
             total += part
         return total
-
-
-# A solution to start from.
 
 
 @stored("warm-start")

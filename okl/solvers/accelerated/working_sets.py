@@ -34,8 +34,6 @@ from okl.solvers.accelerated.problem import (
     SimplexPair,
 )
 
-# Problems.
-
 
 @dataclass(frozen=True, eq=False)
 class _Entries:
@@ -127,9 +125,6 @@ class KernelProblem:
         self.rows.add(image, support, self.signs[support] * point[support])
         image *= self.signs
         return image
-
-
-# The method.
 
 
 @stored("working-set-state")
@@ -282,9 +277,6 @@ def _checked(
         best_record=record if better else best,
         history=(*history, record),
     )
-
-
-# Entries that violate the optimality conditions.
 
 
 def _violation(entries: _Entries, point: FloatArray, slopes: FloatArray) -> float:

@@ -221,9 +221,6 @@ def first_weights(n_experts: int) -> Vector:
     return weights
 
 
-# Algorithms 1 and 2.
-
-
 @dataclass(frozen=True)
 class Algorithm1(Method):
     """Step against the loss and a queue of clipped violations.

@@ -206,9 +206,6 @@ class SinhaVaze(Method):
         return _stacked(first, last, scale, 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0))
 
 
-# Proximal steps, as those of Algorithm 1.
-
-
 @dataclass(frozen=True)
 class ImprovedAder(Method):
     """Gradient descent with many step sizes on linearised losses, each projected onto set and constraints, mixed.
@@ -294,9 +291,6 @@ class Recoo(Method):
         roots = np.sqrt(rounds)
         steps = 1.0 / (self.strong_convexity * rounds) if self.strong_convexity else self.step_scale / roots
         return _stacked(first, last, steps, self.penalty_scale * roots * rounds**self.excess_exponent, roots)
-
-
-# The default method.
 
 
 def default_method(step_scale: float = 1.0, strong_convexity: float = 0.0) -> Recoo:

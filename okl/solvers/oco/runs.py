@@ -116,9 +116,6 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-# Offline optima of quadratic losses.
-
-
 def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
     """Return a point that minimises sum_t f_t over the set and its linear constraints, (p,).
 
@@ -178,9 +175,6 @@ def _check(problem: Problem, losses: QuadraticLosses) -> None:
         raise ConfigError(
             f"the losses have {losses.dimension} coordinates, but points of the set have {problem.dimension}."
         )
-
-
-# Runs of one or several problems.
 
 
 @dataclass(frozen=True, eq=False)

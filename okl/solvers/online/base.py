@@ -143,9 +143,6 @@ def progress_from(
     )
 
 
-# The interface.
-
-
 class LearnerState(Protocol):
     """State of a learner: a picklable value that no method writes into."""
 
@@ -230,9 +227,6 @@ def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[
         for index, window in enumerate(windows)
         for first in range(0, window.rows, size)
     )
-
-
-# Checks of rows and class weights for compiled learners.
 
 
 def checked_rows(
@@ -322,9 +316,6 @@ def least_error(steps: Sequence[float], errors: Sequence[float], sample: Rows) -
             "Scale the inputs and the target, or set a smaller step size."
         )
     return steps[best], race_reason(steps, sample)
-
-
-# From settings to a learner.
 
 
 @dataclass(frozen=True, eq=False)

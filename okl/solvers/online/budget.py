@@ -251,9 +251,6 @@ def _copy(array: FloatArray) -> FloatArray:
     return copy
 
 
-# Merging of states learned on shards.
-
-
 def join_states(
     strategy: BudgetStrategy,
     rule: BudgetRule,
@@ -496,9 +493,6 @@ def check_finite(strategy: object, first: int, last: int, coefficients: FloatArr
             f"Rows {first:,} to {last - 1:,}: coefficients or scores are no longer finite with {strategy}. Use a "
             "smaller step_size, or a kernel with smaller values."
         )
-
-
-# Learners without a budget.
 
 
 class GrowingStrategy(Protocol):

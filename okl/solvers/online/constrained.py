@@ -195,9 +195,6 @@ class ConstrainedLearner(LinearLearner):
         return replace(self, limits=limits, fixed=False)
 
 
-# The factory.
-
-
 @dataclass(frozen=True)
 class ConstrainedFactory:
     """Algorithm 1 of Yi et al. in a ball, within limits of what is linear in the weights.

@@ -31,8 +31,6 @@ from okl.foundation.validation import check_positive
 from okl.solvers.oco.problem import find_conflict
 from okl.solvers.oco.sets import Ball
 
-# Quantities that are linear in the weights.
-
 
 @dataclass(frozen=True)
 class ConstraintGroup:

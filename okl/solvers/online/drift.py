@@ -100,9 +100,6 @@ def _right(
     return np.asarray(right)
 
 
-# Scores of all step sizes before learning.
-
-
 @stored("tracking-step-sizes")
 @dataclass(frozen=True, eq=False)
 class MixedScores:
@@ -161,9 +158,6 @@ class MixedScores:
     @cached_property
     def _candidates(self) -> Candidates | None:
         return Candidates((self.feature_map,), 1) if isinstance(self.feature_map, FourierFeatures) else None
-
-
-# State.
 
 
 @stored("tracking-state")
@@ -358,9 +352,6 @@ class TrackingLearner:
     @cached_property
     def _speakers(self) -> MixedScores:
         return MixedScores(self.feature_map)
-
-
-# The factory.
 
 
 @dataclass(frozen=True)

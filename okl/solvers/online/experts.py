@@ -791,9 +791,6 @@ def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:
     return state.groups[number], int(m), int(t), AVERAGED
 
 
-# The factory.
-
-
 @dataclass(frozen=True)
 class ExpertFactory:
     """Bandwidths and step sizes tracked side by side, and with them a linear model: nothing is left to choose.

@@ -66,8 +66,6 @@ from okl.solvers.online.base import (
 )
 from okl.solvers.online.maps import MapChoice
 
-# Slices of a shard's seeded order.
-
 
 def round_rows(
     data: Dataset,
@@ -176,9 +174,6 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
-# Blocks of rows through a feature map into shared state.
-
-
 def sweep_rows(
     task: BlockTask,
     feature_map: FeatureMap,
@@ -211,9 +206,6 @@ def sweep_rows(
 
     with one_blas_thread():
         run_threads(n_threads, run, partial(give_up_turns, turns))
-
-
-# The learner.
 
 
 def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:

@@ -186,9 +186,6 @@ def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> Float
     return values
 
 
-# The learner.
-
-
 @stored("nogd-learner")
 @dataclass(frozen=True, eq=False)
 class NOGDLearner:
@@ -374,9 +371,6 @@ def check_budget(budget: int, n_rows: int) -> None:
             f"budget = {budget:,}, but there are only {n_rows:,} training rows to take support "
             f"vectors from. Set a budget of at most {n_rows:,}."
         )
-
-
-# The factory.
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,6 @@ MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are unite
 CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
 WINDOWS = 100  # a pass in stored order: windows of the drift report
 
-# Feature maps
-
 
 def map_of(options: FourierOptions) -> SolverMap:
     """Return the map that the options mean: of a linear kernel the inputs themselves."""
@@ -59,9 +57,6 @@ def random_map(options: FourierOptions) -> SolverMap:
     if options.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
         return FourierChoice(*shape, options.map)
     return ExtensionChoice(options.map, *shape)
-
-
-# Options of all online solvers
 
 
 class OnlineSettings(KernelOptions, LossOptions):

@@ -206,9 +206,6 @@ def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: l
     )
 
 
-# Iterations with a growing sample.
-
-
 class PaperRun:
     """The validation rows first, then the sample: in one space, where coefficients of the former stay 0."""
 
@@ -353,9 +350,6 @@ class PaperRun:
             notes=self.notes,
             history=tuple(self.history),
         )
-
-
-# The growth rule.
 
 
 @dataclass(frozen=True)

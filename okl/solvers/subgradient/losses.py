@@ -16,8 +16,6 @@ from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
 from okl.losses import PiecewiseLinear, known_loss
 
-# Class weights.
-
 
 @stored("class-weighted-loss")
 @dataclass(frozen=True)
@@ -126,9 +124,6 @@ class ClassWeighted(PiecewiseLinear):
 def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
     """Return the loss with class weights; the loss itself for None, and where all are 1."""
     return loss if weights is None or set(weights) == {1.0} else ClassWeighted(loss, weights)
-
-
-# Row weights.
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,6 @@ class Bundle:
         self._intercepts[slot], self._weights[slot], self._unused[slot] = intercept, weight, 0
 
 
-# Search directions.
-
-
 @dataclass(frozen=True)
 class Point:
     """A point, its scores on the sample, (n_rows,) or (n_rows, n_outputs), its squared length, its bias if free."""
@@ -300,9 +297,6 @@ class ConjugateDirections:
         return min(1.0, max(0.0, inner_product(gradient, total) / length)) if length > 0.0 else 0.0
 
 
-# The exact line search.
-
-
 @dataclass(frozen=True)
 class Ray:
     """The objective along a direction, less its value at 0: mean loss(scores + t along) + slope t + curvature t^2 / 2.
@@ -338,9 +332,6 @@ class ExactSearch:
             self._positions, self._jumps, ray.scores, ray.along, ray.targets, parabola, longest, scale
         )
         return float(least_step(self._positions, self._jumps, count, slope, ray.curvature, longest))
-
-
-# The free bias, minimised out exactly.
 
 
 class FreeBias:
@@ -738,9 +729,6 @@ def solve_sample(
     return Sampled(descent, reason, tuple(history))
 
 
-# Wolfe's method on all rows.
-
-
 @stored("restarted-directions")
 @dataclass(eq=False)
 class RestartedDirections(ConjugateDirections):
@@ -791,9 +779,6 @@ class Wolfe(Scs):
 
     def new_directions(self) -> Directions:
         return RestartedDirections(self.lam, short=self.short)
-
-
-# Exact kernels.
 
 
 @stored("kernel-descent-state")

@@ -131,9 +131,6 @@ class SampleVectors:
         return np.zeros(self.n_rows if outputs == 1 else (self.n_rows, outputs))
 
 
-# Commands and their sums.
-
-
 class SampleTotals(NamedTuple):
     """Totals of the rows of one shard or of all.
 
@@ -497,9 +494,6 @@ def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     descent = at.descent(execution)
     descent.iterate()
     return at.after(descent, at.steps + 1)
-
-
-# The state of a run, and its samples on shards.
 
 
 @stored("subgradient-state")

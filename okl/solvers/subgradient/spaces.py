@@ -82,9 +82,6 @@ def threads_for(n_numbers: int, n_threads: int) -> int:
     return min(n_threads, max(1, n_numbers // _WORTH_A_THREAD))
 
 
-# Points, cuts and directions.
-
-
 @stored("coefficient-vector")
 class Vector(NamedTuple):
     """An element of the space of functions.
@@ -135,9 +132,6 @@ class SampleSpace(Protocol):
 
     def lifted(self, vector: Vector) -> Vector:
         """Lift a vector from a space of the first rows into this space."""
-
-
-# Explicit rows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,9 +337,6 @@ class KernelRows:
         return lifted
 
 
-# Models without a map.
-
-
 @stored("exact-kernel-inputs")
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
@@ -410,9 +401,6 @@ class ExactChoice:
         """Return the kernel with its inputs, and the chosen bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
-
-
-# Rows in memory in sampling order.
 
 
 class SeparateRows(NamedTuple):
