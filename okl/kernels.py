@@ -337,8 +337,7 @@ class _Matern(Scaled):
         return as_frequencies(ndtri(points[:, :-1])) * self._stretch(chi_square)
 
     def _stretch(self, chi_square: FloatArray) -> FloatArray:
-        stretch: FloatArray = np.sqrt(self.degrees / chi_square) / self.bandwidth
-        return stretch
+        return np.sqrt(self.degrees / chi_square) / self.bandwidth
 
 
 @stored("matern32-kernel", renamed={"name": None})
@@ -449,8 +448,7 @@ class Linear(KnownKernel):
 
 
 def _products(left: FloatArray, right: FloatArray) -> FloatArray:
-    values: FloatArray = np.asarray(left, dtype=np.float64) @ np.asarray(right, dtype=np.float64).T
-    return values
+    return np.asarray(left, dtype=np.float64) @ np.asarray(right, dtype=np.float64).T
 
 
 @dataclass(frozen=True)

@@ -286,8 +286,7 @@ class Logistic:
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (rows,), in nats."""
-        values: FloatArray = np.logaddexp(0.0, -target * scores)
-        return values
+        return np.logaddexp(0.0, -target * scores)
 
     def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the derivative by the score, -y / (1 + exp(y f)), (rows,)."""

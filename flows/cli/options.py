@@ -450,8 +450,7 @@ class Command(TyperCommand):
 
     @property
     def _solver_group(self) -> Options | None:
-        group: Options | None = getattr(self.callback, "solver_group", None)
-        return group
+        return getattr(self.callback, "solver_group", None)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, with those of the solver; called by typer."""

@@ -109,8 +109,7 @@ def apply_missing_policy(
     if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
         inputs[absent] = 0.0
         return None
-    complete: Mask = np.logical_not(absent.any(axis=0))
-    return complete
+    return np.logical_not(absent.any(axis=0))
 
 
 def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: int) -> str:

@@ -387,8 +387,7 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return targets (rows,)."""
         rows = self._rows(X)
-        predicted: NDArray[np.float64] = self.model_.predict(rows, effective_n_jobs(self.n_jobs))
-        return predicted
+        return self.model_.predict(rows, effective_n_jobs(self.n_jobs))
 
 
 def target_name(y: Any) -> str:

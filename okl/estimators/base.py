@@ -486,8 +486,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return targets (rows,) in their own unit, float64."""
         scores = self._scores(X).astype(np.float64)
-        targets: FloatArray = scores * self.target_spread_ + self.target_mean_
-        return targets
+        return scores * self.target_spread_ + self.target_mean_
 
     def _scale_and_begin(self, inputs: FloatArray, targets: Labels, n_rows: int | None) -> None:
         self.target_mean_, self.target_spread_ = 0.0, 1.0

@@ -71,8 +71,7 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
 
 def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> NDArray[np.float64]:
     sums = np.add.reduceat(values * rows, firsts)
-    means: NDArray[np.float64] = sums / np.add.reduceat(rows, firsts)
-    return means
+    return sums / np.add.reduceat(rows, firsts)
 
 
 # A sigmoid fitted to held-out scores of two classes.
@@ -196,8 +195,7 @@ class ScoreCalibration:
     def apply(self, scores: FloatArray) -> NDArray[np.float64]:
         """Return log-odds (rows,), or logits (rows, n_classes), of scores of the same shape."""
         offsets = np.array(self.offsets) if scores.ndim == 2 else self.offsets[0]
-        logits: NDArray[np.float64] = self.slope * np.asarray(scores, dtype=np.float64) + offsets
-        return logits
+        return self.slope * np.asarray(scores, dtype=np.float64) + offsets
 
 
 def fit_calibration(scores: FloatArray, classes: IntArray, sample_weight: FloatArray | None = None) -> ScoreCalibration:
@@ -255,8 +253,7 @@ def log_losses(logits: FloatArray, classes: IntArray) -> NDArray[np.float64]:
     """
     wide = np.asarray(logits, dtype=np.float64)
     if wide.ndim == 1:
-        of_two: NDArray[np.float64] = np.logaddexp(0.0, np.where(classes > 0, -wide, wide))
-        return of_two
+        return np.logaddexp(0.0, np.where(classes > 0, -wide, wide))
     top = wide.max(axis=1, keepdims=True)
     losses: NDArray[np.float64] = np.log(np.exp(wide - top).sum(axis=1)) + top[:, 0]
     losses -= wide[np.arange(len(wide)), classes]

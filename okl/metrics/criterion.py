@@ -95,8 +95,7 @@ def row_losses(criterion: Criterion, scores: Doubles, classes: IntArray) -> Doub
     if criterion == "accuracy":
         return wrong
     present, index, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    weighted: Doubles = wrong * (len(classes) / (len(present) * counts))[index]
-    return weighted
+    return wrong * (len(classes) / (len(present) * counts))[index]
 
 
 def _ranks(values: Doubles) -> Doubles:

@@ -32,8 +32,7 @@ def keys_of(values: FloatArray) -> NDArray[np.uint32]:
     """Return integers (rows,) that sort as the float32 values do; values are clipped to float32, and -0 is 0."""
     inside = np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     bits = (inside + np.float32(0)).view(np.uint32)  # -0 + 0 = 0: they are ties
-    keys: NDArray[np.uint32] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-    return keys
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
 def values_of(keys: IntArray) -> NDArray[np.float64]:

@@ -116,8 +116,7 @@ class RunResult(dict[str, Any]):
 
     @property
     def criterion(self) -> Criterion:
-        found: Criterion = self.get("criterion") or ("squared-error" if "mean" in self.baselines else "accuracy")
-        return found
+        return self.get("criterion") or ("squared-error" if "mean" in self.baselines else "accuracy")
 
     @property
     def passes(self) -> int:

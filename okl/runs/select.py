@@ -428,8 +428,7 @@ def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArr
     """Return raw inputs (rows, n_inputs) scaled for a candidate by the statistics of the training rows, float64."""
     pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
     factors = pairs[:, 1] * np.sqrt(candidate.metric) if candidate.metric else pairs[:, 1]
-    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
-    return changed
+    return np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
 
 
 def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:

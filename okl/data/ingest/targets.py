@@ -102,8 +102,7 @@ class TargetReader:
                 f"{rows.file}: target {self.name!r} is text with more than {MAX_LABELS} different labels by row "
                 f"{rows.first_row + len(index)}; expected classes. If it is a key, name another target."
             )
-        coded: Targets = table[index]
-        return coded
+        return table[index]
 
     def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
         """Count the labels of rows that stay; row_numbers : of the rows in their file."""
@@ -239,8 +238,7 @@ def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArra
     stored = np.asarray(stored_labels)
     order = np.argsort(stored)
     near = order[np.minimum(np.searchsorted(stored, values, sorter=order), len(stored) - 1)]
-    index: NDArray[np.int64] = np.where(stored[near] == values, near, -1)
-    return index
+    return np.where(stored[near] == values, near, -1)
 
 
 # Test rows: by a seeded hash, by a split column or by a 0/1 column.
@@ -334,8 +332,7 @@ def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:
     """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches."""
     start = mixed(np.array([seed % 2**64], dtype=np.uint64))
     row = np.arange(first_row, first_row + rows, dtype=np.uint64)
-    share: NDArray[np.float64] = (mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return share
+    return (mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _by_name(rows: SourceBatch, name: str) -> Mask:

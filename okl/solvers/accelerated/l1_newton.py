@@ -262,10 +262,7 @@ def violation(weights: FloatArray, slopes: FloatArray) -> float:
 
 
 def _violations(weights: FloatArray, slopes: FloatArray) -> NDArray[np.float64]:
-    violations: NDArray[np.float64] = np.where(
-        weights != 0.0, np.abs(slopes + np.sign(weights)), np.maximum(np.abs(slopes) - 1.0, 0.0)
-    )
-    return violations
+    return np.where(weights != 0.0, np.abs(slopes + np.sign(weights)), np.maximum(np.abs(slopes) - 1.0, 0.0))
 
 
 def minimised_model(weights: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float) -> FloatArray:

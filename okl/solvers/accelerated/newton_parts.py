@@ -220,10 +220,7 @@ class NewtonPart:
     @cached_property
     def _normals(self) -> NDArray[np.float64]:
         """Normals of the hyperplanes, (n_hyperplanes, m)."""
-        normals: NDArray[np.float64] = np.where(
-            self._signs > 0.0, self._problem.region.normals[:, :1], self._problem.region.normals[:, 1:]
-        )
-        return normals
+        return np.where(self._signs > 0.0, self._problem.region.normals[:, :1], self._problem.region.normals[:, 1:])
 
     def gradient(self, at: Place) -> Gradient:
         """Return sums at the point."""
@@ -315,8 +312,7 @@ class NewtonPart:
         if rows.n_points > MOST_COLUMNS:
             return multiplied(free)
         products = self._cache("products", lambda: multiplied(np.arange(rows.n_points)))
-        of_free: FloatArray = products[np.ix_(free, free)].copy()
-        return of_free
+        return products[np.ix_(free, free)].copy()
 
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""

@@ -167,8 +167,7 @@ def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
 def _as_signs(signs: NDArray[np.generic]) -> NDArray[np.int8]:
     if signs.dtype != np.int8:
         signs = (signs == 1).astype(np.int8) - (signs == -1).astype(np.int8)
-    labels: NDArray[np.int8] = as_compiled(signs, np.int8)
-    return labels
+    return as_compiled(signs, np.int8)
 
 
 def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
@@ -178,8 +177,7 @@ def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
             f"{name} has shape {values.shape}, but the point has {size} entries. Give one number, or one for "
             "each entry."
         )
-    bounds: NDArray[np.float64] = as_compiled(values if values.ndim else np.full(size, values), np.float64)
-    return bounds
+    return as_compiled(values if values.ndim else np.full(size, values), np.float64)
 
 
 def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> None:
@@ -335,8 +333,7 @@ class _Sample:
 
     def terms(self, t: float) -> projections_Doubles:
         """Return the terms at a multiplier."""
-        terms: projections_Doubles = np.clip(self.v - t, self.low, self.high)
-        return terms
+        return np.clip(self.v - t, self.low, self.high)
 
     def deviation(self, t: float, others: OtherEntries | None) -> float:
         """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""

@@ -246,8 +246,7 @@ def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
     given = np.ravel(np.asarray(values, dtype=np.float64))
     if len(given) == 1:
         return np.full(len(groups), given[0])
-    values_of_rows: NDArray[np.float64] = given[groups]
-    return values_of_rows
+    return given[groups]
 
 
 # Class moments from shards.

@@ -217,8 +217,7 @@ def _linearised(constraints: Constraints, point: Vector) -> LinearConstraints:
 def first_weights(n_experts: int) -> Vector:
     """Return w_{i,1} = (N + 1) / (i (i + 1) N), (N,), which add up to 1."""
     at = round_numbers(1, n_experts)
-    weights: Vector = (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
-    return weights
+    return (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
 
 
 @dataclass(frozen=True)

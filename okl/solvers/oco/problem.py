@@ -90,8 +90,7 @@ class LinearConstraints:
 
     def values(self, point: Vector) -> Vector:
         """Return the matrix @ point - bounds, (m,)."""
-        values: Vector = self.matrix @ point - self.bounds
-        return values
+        return self.matrix @ point - self.bounds
 
     def subgradients(self, point: Vector) -> Matrix:
         """Return the matrix, (m, p)."""
@@ -331,8 +330,7 @@ def _in_ball(region: Ball, matrix: Matrix, bounds: Vector) -> Vector | None:
         return None
     if (matrix @ shift - slack).max() > 1e-6 * region.radius:
         return None
-    point: Vector = region.centre + shift
-    return point
+    return region.centre + shift
 
 
 def _point(region: ConvexSet, matrix: Matrix, bounds: Vector) -> Vector | None:
@@ -510,8 +508,7 @@ def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
     """Return the point nearest to a given one with matrix x <= limits, which some points satisfy."""
     shift = _shortest_shift(matrix, limits - matrix @ point)
     assert shift is not None  # the problem is feasible
-    nearest: Vector = point + shift
-    return nearest
+    return point + shift
 
 
 def nearest_feasible(problem: Problem, point: Vector) -> Vector:
@@ -642,8 +639,7 @@ class _Model:
 
     def excess(self, point: Vector) -> Vector:
         """Return the value of every cut, (n_cuts,)."""
-        values: Vector = self.normals @ point - self.offsets
-        return values
+        return self.normals @ point - self.offsets
 
     def heights(self, excess: Vector) -> Vector:
         """Return the largest cut of every constraint, (m,), at least 0."""
@@ -654,8 +650,7 @@ class _Model:
     def gaps(self, excess: Vector) -> Vector:
         """Return what each constraint adds to the gap, (m,), all at least 0 but for rounding."""
         lag = self.heights(excess)[self.owners] - excess
-        gaps: Vector = np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
-        return gaps
+        return np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
 
     def jacobian_rows(self, point: Vector, chosen: NDArray[np.int64]) -> Matrix:
         """Return the chosen normals times the Jacobian of the projection that led to point."""
@@ -669,8 +664,7 @@ class _Model:
             if length <= self.region.radius:
                 return rows
             along = pulled / length
-            turned: Matrix = self.region.radius / length * (rows - np.outer(rows @ along, along))
-            return turned
+            return self.region.radius / length * (rows - np.outer(rows @ along, along))
         free = point > 0.0
         means = rows[:, free].mean(axis=1, keepdims=True)
         return np.where(free, rows - means, 0.0)
@@ -687,8 +681,7 @@ def _direction(model: _Model, point: Vector, excess: Vector, chosen: NDArray[np.
     system[:n_chosen, :n_chosen] = hessian + _REGULARISER * size * np.eye(n_chosen)
     system[n_chosen:, :n_chosen], system[:n_chosen, n_chosen:] = sums, sums.T
     solution = np.linalg.lstsq(system, np.append(excess[chosen], np.zeros(n_sums)), rcond=None)[0]
-    direction: Vector = solution[:n_chosen].astype(np.float64)
-    return direction
+    return solution[:n_chosen].astype(np.float64)
 
 
 def _search(model: _Model, direction: Vector, first: float) -> float:

@@ -53,8 +53,7 @@ class Violation:
 def constraint_values(constraints: Constraints, points: Matrix) -> Matrix:
     """Return g at every point, (T, m), for points (T, p)."""
     if isinstance(constraints, LinearConstraints):
-        values: Matrix = points @ constraints.matrix.T - constraints.bounds
-        return values
+        return points @ constraints.matrix.T - constraints.bounds
     return np.array([constraints.values(point) for point in points])
 
 

@@ -129,8 +129,7 @@ class Anytime(_Power):
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
         """Return alpha_t for rounds t = 1, 2, ..."""
-        sizes: Vector = self.step_scale / np.asarray(rounds, dtype=np.float64) ** self.exponent
-        return sizes
+        return self.step_scale / np.asarray(rounds, dtype=np.float64) ** self.exponent
 
 
 @dataclass(frozen=True)
@@ -198,8 +197,7 @@ class StronglyConvex:
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
         """Return alpha_t for rounds t = 1, 2, ..."""
-        sizes: Vector = 1.0 / (np.asarray(rounds, dtype=np.float64) * self.strong_convexity)
-        return sizes
+        return 1.0 / (np.asarray(rounds, dtype=np.float64) * self.strong_convexity)
 
 
 # Step sizes and penalties per round, for one run or several experts.
@@ -320,8 +318,7 @@ def _largest_range(box: Box, losses: QuadraticLosses) -> float:
     curvature, linear = losses.curvature, losses.linear
 
     def at(point: Vector) -> Vector:
-        values: Vector = curvature * point**2 + linear * point
-        return values
+        return curvature * point**2 + linear * point
 
     ends = np.maximum(at(box.low), at(box.high))
     lowest = np.minimum(at(box.low), at(box.high))

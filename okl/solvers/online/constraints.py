@@ -755,8 +755,7 @@ class LinearLimits:
 
     def values(self, weights: FloatArray) -> Vector:
         """Return C w (m,) of weights (n_columns,)."""
-        values: Vector = self.rows @ weights.astype(np.float64)
-        return values
+        return self.rows @ weights.astype(np.float64)
 
     def excess(self, weights: FloatArray) -> Vector:
         """Return how far each quantity is outside its own limits, (m,) >= 0, in its unit."""

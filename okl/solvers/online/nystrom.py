@@ -163,8 +163,7 @@ def _without_noise(projection: FloatArray) -> FloatArray:
     sign of the score of every row that is near this support only; on data of unlike scale that is one row in five.
     """
     sizes = np.abs(projection)
-    cleaned: FloatArray = np.where(sizes < NOISE * sizes.max(axis=0), projection.dtype.type(0), projection)
-    return cleaned
+    return np.where(sizes < NOISE * sizes.max(axis=0), projection.dtype.type(0), projection)
 
 
 def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> FloatArray:

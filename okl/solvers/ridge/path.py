@@ -532,8 +532,7 @@ def folds_of(targets: NDArray[np.float64], places: IntArray, task: Task, n_folds
 def _tenths(targets: NDArray[np.float64], places: IntArray) -> IntArray:
     ranks = np.empty(len(targets), dtype=np.intp)
     ranks[np.lexsort((places, targets))] = np.arange(len(targets))
-    tenths: IntArray = ranks * _STRATA // max(1, len(targets))
-    return tenths
+    return ranks * _STRATA // max(1, len(targets))
 
 
 def leave_folds_out(

@@ -59,8 +59,7 @@ class ClassWeighted(PiecewiseLinear):
         return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        values: FloatArray = np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
-        return values
+        return np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
         return self.loss.intercepts(slopes, targets)
@@ -117,8 +116,7 @@ class ClassWeighted(PiecewiseLinear):
 
     def codes(self, targets: FloatArray) -> IntArray:
         """Return the class index of each row, (n,)."""
-        codes: IntArray = (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
-        return codes
+        return (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
 
 
 def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
@@ -146,8 +144,7 @@ class RowWeighted(PiecewiseLinear):
         return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
-        values: FloatArray = target[:, 1] * self.loss.value(scores, target[:, 0])
-        return values
+        return target[:, 1] * self.loss.value(scores, target[:, 0])
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
         return self.loss.intercepts(slopes, targets[:, 0])

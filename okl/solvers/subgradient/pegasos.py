@@ -146,8 +146,7 @@ class Pegasos:
             return np.arange(n_drawn, n_drawn + count) % n_rows
         generator = np.random.PCG64(self.seed)
         generator.advance(n_drawn)
-        chosen: NDArray[np.int64] = (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)
-        return chosen
+        return (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)
 
     def run_rows(self, rows: FloatArray, targets: Doubles, n_outputs: int = 1) -> Iterator[PegasosState]:
         """Yield states after more and more steps on rows (m, n_columns), without end; each is a value.

@@ -23,8 +23,7 @@ class _Hinge:
         return values
 
     def derivative(self, margins: FloatArray) -> FloatArray:
-        values: FloatArray = np.where(margins < 1.0, -1.0, 0.0)
-        return values
+        return np.where(margins < 1.0, -1.0, 0.0)
 
 
 @dataclass(frozen=True)

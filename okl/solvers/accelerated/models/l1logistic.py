@@ -21,8 +21,7 @@ class _L1LogisticLoss:
     curvature = 0.25
 
     def value(self, margins: FloatArray) -> FloatArray:
-        values: FloatArray = np.logaddexp(0.0, -margins)
-        return values
+        return np.logaddexp(0.0, -margins)
 
     def derivative(self, margins: FloatArray) -> FloatArray:
         return -_share(margins)
@@ -36,15 +35,13 @@ class _L1LogisticLoss:
 
     def conjugate(self, duals: FloatArray) -> FloatArray:
         inside = np.clip(duals, np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
-        entropies: FloatArray = inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
-        return entropies
+        return inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
 
 
 def _share(margins: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(z)), with all its digits where it is small."""
     small = np.exp(-np.abs(margins))
-    shares: FloatArray = np.where(margins > 0.0, small, 1.0) / (1.0 + small)
-    return shares
+    return np.where(margins > 0.0, small, 1.0) / (1.0 + small)
 
 
 def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> FloatArray:

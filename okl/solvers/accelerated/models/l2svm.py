@@ -29,8 +29,7 @@ class SquaredHinge:
         return values
 
     def second_derivative(self, margins: FloatArray) -> FloatArray:
-        values: FloatArray = np.where(margins < 1.0, 2.0, 0.0)
-        return values
+        return np.where(margins < 1.0, 2.0, 0.0)
 
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
         short, at_short = np.maximum(0.0, 1.0 - margins), np.maximum(0.0, 1.0 - at)
@@ -38,8 +37,7 @@ class SquaredHinge:
         return values
 
     def conjugate(self, duals: FloatArray) -> FloatArray:
-        values: FloatArray = duals * (0.25 * duals - 1.0)
-        return values
+        return duals * (0.25 * duals - 1.0)
 
 
 @dataclass(frozen=True)

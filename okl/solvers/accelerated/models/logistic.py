@@ -29,8 +29,7 @@ class _LogisticMarginLoss:
     """log(1 + exp(-z))."""
 
     def value(self, margins: FloatArray) -> FloatArray:
-        values: FloatArray = np.logaddexp(0.0, -margins)
-        return values
+        return np.logaddexp(0.0, -margins)
 
     def derivative(self, margins: FloatArray) -> FloatArray:
         # tanh does not overflow for margins of any size, 1 / (1 + exp) does
