@@ -21,9 +21,7 @@ from okl.papers.base import DataFolder
 from okl.papers.ito2017.experiments import ItoDataset, ito_datasets
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.method import Fapg
-from okl.solvers.accelerated.models import (
-    model_class,
-)
+from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of

@@ -68,7 +68,7 @@ def main(folder: Path) -> dict[str, Any]:
 
     import okl
     from flows.cli.options import help_for
-    from okl.estimators import BudgetKernelClassifier, FOGDClassifier
+    from okl.estimators.online import BudgetKernelClassifier, FOGDClassifier
     from okl.foundation.errors import OklError
     from okl.foundation.settings import settings_from
     from okl.runs.compare import ONLINE_NAMES

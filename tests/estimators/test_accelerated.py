@@ -29,10 +29,7 @@ from okl.estimators.accelerated import (
     UnifiedClassifier,
 )
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.models import (
-    MODEL_NAMES,
-    model_class,
-)
+from okl.solvers.accelerated.models import MODEL_NAMES, model_class
 
 MODEL = pytest.mark.parametrize("model", MODEL_NAMES)
 

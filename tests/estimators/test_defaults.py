@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import BaseEstimator
 
-import okl.estimators
+import okl
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
-from okl.estimators import UnifiedClassifier
+from okl.estimators.accelerated import UnifiedClassifier
 from okl.estimators.base import OPTIONS, options_of
 from okl.foundation.registry import STRATEGIES
 from okl.foundation.settings import IngestSettings
@@ -28,7 +29,11 @@ from okl.solvers.settings import SOLVER_NAMES, SolverSettings, TrainSettings, ow
 
 # The table: every estimator with every solver that it may hold.
 
-KINDS = [getattr(okl.estimators, name) for name in okl.estimators.__all__]
+KINDS = [
+    kind
+    for kind in (getattr(okl, name) for name in okl.__all__)
+    if isinstance(kind, type) and issubclass(kind, BaseEstimator)
+]
 
 
 def solvers_of(kind: type[Any]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from okl.data.manifest import open_dataset
 from okl.data.reading import read_rows, sample_rows
 from okl.data.sparse import count_terms, most_frequent
 from okl.distributed import open_execution
-from okl.estimators import KernelClassifier
+from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError, OklError
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings

@@ -4,85 +4,43 @@ A `Problem` is a set with constraints; a method chooses a point in each round an
 `default_method`, for constraints that do not change, is RECOO; its docstring gives the figures.
 """
 
-from okl.solvers.oco.methods import Algorithm1, Algorithm2
-from okl.solvers.oco.problem import ConvexConstraints, ConvexLosses, LinearConstraints, Problem, QuadraticLosses
-from okl.solvers.oco.rivals import (
-    ImprovedAder,
-    Jenatton,
-    Mahdavi,
-    Recoo,
-    SinhaVaze,
-    YuanLamperski,
-    YuNeely,
-    default_method,
-)
-from okl.solvers.oco.runs import (
-    Traces,
-    constraint_values,
-    dynamic_optima,
-    dynamic_regret,
-    growth_exponent,
-    path_length,
-    play_rounds,
-    regret,
-    run_many,
-    static_optimum,
-    static_regret,
-    trace,
-    violation_of,
-)
-from okl.solvers.oco.schedules import (
-    Anytime,
-    Bounds,
-    KnownHorizon,
-    KnownPathLength,
-    StronglyConvex,
-    bounds_of,
-    constants_of,
-    covered,
-    expert_bounds,
-)
-from okl.solvers.oco.sets import Ball, Box, Simplex
-
-__all__ = [
-    "Algorithm1",
-    "Algorithm2",
-    "Anytime",
-    "Ball",
-    "Bounds",
-    "Box",
-    "ConvexConstraints",
-    "ConvexLosses",
-    "ImprovedAder",
-    "Jenatton",
-    "KnownHorizon",
-    "KnownPathLength",
-    "LinearConstraints",
-    "Mahdavi",
-    "Problem",
-    "QuadraticLosses",
-    "Recoo",
-    "Simplex",
-    "SinhaVaze",
-    "StronglyConvex",
-    "Traces",
-    "YuNeely",
-    "YuanLamperski",
-    "bounds_of",
-    "constants_of",
-    "constraint_values",
-    "covered",
-    "default_method",
-    "dynamic_optima",
-    "dynamic_regret",
-    "expert_bounds",
-    "growth_exponent",
-    "path_length",
-    "play_rounds",
-    "regret",
-    "run_many",
-    "static_optimum",
-    "static_regret",
-    "trace",
-    "violation_of",
-]
+from okl.solvers.oco.methods import Algorithm1 as Algorithm1
+from okl.solvers.oco.methods import Algorithm2 as Algorithm2
+from okl.solvers.oco.problem import ConvexConstraints as ConvexConstraints
+from okl.solvers.oco.problem import ConvexLosses as ConvexLosses
+from okl.solvers.oco.problem import LinearConstraints as LinearConstraints
+from okl.solvers.oco.problem import Problem as Problem
+from okl.solvers.oco.problem import QuadraticLosses as QuadraticLosses
+from okl.solvers.oco.rivals import ImprovedAder as ImprovedAder
+from okl.solvers.oco.rivals import Jenatton as Jenatton
+from okl.solvers.oco.rivals import Mahdavi as Mahdavi
+from okl.solvers.oco.rivals import Recoo as Recoo
+from okl.solvers.oco.rivals import SinhaVaze as SinhaVaze
+from okl.solvers.oco.rivals import YuanLamperski as YuanLamperski
+from okl.solvers.oco.rivals import YuNeely as YuNeely
+from okl.solvers.oco.rivals import default_method as default_method
+from okl.solvers.oco.runs import Traces as Traces
+from okl.solvers.oco.runs import constraint_values as constraint_values
+from okl.solvers.oco.runs import dynamic_optima as dynamic_optima
+from okl.solvers.oco.runs import dynamic_regret as dynamic_regret
+from okl.solvers.oco.runs import growth_exponent as growth_exponent
+from okl.solvers.oco.runs import path_length as path_length
+from okl.solvers.oco.runs import play_rounds as play_rounds
+from okl.solvers.oco.runs import regret as regret
+from okl.solvers.oco.runs import run_many as run_many
+from okl.solvers.oco.runs import static_optimum as static_optimum
+from okl.solvers.oco.runs import static_regret as static_regret
+from okl.solvers.oco.runs import trace as trace
+from okl.solvers.oco.runs import violation_of as violation_of
+from okl.solvers.oco.schedules import Anytime as Anytime
+from okl.solvers.oco.schedules import Bounds as Bounds
+from okl.solvers.oco.schedules import KnownHorizon as KnownHorizon
+from okl.solvers.oco.schedules import KnownPathLength as KnownPathLength
+from okl.solvers.oco.schedules import StronglyConvex as StronglyConvex
+from okl.solvers.oco.schedules import bounds_of as bounds_of
+from okl.solvers.oco.schedules import constants_of as constants_of
+from okl.solvers.oco.schedules import covered as covered
+from okl.solvers.oco.schedules import expert_bounds as expert_bounds
+from okl.solvers.oco.sets import Ball as Ball
+from okl.solvers.oco.sets import Box as Box
+from okl.solvers.oco.sets import Simplex as Simplex

@@ -450,14 +450,14 @@ def _okl_entrant(
     name: str, classifier: str, regressor: str, fixed: Mapping[str, Any], tuned: Grid, swept: Grid, sets: Sets
 ) -> Entrant:
     def make(configuration: Configuration, part: Part) -> Machine:
-        import okl.estimators
+        import okl
 
         given: dict[str, Any] = dict(configuration)
         if "width" in given:
             given["bandwidth"] = math.sqrt(0.5 / (given.pop("width") * part.gamma))
             if given.get("kernel") == "laplacian":  # absolute values add up to so much more than Euclid's distance
                 given["bandwidth"] *= math.sqrt(part.inputs.shape[1])
-        kind = getattr(okl.estimators, regressor if part.is_regression else classifier)
+        kind = getattr(okl, regressor if part.is_regression else classifier)
         machine: Machine = kind(**fixed, **given, **_if_taken(kind, n_jobs=-1, random_state=0))
         return machine
 

@@ -6,27 +6,6 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import MODELS, load
 from okl.solvers.accelerated.base import Classifier, ParameterName
-from okl.solvers.accelerated.models.csvm import CSVM
-from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
-from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
-from okl.solvers.accelerated.models.l2svm import L2SVM
-from okl.solvers.accelerated.models.logistic import LogisticRegression
-from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
-from okl.solvers.accelerated.models.nusvm import NuSVM
-
-__all__ = [
-    "CSVM",
-    "DWD",
-    "L2SVM",
-    "MMFDA",
-    "MMMPM",
-    "L1LogisticRegression",
-    "L1SquaredHinge",
-    "LogisticRegression",
-    "NuSVM",
-]
-
 
 _MODELS: dict[str, type[Classifier]] = {name: load(path) for name, path in MODELS.items()}
 
