@@ -127,12 +127,7 @@ class TemporaryServer:
         return f"http://{LOOPBACK}:{self.port}/api"
 
     def start(self) -> None:
-        """Start the child and return at once.
-
-        Raises
-        ------
-        ExecutionError : the home folder cannot be written
-        """
+        """Start the child and return at once. Raises ExecutionError (the home folder cannot be written)."""
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             log = self.log.open("ab")

@@ -365,12 +365,7 @@ def checkpoints_of(run: Path, name: str) -> list[Path]:
 
 
 def read_head(folder: Path) -> CheckpointHead:
-    """Return the head of a checkpoint.
-
-    Raises
-    ------
-    CheckpointError : it is missing, damaged, or of a later okl
-    """
+    """Return the head of a checkpoint. Raises CheckpointError (it is missing, damaged, or of a later okl)."""
     try:
         stored = (folder / HEAD).read_bytes()
         head = json.loads(stored)
@@ -664,12 +659,7 @@ class RunCheckpoints:
         return at
 
     def read(self, loop: str) -> Position | None:
-        """Return the stored position of a loop.
-
-        Raises
-        ------
-        CheckpointError : the checkpoint is damaged
-        """
+        """Return the stored position of a loop. Raises CheckpointError (the checkpoint is damaged)."""
         if not (checkpoints := checkpoints_of(self.folder, loop)):
             return None
         head = read_head(checkpoints[-1])

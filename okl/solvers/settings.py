@@ -53,12 +53,7 @@ SOLVER_NAMES = tuple(name for name in SOLVERS if name != "auto")
 
 @cache
 def solver_settings(name: str) -> type[SolverSettings]:
-    """Return the settings of a solver, okl's own or an extension's model.
-
-    Raises
-    ------
-    KeyError : an unknown name
-    """
+    """Return the settings of a solver, okl's own or an extension's model. Raises KeyError (an unknown name)."""
     if name in STRATEGIES:
         from okl.solvers.online.settings import strategy_settings
 

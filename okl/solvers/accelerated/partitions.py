@@ -783,12 +783,7 @@ _KINDS: dict[type[CompositeProblem], type[PartitionedProblem]] = {
 
 
 def partitioned(prototype: CompositeProblem) -> type[PartitionedProblem]:
-    """Return the class of a problem over partitions.
-
-    Raises
-    ------
-    ConfigError : there is none
-    """
+    """Return the class of a problem over partitions. Raises ConfigError (there is none)."""
     for kind, over in _KINDS.items():
         if isinstance(prototype, kind):
             return over

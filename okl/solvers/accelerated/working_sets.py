@@ -168,12 +168,7 @@ class WorkingSets(CertifiedSteps):
     REASON: ClassVar[str] = "the kernel values are rounded"
 
     def opened(self, problem: DualProblem, point: FloatArray | None = None) -> KernelProblem:
-        """Return what the other methods take.
-
-        Raises
-        ------
-        DataError : the point has another length, or is not finite
-        """
+        """Return what the other methods take. Raises DataError (the point has another length, or is not finite)."""
         rows: Any = problem.rows
         entries = _entries_of(problem)
         first = _first_point(problem, entries)

@@ -381,12 +381,7 @@ class LearnerFactory(Protocol):
         ...
 
     def build(self, context: BuildContext) -> BuiltLearner:
-        """Return the learner for the data at hand.
-
-        Raises
-        ------
-        ConfigError : the configuration does not fit the data
-        """
+        """Return the learner for the data at hand. Raises ConfigError (the configuration does not fit the data)."""
         ...
 
 

@@ -210,12 +210,7 @@ DEFAULT_LOSS: dict[Task, str] = {
 
 
 def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
-    """Return the piecewise linear loss of a name.
-
-    Raises
-    ------
-    ConfigError : another loss, or an epsilon below 0
-    """
+    """Return the piecewise linear loss of a name. Raises ConfigError (another loss, or an epsilon below 0)."""
     loss = known_loss(name, epsilon) if name in LOSSES else None
     if not isinstance(loss, PiecewiseLinear):
         able = [other for other in LOSSES if isinstance(known_loss(other), PiecewiseLinear)]

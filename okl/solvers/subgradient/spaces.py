@@ -355,12 +355,7 @@ class KernelInputs:
         return self.n_inputs
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Return the inputs, copied.
-
-        Raises
-        ------
-        DataError : the inputs have other columns
-        """
+        """Return the inputs, copied. Raises DataError (the inputs have other columns)."""
         check_inputs(self, inputs)
         return np.array(inputs, dtype=self.precision, order="C")  # copy: what was read may be a buffer that is lent
 
