@@ -175,14 +175,9 @@ class BatchEstimator(ScoringEstimator):
         raise NotImplementedError
 
     def _learn_classes(
-        self,
-        inputs: FloatArray,
-        targets: NDArray[np.float64],
-        n_outputs: int,
-        weights: tuple[float, ...] | None,
-        sample_weight: NDArray[np.float64] | None = None,
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
     ) -> None:
-        """Learn targets -1 and +1, or class indices.
+        """Learn inputs with targets -1 and +1, or class indices.
 
         weights : of the classes, in order; sample_weight : of the rows; None for all 1
         """
@@ -238,9 +233,9 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
                 f"Every row of class {self.classes_[lost[0]].item()!r} has sample_weight 0. Give at least one row of "
                 "each class a weight above 0."
             )
-        two, own = len(self.classes_) == 2, {} if given is None else {"sample_weight": given}
+        two = len(self.classes_) == 2
         targets, n_outputs = (2.0 * codes - 1.0, 1) if two else (codes, len(self.classes_))
-        self._learn_classes(inputs, targets, n_outputs, weights, **own)
+        self._learn_classes(Rows(inputs, targets), n_outputs, weights, given)
 
 
 # The base class of online learners.

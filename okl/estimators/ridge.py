@@ -171,15 +171,12 @@ class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
     """
 
     def _learn_classes(
-        self,
-        inputs: FloatArray,
-        targets: NDArray[np.float64],
-        n_outputs: int,
-        weights: tuple[float, ...] | None,
-        sample_weight: NDArray[np.float64] | None = None,
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
     ) -> None:
         assert sample_weight is None, "fit takes no weights of rows"
-        self._learn(inputs, targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights))
+        self._learn(
+            rows.inputs, rows.targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights)
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

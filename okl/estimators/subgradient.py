@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from okl.compiled.jit import one_blas_thread
+from okl.data.executor import Rows
 from okl.estimators.base import (
     SAMPLE_ROWS,
     Auto,
@@ -210,15 +211,10 @@ class SCSClassifier(BatchClassifier, SubgradientEstimator):
         return self
 
     def _learn_classes(
-        self,
-        inputs: FloatArray,
-        targets: NDArray[np.float64],
-        n_outputs: int,
-        weights: tuple[float, ...] | None,
-        sample_weight: NDArray[np.float64] | None = None,
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
     ) -> None:
         loss = "hinge" if n_outputs == 1 else "multiclass-hinge"
-        self._learn(inputs, targets, loss, n_outputs, weights, sample_weight)
+        self._learn(rows.inputs, rows.targets, loss, n_outputs, weights, sample_weight)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

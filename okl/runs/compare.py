@@ -24,7 +24,7 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Criterion, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import criterion_error, criterion_of
-from okl.metrics.paired import TESTS, paired_t, scores_test
+from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.runs.compare_grids import (
     ComparedGrid,
@@ -278,7 +278,8 @@ class Judge:
     def p_value(self, trial: Trial, bias: str, best: Trial, best_bias: str) -> float:
         """Return the two-sided p-value of equal errors of two models on the same validation rows."""
         if self.criterion == "accuracy":
-            return exact_mcnemar(best.correct_rows(best_bias), trial.correct_rows(bias))
+            first_right, right = best.correct_rows(best_bias), trial.correct_rows(bias)
+            return mcnemar(int((right & ~first_right).sum()), int((first_right & ~right).sum())).two_sided
         mine, theirs, targets = trial.scores[bias], best.scores[best_bias], trial.targets
         assert targets is not None, "scores are kept with their targets"
         if self.criterion != "squared-error":
@@ -510,19 +511,6 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
     if spread <= 1e-30:  # equal differences: a spread of this size is rounding
         return 1.0 if abs(mean) <= 1e-15 else 0.0
     return float(2.0 * stats.t.sf(abs(mean) / math.sqrt((1.0 / k + test_share) * spread), k - 1))
-
-
-def exact_mcnemar(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
-    """Return the two-sided p-value of equal accuracy of two classifiers on the same rows.
-
-    Null hypothesis: of the rows that exactly one classifier gets right, each gets half (a binomial test).
-
-    right, other : (rows,), whether each classifier is correct
-
-    Source: McNemar, Psychometrika 12, 1947; exact as in Dietterich, Neural Computation 10, 1998, section 3.1.
-    """
-    mine, theirs = int((right & ~other).sum()), int((other & ~right).sum())
-    return 1.0 if mine + theirs == 0 else float(stats.binomtest(mine, mine + theirs).pvalue)
 
 
 # The search by successive halving: all values on few rows, the better half on twice as many, up to all rows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,28 @@ from okl.foundation.validation import check_positive
 from okl.losses import PiecewiseLinear, known_loss
 
 
+@dataclass(frozen=True)
+class _Weighted(PiecewiseLinear):
+    """A loss times weights."""
+
+    loss: PiecewiseLinear
+    KIND: ClassVar[str] = "weighted"
+
+    @property
+    def name(self) -> str:
+        return f"{self.KIND} {self.loss.name}"
+
+    @property
+    def task(self) -> Task:
+        return self.loss.task
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        return self.loss.kinks_of_row(n_outputs)
+
+
 @stored("class-weighted-loss")
 @dataclass(frozen=True)
-class ClassWeighted(PiecewiseLinear):
+class ClassWeighted(_Weighted):
     """c_y loss(y, s): the loss of a row times the weight of its class.
 
     Rows of a class are brought together, so that the loss's own compiled functions do the rest.
@@ -34,8 +53,8 @@ class ClassWeighted(PiecewiseLinear):
     ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
     """
 
-    loss: PiecewiseLinear
     weights: tuple[float, ...]
+    KIND: ClassVar[str] = "class-weighted"
 
     def __post_init__(self) -> None:
         if self.loss.task == "regression":
@@ -49,14 +68,6 @@ class ClassWeighted(PiecewiseLinear):
             )
         for weight in self.weights:
             check_positive("class weight", weight)
-
-    @property
-    def name(self) -> str:
-        return f"class-weighted {self.loss.name}"
-
-    @property
-    def task(self) -> Task:
-        return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         return np.array(self.weights)[self.codes(target)] * self.loss.value(scores, target)
@@ -104,9 +115,6 @@ class ClassWeighted(PiecewiseLinear):
             count += n_kinks
         return count, total
 
-    def kinks_of_row(self, n_outputs: int) -> int:
-        return self.loss.kinks_of_row(n_outputs)
-
     def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
         codes = self.codes(targets)
         for code, weight in enumerate(self.weights):
@@ -125,23 +133,13 @@ def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> Piecewise
 
 
 @dataclass(frozen=True)
-class RowWeighted(PiecewiseLinear):
+class RowWeighted(_Weighted):
     """w loss(y, s) of targets (n, 2), each with its weight of at least 0.
 
     Parameters
     ----------
     loss : of a row, without class weights
     """
-
-    loss: PiecewiseLinear
-
-    @property
-    def name(self) -> str:
-        return f"weighted {self.loss.name}"
-
-    @property
-    def task(self) -> Task:
-        return self.loss.task
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         return target[:, 1] * self.loss.value(scores, target[:, 0])
@@ -180,9 +178,6 @@ class RowWeighted(PiecewiseLinear):
             positions, jumps, scores, along, labels, weights, (slope, parabola[1]), longest, scale
         )
         return count, total
-
-    def kinks_of_row(self, n_outputs: int) -> int:
-        return self.loss.kinks_of_row(n_outputs)
 
 
 def weigh_rows(loss: PiecewiseLinear, targets: FloatArray, weights: FloatArray) -> tuple[RowWeighted, FloatArray]:
