@@ -30,8 +30,6 @@ from okl.metrics.calibration import LOG_ODDS, normalised
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import owners_of, solver_settings
 
-# Parameters.
-
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
 Auto = Literal["auto"]
 RandomState = int | np.random.RandomState | None

@@ -105,8 +105,6 @@ def _n_inputs(encoding: Encoding) -> int:
     return made[encoding.kind] + encoding.missing
 
 
-# The model folder.
-
 FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"

@@ -510,8 +510,6 @@ def _codes(graph: Graph, column: str, texts: list[str], codes: list[int], otherw
     )
 
 
-# The complete graph.
-
 OPSET = 18
 IR_VERSION = 8  # of the oldest runtimes that know the opset
 ML_OPSET = 3  # of operators on text

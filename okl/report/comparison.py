@@ -14,8 +14,6 @@ from okl.report.figures import compared_scores, score_paths
 from okl.report.format import CRITERION_NAMES, criterion_value, duration, flatten, mean_and_spread, number
 from okl.report.render import text
 
-# Tables
-
 HEADER = ("Model", "Score", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
 SIGNIFICANT = 0.05

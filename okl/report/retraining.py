@@ -176,8 +176,6 @@ def _passed_over(result: Mapping[str, Any]) -> list[Block]:
     return paragraphs(*(line for line in passed_over(result["shards"]) if line not in str(result["reason"])))
 
 
-# The page
-
 FACTS = ("version", "parent", "how", "bytes_read", "registry")
 
 

@@ -99,8 +99,6 @@ def _short(lane: str, number: int) -> str:
     return f"worker {number}" if "://" in lane else lane
 
 
-# In words
-
 LEAST_SHARE = 0.005
 
 

@@ -17,8 +17,6 @@ from okl.features.predictors import Predictor
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 
-# The solver protocol.
-
 State = TypeVar("State")
 
 

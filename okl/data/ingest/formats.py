@@ -29,8 +29,6 @@ from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
 from okl.foundation.errors import DataError
 
-# Numbers.
-
 UNITS = {"US$": "$", "USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"} | {
     sign: sign for sign in ("$", "€", "£", "¥", "₹")
 }
@@ -78,8 +76,6 @@ def parse_numbers(texts: pa.Array, decimal: str) -> tuple[pa.Array, pa.Array]:
     units = pc.coalesce(pa.array([*UNITS.values()]).take(position), written)
     return values, units
 
-
-# Dates and times.
 
 NO_DATE = np.iinfo(np.int64).min
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -288,8 +284,6 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
 
 
 LONGEST = 60  # characters of a value in a message
-
-# Decisions.
 
 MOST = 0.9  # of the values: then others are more likely mistakes than names
 LIKELY = 0.5  # of the values of the first rows: then all rows are read

@@ -79,8 +79,6 @@ def signs_of(labels: FloatArray) -> NDArray[np.float64]:
     return signs
 
 
-# Certificates and solutions.
-
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -277,8 +275,6 @@ class SweepResult(NamedTuple):
     multipliers: tuple[float, float]
     reads: float
 
-
-# Problems.
 
 _FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
 

@@ -163,8 +163,6 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     return GuessedSweep(rows, upper, offset, region, curvatures, region.signs.astype(np.int8), lower)
 
 
-# Margin models.
-
 _EPSILON = float(np.finfo(np.float64).eps)
 _CANCELLED = 1e-11  # of the size of its terms: a sum that small is 0 but for rounding
 

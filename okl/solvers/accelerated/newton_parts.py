@@ -395,6 +395,3 @@ class LastArrays:
             while len(self._held) > _KEPT:
                 self._held.popitem(last=False)
         return value
-
-
-# Problems.

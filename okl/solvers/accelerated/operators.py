@@ -719,6 +719,3 @@ def kernel_matrix(
 
 def _cut(part: int) -> slice:
     return slice(part * TILE_ROWS, (part + 1) * TILE_ROWS)
-
-
-# Rows with targets, for regression.

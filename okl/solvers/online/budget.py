@@ -48,9 +48,6 @@ from okl.solvers.online.base import (
     start_progress,
 )
 
-# The interface of strategies.
-
-
 Change = Callable[[SupportArrays, BudgetRule, Any], None]
 """A compiled function that changes the arrays in place by the rule and the strategy's numbers."""
 Numbers = TypeVar("Numbers", bound=tuple[Any, ...])

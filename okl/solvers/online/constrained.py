@@ -82,8 +82,6 @@ def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights
     return ConstrainedWeights.of(average, queues, exceeded)
 
 
-# The learner.
-
 ROUNDING = 1e-12
 
 

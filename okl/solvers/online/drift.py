@@ -199,8 +199,6 @@ class TrackingState:
         return mean.astype(first.dtype)
 
 
-# The learner.
-
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (0.00390625, 0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0),
     "multiclass": (0.00390625, 0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0),

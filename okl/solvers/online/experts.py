@@ -262,8 +262,6 @@ def _alike(deviations: FloatArray) -> bool:
     return len(varying) == 0 or float(varying.max()) <= _ALIKE * float(varying.min())
 
 
-# State.
-
 Kind = Literal["fourier", "linear", "linear-adagrad"]
 
 
@@ -599,8 +597,6 @@ def _learn_linear(
         team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
         learn_team(ExpertScores(scores[0], stepped[0]), team, block, targets, cautions, rule, n_before)
 
-
-# The learner.
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (1.0, 4.0),

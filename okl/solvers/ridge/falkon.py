@@ -146,8 +146,6 @@ def _joined(held: Sequence[Rows], data: Dataset, dtype: np.dtype[Any]) -> Rows:
     return Rows(np.concatenate([rows.inputs for rows in held]), np.concatenate([rows.targets for rows in held]))
 
 
-# The solver.
-
 N_LANDMARKS, ITERATIONS = 8192, 20
 THIN, THIN_ROWS, THIN_ITERATIONS = 8, 1 << 17, 6  # of many rows, first iterations over every eighth piece
 _PATIENCE = 2  # iterations

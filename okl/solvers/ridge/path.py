@@ -364,8 +364,6 @@ def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> RidgeP
     return proof_of(sums.count, scale, residuals, float(np.sum(weights**2)), float(np.sum(gradient**2)))
 
 
-# The solution.
-
 SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
 _ROUNDED = 1e-12
 

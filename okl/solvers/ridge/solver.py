@@ -27,8 +27,6 @@ from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
 from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
 
-# The solver over shards.
-
 N_LANDMARKS = 1000
 SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
 STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memory

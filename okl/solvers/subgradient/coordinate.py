@@ -19,8 +19,6 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 
-# The descent loop.
-
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
 
 
@@ -97,8 +95,6 @@ class CoordinateState:
         visited = active[rise >= -largest]
         return (visited if len(visited) else active), largest
 
-
-# The solver.
 
 Doubles = NDArray[np.float64]
 DualLoss = Literal["hinge", "epsilon-insensitive"]

@@ -586,8 +586,6 @@ class SampleDescent(Descent):
         return reason or ("iterations" if self.iterations >= max_iterations else None)
 
 
-# The method.
-
 Bias = Literal["none", "regularised", "free"]
 DirectionName = Literal["bundle", "conjugate", "subgradient"]
 

@@ -45,8 +45,6 @@ from okl.solvers.online.base import (
 )
 from okl.solvers.online.maps import MapChoice
 
-# In memory.
-
 Doubles = NDArray[np.float64]
 Average = Literal["none", "uniform", "later"]
 _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}

@@ -115,8 +115,6 @@ class Prover:
         return FullBound(objective - at.lower_bound, objective, None, rows=totals.rows, bytes_read=totals.bytes_read)
 
 
-# The solver.
-
 MAP_SAMPLE = 1000
 LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
 _SAMPLE_SEED, _MAP_SEED, _LOOK_SEED, _PROOF_SEED = 1, 2, 3, 4
