@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
 from okl.compiled.kernels import KernelRule, kernel_row
+from okl.compiled.sgd import add_kernel_row
 from okl.foundation.types import FloatArray, IntArray
 
 # Master problem of a bundle: a quadratic programme over the simplex, solved by an active set.
@@ -633,14 +634,7 @@ def descend_kernel(
         if new != before:
             coefficients[i] = new
             if held:
-                _add_kernel_row(scores, matrix[i], (new - before) / box.scale)
+                add_kernel_row(scores, matrix[i], (new - before) / box.scale)
             else:
                 kernel_row(room, supports, supports[:, i], kernel)
-                _add_kernel_row(scores, room[:n_rows], (new - before) / box.scale)
-
-
-@compiled_row
-def _add_kernel_row(scores: Doubles, row: FloatArray, factor: float) -> None:
-    """Add factor times a row of K (m,) to scores."""
-    for j in range(scores.shape[0]):
-        scores[j] += factor * row[j]
+                add_kernel_row(scores, room[:n_rows], (new - before) / box.scale)

@@ -106,13 +106,6 @@ def _choose_exp(x):  # type: ignore[no-untyped-def]
     return _exp_float32 if x == types.float32 else _exp_float64
 
 
-@compiled
-def exponentials(values: FloatArray) -> None:
-    """Overwrite values (n,), none of them above 0, by their exponentials."""
-    for j in range(values.shape[0]):
-        values[j] = exp_negative(values[j])  # type: ignore[no-untyped-call]
-
-
 # Logarithm of positive numbers as a polynomial, because math.log is a call.
 #
 # x = 2^n m with m between sqrt(1/2) and sqrt(2); log m = 2 atanh(z), z = (m - 1) / (m + 1), by the first eleven terms

@@ -662,7 +662,7 @@ def step_kernel(
                 numbers[SQUARE] += added * (2.0 * scores[i] + added * matrix[i, i])
                 points[i] += points.dtype.type(added)
                 behind[i] += added * numbers[FACTORS]
-                _add_scores(scores, matrix[i], added)
+                add_kernel_row(scores, matrix[i], added)
                 hits += 1
         carried.counts[UPDATES] += hits
         _end_step(numbers, steps, hits > 0)
@@ -673,6 +673,7 @@ def step_kernel(
 
 
 @compiled_row
-def _add_scores(scores: Doubles, row: FloatArray, factor: float) -> None:
+def add_kernel_row(scores: Doubles, row: FloatArray, factor: float) -> None:
+    """Add factor times a row of K (m,) to scores."""
     for j in range(scores.shape[0]):
         scores[j] += factor * row[j]

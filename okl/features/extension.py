@@ -111,7 +111,8 @@ def draw_extension_map(
         key for key, array in drawn.items() if not isinstance(array, np.ndarray) or array.dtype.kind not in "bif"
     ]:
         raise ConfigError(f"The map {name!r} of {declared.origin} draws {bad}; expected NumPy arrays of numbers.")
-    stored = {key: np.ascontiguousarray(_in(array, precision)) for key, array in drawn.items()}
+    in_precision = {key: array.astype(precision) if array.dtype.kind == "f" else array for key, array in drawn.items()}
+    stored = {key: np.ascontiguousarray(array) for key, array in in_precision.items()}
     made = ExtensionFeatures(name, declared.origin, own.version, n_inputs, n_columns, precision, stored)
     made.transform(np.zeros((1, n_inputs), dtype=precision))  # before a row is read
     return made
@@ -149,7 +150,3 @@ def _called(name: str, origin: str, function: Callable[..., Any], *given: Any) -
         raise
     except Exception as error:  # whatever a user's function does wrong
         raise ConfigError(f"The map {name!r} of {origin} fails: {type(error).__name__}: {error}.") from error
-
-
-def _in(array: NDArray[Any], precision: Precision) -> NDArray[Any]:
-    return array.astype(precision) if array.dtype.kind == "f" else array

@@ -287,7 +287,8 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
         predictor = predictor.plain()
     if isinstance(predictor, KernelExpansion):
         if predictor.n_supports == 0:
-            sums = graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
+            nothing = np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
+            sums = graph.add("MatMul", inputs, graph.constant(nothing))
         else:
             sums = _expansion_sums(graph, predictor, inputs)
         return _with_offsets(graph, sums, predictor.offsets)
@@ -355,11 +356,6 @@ def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
     directions = np.concatenate(blocks)[: structured.n_frequencies, : structured.n_inputs]
     radii = structured.radii.astype(np.float64)
     return np.ascontiguousarray((directions * radii[:, None]).T, dtype=structured.radii.dtype)
-
-
-def _no_weights(predictor: KernelExpansion) -> FloatArray:
-    """Return zeros (n_inputs, n_outputs): all scores of no supports are 0."""
-    return np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
 
 
 # Documentation of the inputs.

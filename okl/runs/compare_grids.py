@@ -186,7 +186,7 @@ def path_of_moments(
     fit: Fitted | None = None
     for share in shares:
         started = time.perf_counter()
-        kappa = kappa_at(share, largest)
+        kappa = share * largest or share  # where no kappa changes the weights
         if problem is None:
             made: Any = make_model(model, kappa=kappa)
             problem = made.problem_of(moments)
@@ -199,11 +199,6 @@ def path_of_moments(
 def kappa_max(model: str, moments: ClassMoments) -> float:
     """Return the open end of the valid range of a minimax model."""
     return MMFDA.kappa_max(moments) if model == "mm-fda" else MMMPM.kappa_max(moments)
-
-
-def kappa_at(share: float, largest: float) -> float:
-    """Return the kappa at a share of (0, kappa_max); the share itself where no kappa changes the weights."""
-    return share * largest or share
 
 
 def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:

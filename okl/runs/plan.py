@@ -29,7 +29,7 @@ from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.ridge.falkon import FalkonSolver
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # The size of the data, of a data set or assumed
@@ -214,13 +214,9 @@ def plan_memory(
         "vectors": 8 * model.vectors * rows_each,
         "messages": messages,
     }
-    driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + _square_bytes(model, columns, item)
+    square_bytes = {"moment": 48 * columns**2, "kernel": columns**2 * item}.get(model.unit, 0)
+    driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + square_bytes
     return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
-
-
-def _square_bytes(model: MemoryModel, columns: int, item: int) -> int:
-    """Return the bytes of square matrices in the driver."""
-    return {"moment": 48 * columns**2, "kernel": columns**2 * item}.get(model.unit, 0)
 
 
 def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:

@@ -135,10 +135,6 @@ class StepState:
             distrusted=distrusted,
         )
 
-    def may_restart(self, mt: bool) -> bool:
-        """Return whether the pause after the last restart is over."""
-        return not mt or self.iteration > self.restarted_at + self.pause
-
     def _shrunk(self, dec: bool) -> float:
         return max(self.lipschitz / self.shrink, self.least) if dec else self.lipschitz
 
@@ -350,7 +346,9 @@ class Fapg:
     def _run(self, state: FapgState, iterates: Iterates, level: int) -> FapgState:
         """Iterate up to the next check, through the owner of the vectors of the state."""
         pace = state.pace
-        last = min(self._next_check(pace.iteration - 1), self.max_iterations)
+        done = pace.iteration - 1
+        pause = self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE)
+        last = min(done + pause, self.max_iterations)
         while pace.iteration <= last:
             pace, residual = self._iterate(iterates, pace)
             if self.residual_tolerance is not None and residual <= 0.5 * self.residual_tolerance:
@@ -383,7 +381,8 @@ class Fapg:
             step = iterates.step(pace.lipschitz, with_excess)
             growths += 1
         residual = pace.lipschitz * math.sqrt(step.squared_step)
-        uphill = switches.re and pace.may_restart(switches.mt) and step.uphill > 0.0
+        rested = not switches.mt or pace.iteration > pace.restarted_at + pace.pause
+        uphill = switches.re and rested and step.uphill > 0.0
         # a proven step cannot; a practical one that does took too small a Lipschitz estimate, and may diverge
         above = not (proven or step.objective <= pace.ceiling + _ROUNDING * abs(pace.ceiling))
         if uphill or (above and switches.bt):
@@ -391,9 +390,6 @@ class Fapg:
             return pace.restarted(self.calming, switches, above), residual
         iterates.accept()
         return pace.onward(step.objective, proven, switches.dec), residual
-
-    def _next_check(self, done: int) -> int:
-        return done + (self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE))
 
     @staticmethod
     def _record(iterates: Iterates, pace: StepState, reads: int, level: int) -> FapgRecord:

@@ -188,18 +188,6 @@ class RowLearner(Protocol[State]):
         ...
 
 
-class MixableLearner(RowLearner[State], Protocol[State]):
-    """A learner whose states, learned apart on shards, can be put together again: what the mode mix needs."""
-
-    def fork(self, state: State) -> State:
-        """Return the state from which a shard starts a round."""
-        ...
-
-    def join(self, base: State, parts: list[State]) -> State:
-        """Return one state from what shards learned from fork(base), in the order given."""
-        ...
-
-
 # Passes: windows and their segments.
 
 SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 262144, 256  # starting threads takes half a millisecond a segment

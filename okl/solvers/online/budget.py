@@ -358,7 +358,7 @@ LOSS_CODES: dict[Task, int] = {
 class BudgetLearner:
     """Settings of learning row by row with at most `budget` support vectors: f = sum_s a_s k(s, x).
 
-    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows that each
+    Shards are joined by the union of their supports, coefficients weighted by the rows that each
     shard learned, and the strategy's own reduction down to the budget.
 
     Parameters
@@ -533,7 +533,7 @@ class GrowingState:
 class GrowingLearner:
     """Settings of learning row by row with every support kept: f = sum_s a_s k(s, x); memory grows with the updates.
 
-    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows learned.
+    Shards are joined by the union of their supports, coefficients weighted by the rows learned.
 
     Parameters
     ----------

@@ -21,12 +21,12 @@ from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
 from okl.data.executor import Execution
 from okl.data.ingest.columns import absent
-from okl.data.reading import read_columns, read_rows, sampled_positions
+from okl.data.reading import read_columns, read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Split
+from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_positive
 from okl.solvers.oco.problem import find_conflict
 from okl.solvers.oco.sets import Ball
@@ -244,7 +244,7 @@ class _Parser:
 
     def _sided(self) -> Constraint:
         low, high = -math.inf, math.inf
-        if self._begins_with_number():
+        if len(self._tokens) > 1 and self._tokens[1] == "<=":  # a number comes first
             low = self._number()
             self._take("<=")
         quantity = self._quantity()
@@ -274,9 +274,6 @@ class _Parser:
             quantity = MeanDifference(first, self._group())
         self._take(")")
         return quantity
-
-    def _begins_with_number(self) -> bool:
-        return len(self._tokens) > 1 and self._tokens[1] == "<="
 
     def _group(self) -> ConstraintGroup:
         column = self._word("a column")
@@ -374,22 +371,6 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
         return {}
     table = read_columns(data, shard, group, names)
     return {name: values_of(table.column(name), name) for name in names}
-
-
-def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
-    """Return values of columns for the rows of `sample_rows`, in their order."""
-    parts = [
-        {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
-        for shard, group, inside in sampled_positions(data, split, n, seed)
-    ]
-    return {name: _joined([part[name] for part in parts]) for name in names} if parts else {}
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return values of several shards: as text if some hold text, such as 01, where others hold numbers."""
-    if len({part.dtype == object for part in parts}) == 2:
-        parts = [part if part.dtype == object else _as_text(part) for part in parts]
-    return np.concatenate(parts)
 
 
 def _as_text(values: NDArray[Any]) -> NDArray[Any]:

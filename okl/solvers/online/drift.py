@@ -81,11 +81,6 @@ class Snapshot:
         return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
 
 
-def empty_snapshot(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Snapshot:
-    """Return no model yet."""
-    return Snapshot(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
-
-
 def _right(
     task: Task, scores: FloatArray, targets: NDArray[np.float64], limits: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
@@ -274,7 +269,8 @@ class TrackingLearner:
         kind: Kind = "fourier" if halves > 1 else "linear"
         group = ExpertGroup(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
-        snapshot = empty_snapshot(self.n_outputs, halves * n_columns, dtype, progress)
+        no_models = np.empty((0, self.n_outputs, halves * n_columns), dtype)
+        snapshot = Snapshot(no_models, np.empty(0), np.zeros(0, dtype=np.int64), progress)
         return TrackingState(
             group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, snapshot
         )

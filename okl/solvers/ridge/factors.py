@@ -97,11 +97,6 @@ def factorise(array: FloatArray, diagonal: list[FloatArray], n_threads: int) -> 
     return TiledFactor(array, tuple(diagonal))
 
 
-def diagonal_tiles(array: FloatArray) -> list[FloatArray]:
-    """Return copies of the tiles on the diagonal."""
-    return [array[_tile(k), _tile(k)].copy() for k in range(-(-len(array) // TILE))]
-
-
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
     """Coordinates x in which least squares on landmarks are well conditioned: w = T^(-1) A^(-1) x.
@@ -147,7 +142,8 @@ def preconditioner(matrix: FloatArray, penalty: float, n_threads: int) -> Precon
     numpy.linalg.LinAlgError : rounding has made it indefinite
     """
     m = len(matrix)
-    lower = factorise(matrix, diagonal_tiles(matrix), n_threads)
+    diagonal = [matrix[_tile(k), _tile(k)].copy() for k in range(-(-len(matrix) // TILE))]
+    lower = factorise(matrix, diagonal, n_threads)
     pairs = [(i, j) for i in range(len(lower.diagonal)) for j in range(i + 1)]
     squares: list[FloatArray] = list(lower.diagonal)
 

@@ -565,7 +565,8 @@ class ShardedSample:
         if larger and before is not None:
             self._work, self._log = before.work, before.log
         else:
-            self._work, self._log = worker_state(rows, method.loss), CommandLog()
+            opening = OpenSample(rows, method.loss, n_outputs)
+            self._work, self._log = WorkerState(secrets.token_hex(8), opening), CommandLog()
 
     def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
         """Have the shards draw the rows: one read."""
@@ -577,11 +578,6 @@ class ShardedSample:
         """Return the sample with one cut."""
         placed = (self._work, self._log)
         return begin(self._method, shares, self._weights, self._rows, self._iterations, placed, execution)
-
-
-def worker_state(rows: SampledRows, loss: PiecewiseLinear) -> WorkerState:
-    """Return the worker state of a run before any shard has been read."""
-    return WorkerState(secrets.token_hex(8), OpenSample(rows, loss, rows.data.schema.n_outputs))
 
 
 def check_arrived(before: Dataset, data: Dataset) -> None:

@@ -9,15 +9,12 @@ import pyarrow as pa
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.distributed.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.settings import IngestSettings
 from okl.kernels import Gaussian
-from okl.lifecycle.inbox import union
 from okl.solvers.online.constraints import (
     Constraint,
     ConstraintGroup,
@@ -34,7 +31,6 @@ from okl.solvers.online.constraints import (
     parse_constraint,
     parse_constraints,
     read_side,
-    sample_side,
     values_of,
     without_features,
 )
@@ -269,16 +265,3 @@ def test_a_covariance_takes_numbers_that_are_written_with_zeros() -> None:
     columns = {"hour": values_of(pa.chunked_array([pa.array(["07", None])]), "hour")}
     with pytest.raises(DataError, match="has missing values"):
         numbers(quantity, columns, "data")
-
-
-def test_a_sample_of_shards_that_write_a_key_otherwise_has_one_group(tmp_path: Path) -> None:
-    parts: list[Dataset] = []
-    for zero in ("", "0"):
-        file = tmp_path / f"written{zero}.csv"
-        file.write_text("x,y,hour\n" + "".join(f"{i}.5,{i % 2},{zero}{i % 5 + 1}\n" for i in range(40)))
-        reference = parts[0].schema if parts else None
-        settings = IngestSettings(target="y", keys=("hour",), scale="none", holdout=None)
-        parts.append(ingest(file, tmp_path / f"data{zero}", settings, reference=reference).dataset)
-    columns = sample_side(union(tmp_path, parts), "train", 1000, 0, ("hour",))
-    assert len(columns["hour"]) == 80
-    assert members(ConstraintGroup("hour", "3"), columns).sum() == 16
