@@ -545,7 +545,7 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
 #
 # Legend: Z rows (m, n), K kernel matrix (m, m), b coefficients (m,), s_i score of row i, q_i squared length of row i.
 #
-# Source: Hsieh et al., ICML 2008, Algorithm 1 (hinge); Ho & Lin, JMLR 13, 2012, Algorithm 4 (epsilon-insensitive).
+# Source: Hsieh et al., ICML 2008, Algorithm 1.
 
 Doubles = NDArray[np.float64]
 
@@ -554,14 +554,13 @@ class CoefficientBounds(NamedTuple):
     """Bounds of the coefficients.
 
     targets, lower, upper : (m,) float64; squares : (m,) float64, q
-    epsilon : e >= 0; scale : lam m
+    scale : lam m
     """
 
     targets: Doubles
     lower: Doubles
     upper: Doubles
     squares: Doubles
-    epsilon: float
     scale: float
 
 
@@ -569,9 +568,7 @@ class CoefficientBounds(NamedTuple):
 def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
     """Return the maximiser of the dual in one coefficient: pull is y - s at b."""
     reach = box.scale / max(square, 1e-30)  # a row of zeros goes to a bound
-    free, threshold = b + pull * reach, box.epsilon * reach
-    shrunk = max(free - threshold, 0.0) + min(free + threshold, 0.0)
-    return min(max(shrunk, lower), upper)
+    return min(max(b + pull * reach, lower), upper)
 
 
 @compiled_row_sum

@@ -12,20 +12,16 @@ from okl.kernels import Gaussian
 ROWS, COLUMNS = 40, 5
 
 
-def a_box(squares: Doubles, epsilon: float) -> CoefficientBounds:
-    rng = np.random.default_rng(1)
-    targets = rng.choice([-1.0, 1.0], ROWS) if epsilon == 0 else rng.standard_normal(ROWS)
-    bound = np.ones(ROWS)
-    lower, upper = (np.minimum(targets, 0), np.maximum(targets, 0)) if epsilon == 0 else (-bound, bound)
-    return CoefficientBounds(targets, lower, upper, squares, epsilon, 0.05 * ROWS)
+def a_box(squares: Doubles) -> CoefficientBounds:
+    targets = np.random.default_rng(1).choice([-1.0, 1.0], ROWS)
+    return CoefficientBounds(targets, np.minimum(targets, 0), np.maximum(targets, 0), squares, 0.05 * ROWS)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.2])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_descent_in_rows_matches_naive(precision: str, epsilon: float) -> None:
+def test_descent_in_rows_matches_naive(precision: str) -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((ROWS, COLUMNS)).astype(precision)
-    box = a_box(np.einsum("ij,ij->i", rows, rows, dtype=np.float64), epsilon)
+    box = a_box(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     found, expected = ((np.zeros(ROWS), np.zeros(COLUMNS), np.zeros(ROWS)) for _ in range(2))
     for _ in range(3):
         order = rng.permutation(ROWS)[:30]
@@ -42,7 +38,7 @@ def test_descent_with_a_kernel_matches_naive_whether_it_is_held_or_not(precision
     rng = np.random.default_rng(0)
     rows, kernel = rng.standard_normal((ROWS, COLUMNS)).astype(precision), Gaussian(1.5)
     matrix = kernel.matrix(rows, rows).astype(precision)
-    box = a_box(np.ones(ROWS), 0.0)
+    box = a_box(np.ones(ROWS))
     capacity = -(-ROWS // LANES) * LANES
     supports = np.zeros((COLUMNS, capacity), dtype=precision)
     supports[:, :ROWS] = rows.T

@@ -96,9 +96,9 @@ def least_step(
 def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
     def dual(new: float) -> float:
         moved = new - b
-        return pull * moved - box.epsilon * abs(new) - square / (2.0 * box.scale) * moved * moved
+        return pull * moved - square / (2.0 * box.scale) * moved * moved
 
-    places = [lower, upper, 0.0] + [b + (pull + sign * box.epsilon) * box.scale / square for sign in (-1.0, 1.0)]
+    places = [lower, upper, b + pull * box.scale / square]
     return max((place for place in places if lower <= place <= upper), key=dual)
 
 

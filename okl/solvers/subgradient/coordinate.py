@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from okl.compiled.kernels import LANES, LINEAR, KernelRule
 from okl.compiled.products import add_rows, multiply_rows
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import Kernel
 
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
@@ -66,12 +66,8 @@ class CoordinateState:
 
     def _objectives(self, scores: Doubles, square: float) -> tuple[float, float]:
         box, half = self.box, 0.5 * self.method.lam * square
-        if self.method.loss == "hinge":
-            lost = np.maximum(0.0, 1.0 - box.targets * scores)
-        else:
-            lost = np.maximum(0.0, np.abs(box.targets - scores) - box.epsilon)
-        dual = float(np.mean(box.targets * self.coefficients - box.epsilon * np.abs(self.coefficients)))
-        return half + float(lost.mean()), dual - half
+        lost = np.maximum(0.0, 1.0 - box.targets * scores)
+        return half + float(lost.mean()), float(np.mean(box.targets * self.coefficients)) - half
 
     def _over(self, seconds: float, visits: int) -> bool:
         last, method = self.history[-1], self.method
@@ -81,23 +77,19 @@ class CoordinateState:
     def _worth_visiting(
         self, active: NDArray[np.int64], pulls: Doubles, before: Doubles
     ) -> tuple[NDArray[np.int64], float]:
-        """Active rows but for those held at a bound or a kink harder than any other one was moved; how hard that was.
+        """Active rows but for those held at a bound harder than any other one was moved; how hard that was.
 
         before : coefficients of these rows when the pulls were measured
         """
-        pull, epsilon = pulls[active], self.box.epsilon
-        up = np.where(before < self.box.upper[active], pull - np.where(before >= 0, epsilon, -epsilon), -np.inf)
-        down = np.where(before > self.box.lower[active], np.where(before > 0, epsilon, -epsilon) - pull, -np.inf)
+        up = np.where(before < self.box.upper[active], pulls[active], -np.inf)
+        down = np.where(before > self.box.lower[active], -pulls[active], -np.inf)
         rise = np.maximum(up, down)  # the slope of the dual where it rises most: below 0 at rest
         largest = max(float(rise.max(initial=0.0)), 0.0)
-        if not self.method.shrink:
-            return active, largest
         visited = active[rise >= -largest]
         return (visited if len(visited) else active), largest
 
 
 Doubles = NDArray[np.float64]
-DualLoss = Literal["hinge", "epsilon-insensitive"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,42 +124,31 @@ class CoordinateResult:
 
 @dataclass(frozen=True)
 class DualDescent:
-    """min lam / 2 |w|^2 + mean loss, each row's dual coefficient in turn at its own best value, in random orders.
+    """min lam / 2 |w|^2 + mean hinge, each row's dual coefficient in turn at its own best value, in random orders.
 
     Parameters
     ----------
     lam : > 0; C of LIBLINEAR is 1 / (lam m)
-    loss : "hinge", targets -1 and +1, or "epsilon-insensitive", the absolute loss where epsilon is 0
-    epsilon : >= 0, of the second loss
     relative_gap : > 0, of the primal objective; where it is reached the descent ends
     most_passes : visits at most, in units of the rows; most_seconds : of the descent
-    shrink : whether rows that are far from leaving their bound are not visited until the next check of the gap
 
     Raises
     ------
     ConfigError : a parameter is out of range
 
-    Source: Hsieh et al., ICML 2008, Algorithm 3 (permutations, shrinking); Ho & Lin, JMLR 13, 2012, Algorithm 4.
+    Source: Hsieh et al., ICML 2008, Algorithm 3 (permutations, shrinking).
     """
 
     lam: float
-    loss: DualLoss = "hinge"
-    epsilon: float = 0.0
     relative_gap: float = 1e-6
     most_passes: int = 10_000
     most_seconds: float = float("inf")
-    shrink: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_positive("lam", self.lam)
-        check_choice("loss", self.loss, get_args(DualLoss))
         check_positive("relative_gap", self.relative_gap)
         check_at_least("most_passes", self.most_passes, 1)
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0) or (self.loss == "hinge" and self.epsilon):
-            raise ConfigError(
-                f"epsilon = {self.epsilon!r}; expected a finite number of at least 0, and 0 for the hinge loss."
-            )
 
     def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:
         """Solve on explicit rows (m, n_columns), float32 or float64; sums are float64."""
@@ -235,11 +216,8 @@ class DualDescent:
         return CoordinateResult(descent.coefficients, np.zeros(0), scores, tuple(descent.history))
 
     def _box(self, targets: Doubles, squares: Doubles) -> CoefficientBounds:
-        whole = np.ones(len(targets))
-        lower, upper = (-whole, whole) if self.loss != "hinge" else (np.minimum(targets, 0), np.maximum(targets, 0))
-        return CoefficientBounds(
-            targets, lower, upper, np.ascontiguousarray(squares), float(self.epsilon), self.lam * len(targets)
-        )
+        lower, upper = np.minimum(targets, 0), np.maximum(targets, 0)
+        return CoefficientBounds(targets, lower, upper, np.ascontiguousarray(squares), self.lam * len(targets))
 
 
 def as_columns(inputs: FloatArray) -> FloatArray:
