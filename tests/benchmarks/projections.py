@@ -32,11 +32,15 @@ from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.projections import (
     RIVALS,
     Rival,
-    project_box_hyperplane,
     project_box_hyperplane_by,
     project_truncated_simplex_pair,
 )
-from tests.solvers.accelerated.projection_cases import assert_optimal, random_case, solve_program
+from tests.solvers.accelerated.projection_cases import (
+    assert_optimal,
+    project_box_hyperplane,
+    random_case,
+    solve_program,
+)
 
 LEAST_FACTOR, MOST_PASSES = 25.0, 6.0  # over numpy; of okl
 TOLERANCE = 1e-16

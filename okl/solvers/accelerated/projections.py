@@ -604,7 +604,21 @@ class PreparedSet:
 
 
 def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
-    """Prepare the set of `project_box_hyperplane`, with the same errors."""
+    """Prepare the box lower_i <= a_i <= upper_i on the hyperplane sum_i y_i a_i = total.
+
+    argmin ||a - point||^2 over the set is a_i = clip(point_i - theta y_i, lower_i, upper_i), with one multiplier theta.
+
+    signs : y (m,), -1 or +1; those that come as int8 need no copy
+    lower, upper : numbers or (m,), those that come as float64 need no copy; may be infinite on their own side
+
+    Raises
+    ------
+    ConfigError : the set is empty
+    DataError : shapes or signs that do not fit
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
+    bound breaks.
+    """
     entries, sums = checked_entries(signs, lower, upper)
     check_signed_total(total, sums)
     return PreparedSet(entries, (HyperplaneGroup(0, len(entries.signs), total, 0.0),))
@@ -630,46 +644,6 @@ def _joined(bound: ArrayLike, size: int) -> ArrayLike:
 # Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
 
 
-def project_box_hyperplane(
-    out: FloatArray,
-    point: FloatArray,
-    signs: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    total: float = 0.0,
-    theta: float = 0.0,
-    n_threads: int = 1,
-) -> Projected:
-    """Overwrite out by the nearest point of a box on a hyperplane.
-
-    argmin ||a - point||^2 subject to sum_i y_i a_i = total, lower_i <= a_i <= upper_i;
-    a_i = clip(point_i - theta y_i, lower_i, upper_i)
-
-    Parameters
-    ----------
-    out : (m,), C-contiguous, of the point's precision; may be the point itself
-    point : (m,), float32 or float64; the search runs in float64 for both
-    signs : y (m,), -1 or +1; those that come as int8 need no copy
-    lower, upper : numbers or (m,), those that come as float64 need no copy; may be infinite on their own side
-    total : sum_i y_i a_i
-    theta : a guess at the multiplier, such as the last iteration's; changes the result by rounding only
-    n_threads : any number gives the same bits
-
-    Returns
-    -------
-    Projected with the multiplier theta, of which there may be several, and the number of passes over the data
-
-    Raises
-    ------
-    ConfigError : the set is empty
-    DataError : shapes, precisions or signs that do not fit, or a point with NaN
-
-    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
-    bound breaks.
-    """
-    return hyperplane_set(signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
-
-
 def project_truncated_simplex_pair(
     out: FloatArray,
     point: FloatArray,
@@ -690,7 +664,8 @@ def project_truncated_simplex_pair(
     ----------
     plus_total, minus_total : sums over the signs +1 and -1; both 1/2 for nu-SVM
     thetas : guesses at the two multipliers
-    the others : as of `project_box_hyperplane`; both classes are found in the same passes
+    out, point : (m,), float32 or float64, of one precision; out may be the point itself
+    signs, lower, upper : as of `hyperplane_set`; n_threads : any number gives the same bits
 
     Raises
     ------
@@ -714,12 +689,12 @@ RIVALS: tuple[Rival, ...] = ("bisection", "refined-bisection", "breakpoints")
 def project_box_hyperplane_by(
     rival: Rival, out: FloatArray, point: FloatArray, signs: ArrayLike, lower: float, upper: float, total: float = 0.0
 ) -> Projected:
-    """Overwrite out by the nearest point of a box on a hyperplane, as `project_box_hyperplane` does, by another search.
+    """Overwrite out by the nearest point of a box on a hyperplane, as `hyperplane_set` does, by another search.
 
     Parameters
     ----------
     rival : "bisection" (Algorithm 2), "refined-bisection" (Algorithm 5) or "breakpoints" (Kiwiel's)
-    the others : as of `project_box_hyperplane`; bounds are numbers, and finite where there is a sign of -1
+    out, point : (m,); signs, total : as of `hyperplane_set`; bounds are finite where there is a sign of -1
 
     Returns
     -------
@@ -742,7 +717,7 @@ def project_box_hyperplane_by(
         if not math.isfinite(lower + upper):
             raise ConfigError(
                 f"lower = {lower:g} and upper = {upper:g}, but {rival} requires finite bounds where a sign is -1. "
-                "Use project_box_hyperplane."
+                "Use hyperplane_set."
             )
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
         target = total + (lower + upper) * sums.n_minus

@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.projections import Projected, hyperplane_set
+
 Doubles = NDArray[np.float64]
 
 
@@ -108,3 +111,11 @@ def solve_program(case: Case, pair: bool = False) -> Doubles | None:
         return None
     assert solution.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved), solution.status
     return np.array(solution.x)
+
+
+def project_box_hyperplane(
+    out: FloatArray, point: FloatArray, signs: Any, lower: Any, upper: Any, total: float = 0.0, theta: float = 0.0,
+    n_threads: int = 1,
+) -> Projected:  # fmt: skip
+    """The projection as methods take it, onto a set that is prepared for this call."""
+    return hyperplane_set(signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)

@@ -13,12 +13,18 @@ from okl.solvers.accelerated.projections import (
     RIVALS,
     Rival,
     hyperplane_set,
-    project_box_hyperplane,
     project_box_hyperplane_by,
     project_truncated_simplex_pair,
     sampled_interval,
 )
-from tests.solvers.accelerated.projection_cases import Case, Doubles, assert_optimal, random_case, solve_program
+from tests.solvers.accelerated.projection_cases import (
+    Case,
+    Doubles,
+    assert_optimal,
+    project_box_hyperplane,
+    random_case,
+    solve_program,
+)
 
 SIZE = 60_000  # above what is projected without a sample
 CASES = [random_case(seed) for seed in range(600)]
