@@ -191,24 +191,6 @@ def _with_dual(record: FapgRecord, dual: float) -> FapgRecord:
     return replace(record, certificate=replace(record.certificate, dual=dual))
 
 
-def ending_of(
-    state: FapgState, tolerance: float, residual_tolerance: float | None, max_iterations: int
-) -> Outcome | None:
-    """Why a run is over, or None; the limits are those of the method."""
-    record, certificate = state.history[-1], state.best_record.certificate
-    if not (math.isfinite(record.certificate.gap) and math.isfinite(record.objective)):
-        return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
-    if certificate.relative_gap <= tolerance:
-        return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {tolerance:g}")
-    if residual_tolerance is not None and record.residual <= residual_tolerance:
-        return Outcome("done", f"optimality residual {record.residual:.2g}, tolerance {residual_tolerance:g}")
-    if (ending := rounded_ending(certificate, state.best_record is record, tolerance)) is not None:
-        return ending
-    if record.iteration >= max_iterations:
-        return Outcome("not converged", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}")
-    return None
-
-
 def rounded_ending(certificate: Certificate, falls: bool, tolerance: float) -> Outcome | None:
     """Return the outcome where the gap is no larger than the error of its own arithmetic; None where it may be.
 
@@ -358,7 +340,20 @@ class Fapg:
 
     def finished(self, state: FapgState) -> Outcome | None:
         """Why the run is over, or None."""
-        return ending_of(state, self.tolerance, self.residual_tolerance, self.max_iterations)
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not (math.isfinite(record.certificate.gap) and math.isfinite(record.objective)):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, tolerance {self.tolerance:g}")
+        if self.residual_tolerance is not None and record.residual <= self.residual_tolerance:
+            residual = f"optimality residual {record.residual:.2g}, tolerance {self.residual_tolerance:g}"
+            return Outcome("done", residual)
+        if (ending := rounded_ending(certificate, state.best_record is record, self.tolerance)) is not None:
+            return ending
+        if record.iteration >= self.max_iterations:
+            reached = f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}"
+            return Outcome("not converged", reached)
+        return None
 
     def solution(self, state: FapgState, problem: Problem) -> Solution:
         """Return the primal solution of least gap so far, with its certificate."""
