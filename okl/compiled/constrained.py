@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
 from okl.compiled.jit import compiled, compiled_step, compiled_sum
-from okl.compiled.oco import (
-    SCALE,
-    SQUARED,
-    CompiledSet,
-    ConstraintRows,
-    StepBuffers,
-    lengthen_queue,
-    maximise_dual,
-)
+from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
 from okl.compiled.sgd import (
     ROWS,
     SQUARED_GRADIENTS,

@@ -11,14 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from okl.data.dataset import Schema
-from okl.estimators.base import (
-    Auto,
-    ClassWeight,
-    Labels,
-    OnlineClassifier,
-    OnlineEstimator,
-    OnlineRegressor,
-)
+from okl.estimators.base import Auto, ClassWeight, Labels, OnlineClassifier, OnlineEstimator, OnlineRegressor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.registry import STRATEGIES
 from okl.foundation.types import FloatArray, Task

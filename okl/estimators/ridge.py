@@ -14,14 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.data.executor import Rows
-from okl.estimators.base import (
-    Auto,
-    BatchClassifier,
-    BatchEstimator,
-    RandomState,
-    draw_seed,
-    options_of,
-)
+from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomState, draw_seed, options_of
 from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError

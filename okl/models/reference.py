@@ -7,12 +7,7 @@ import re
 from pathlib import Path
 
 from okl.foundation.errors import ConfigError, DataError, ModelError
-from okl.foundation.locations import (
-    RemotePath,
-    close_to,
-    place_of,
-    runs_named,
-)
+from okl.foundation.locations import RemotePath, close_to, place_of, runs_named
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
 from okl.models.registry import CHAMPION, MODEL, NAME, Registry, Version
 

@@ -11,18 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from okl.report.blocks import (
-    BarChart,
-    Block,
-    Code,
-    Figure,
-    Heading,
-    Page,
-    Paragraph,
-    Table,
-    Tiles,
-    WarningBlock,
-)
+from okl.report.blocks import BarChart, Block, Code, Figure, Heading, Page, Paragraph, Table, Tiles, WarningBlock
 from okl.report.figures import DARK, LIGHT
 from okl.report.format import aligned
 

@@ -50,16 +50,9 @@ from okl.runs.select import (
 from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
-from okl.solvers.accelerated.models import (
-    MODEL_NAMES,
-    is_model,
-    model_class,
-)
+from okl.solvers.accelerated.models import MODEL_NAMES, is_model, model_class
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.problem import (
-    class_moments,
-    error_minimising_bias,
-)
+from okl.solvers.accelerated.problem import class_moments, error_minimising_bias
 from okl.solvers.base import SolverProgress
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.base import BuildContext, LearnerFactory

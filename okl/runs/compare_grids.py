@@ -23,11 +23,7 @@ from okl.solvers.accelerated.models import make_model, parameter_of
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows
-from okl.solvers.accelerated.problem import (
-    ClassMoments,
-    Moments,
-    moments_by_class,
-)
+from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 
 Signs = list[NDArray[np.float64]]
 

@@ -22,28 +22,13 @@ from numpy.typing import NDArray
 from okl.data.dataset import INDICES, MANIFEST, ColumnFormat, SvmlightColumns
 from okl.data.executor import Execution
 from okl.data.ingest import csv, jsonlines
-from okl.data.ingest.csv import (
-    COMMAS,
-    PACKED,
-    Dialect,
-    check_unique,
-    packing_of,
-    unpacked_ending,
-)
+from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, packing_of, unpacked_ending
 from okl.data.ingest.formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mixed
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_text
 from okl.foundation.errors import DataError, first_line
-from okl.foundation.locations import (
-    Place,
-    combined_digest,
-    file_digest,
-    open_binary,
-    place_of,
-    readable,
-    size_of,
-)
+from okl.foundation.locations import Place, combined_digest, file_digest, open_binary, place_of, readable, size_of
 
 # File listing, formats and agreement of columns.
 

@@ -29,23 +29,10 @@ from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Iterate, Solution
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton_parts import (
-    MOST_COLUMNS,
-    Gradient,
-    NewtonPart,
-    Place,
-    Point,
-    added,
-)
+from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added
 from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
-from okl.solvers.accelerated.problem import (
-    EuclideanNorm,
-    LinearTerm,
-)
-from okl.solvers.accelerated.shards import (
-    RootSearch,
-    find_roots,
-)
+from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm
+from okl.solvers.accelerated.shards import RootSearch, find_roots
 
 
 @stored("newton-state")

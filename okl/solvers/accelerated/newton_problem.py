@@ -17,13 +17,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton_parts import (
-    Cache,
-    LastArrays,
-    NewtonPart,
-    Request,
-    response_of,
-)
+from okl.solvers.accelerated.newton_parts import Cache, LastArrays, NewtonPart, Request, response_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import (
     BoxSet,
@@ -34,14 +28,7 @@ from okl.solvers.accelerated.problem import (
     Quadratic,
     SumOfLosses,
 )
-from okl.solvers.accelerated.shards import (
-    MappedRows,
-    ShardRows,
-    WarmStart,
-    groups_of_class,
-    signs_of_class,
-    spread,
-)
+from okl.solvers.accelerated.shards import MappedRows, ShardRows, WarmStart, groups_of_class, signs_of_class, spread
 
 
 @dataclass(frozen=True, eq=False)

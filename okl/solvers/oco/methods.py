@@ -24,15 +24,7 @@ from okl.compiled.oco import (
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.oco.problem import Constraints, LinearConstraints, Matrix, Problem, QuadraticLosses, solve_by_cuts
-from okl.solvers.oco.schedules import (
-    Anytime,
-    KnownHorizon,
-    Numbers,
-    Schedule,
-    check_schedule,
-    round_numbers,
-    tables,
-)
+from okl.solvers.oco.schedules import Anytime, KnownHorizon, Numbers, Schedule, check_schedule, round_numbers, tables
 from okl.solvers.oco.sets import ConvexSet, Vector
 
 # The loop: points of experts, moved by a compiled rule with three numbers a round, and mixed.

@@ -23,15 +23,7 @@ from okl.compiled.sgd import (
     SummedGradients,
     UpdateRule,
 )
-from okl.compiled.threads import (
-    MOST_ROWS,
-    borrowed_block,
-    give_up_turns,
-    new_turns,
-    pass_turn,
-    run_threads,
-    wait_turn,
-)
+from okl.compiled.threads import MOST_ROWS, borrowed_block, give_up_turns, new_turns, pass_turn, run_threads, wait_turn
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Rows
 from okl.data.order import Order, plan_windows
