@@ -314,6 +314,12 @@ class Problem(Protocol):
         ...
 
 
+def check_start(point: FloatArray, n_points: int) -> None:
+    """Raise DataError unless a warm start has n_points finite numbers."""
+    if point.shape != (n_points,) or not np.isfinite(point).all():
+        raise DataError(f"The warm start has shape {point.shape}, but this problem requires {n_points} finite numbers.")
+
+
 class CompositeProblem(ABC):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
@@ -385,10 +391,7 @@ class CompositeProblem(ABC):
     def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
         """Return a point of the set with its image, one read; see `Problem`."""
         first = np.array(self.start() if point is None else point, dtype=np.float64)
-        if first.shape != (self.n_points,) or not np.isfinite(first).all():
-            raise DataError(
-                f"The warm start has shape {first.shape}, but this problem requires {self.n_points} finite numbers."
-            )
+        check_start(first, self.n_points)
         if point is not None:
             self.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
         image = np.empty(self.n_image)

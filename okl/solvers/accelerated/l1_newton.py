@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_weights
-from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request
@@ -142,10 +141,8 @@ class L1Newton(CertifiedSteps):
         ------
         DataError : the point has another length, or is not finite
         """
-        if point is not None and (point.shape != (problem.n_points,) or not np.isfinite(point).all()):
-            raise DataError(
-                f"The warm start has shape {point.shape}, but this problem requires {problem.n_points} finite numbers."
-            )
+        if point is not None:
+            check_start(point, problem.n_points)
         part = L1Part(problem, LastArrays())
 
         def evaluate(request: Request) -> list[Any]:

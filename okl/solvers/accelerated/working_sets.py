@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_pairs
-from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution
+from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import KernelRows, TiledKernel
@@ -173,10 +172,7 @@ class WorkingSets(CertifiedSteps):
         entries = _entries_of(problem)
         first = _first_point(problem, entries)
         if point is not None:
-            if point.shape != first.shape or not np.isfinite(point).all():
-                raise DataError(
-                    f"The warm start has shape {point.shape}, but this problem requires {len(first)} finite numbers."
-                )
+            check_start(point, len(first))
             problem.region.prox(first, np.array(point, dtype=np.float64), 1.0)
         return KernelProblem(problem, entries, rows.tiles.row_cache, first)
 
