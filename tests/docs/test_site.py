@@ -151,7 +151,11 @@ def test_every_public_name_is_documented() -> None:
     settings = re.findall(r"^\.\. okl-settings:: (\S+)", (DOCS / "reference" / "settings.md").read_text(), re.MULTILINE)
     names = {name[4:] for name in told if name.count(".") == 1} | set(settings)
     assert set(okl.__all__) - {"__version__", "oco", "runs"} == names  # the last is a package that can be called
-    assert {f"okl.oco.{name}" for name in okl.oco.__all__} <= set(told)
+    of_oco = [
+        name for name, one in vars(okl.oco).items() if getattr(one, "__module__", "").startswith("okl.solvers.oco.")
+    ]
+    assert len(of_oco) > 30
+    assert {f"okl.oco.{name}" for name in of_oco} <= set(told)
     assert {f"okl.extensions.{name}" for name in ("add_loss", "add_model", "add_map", "use_extension")} <= set(told)
 
 
