@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
+from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import (
@@ -46,6 +47,7 @@ from okl.solvers.accelerated.problem import (
     Separable,
     SimplexPair,
     Take,
+    find_multiplier,
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
@@ -450,6 +452,95 @@ class AwakeIterates(MemoryIterates):
         return Iterate(point, iterate.image)
 
 
+# Regression.
+#
+# A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
+
+
+@stored("penalised-box-region")
+@dataclass(frozen=True, eq=False)
+class PricedBox(Region):
+    """price sum_i |a_i| over |a_i| <= bound_i, and sum_i a_i = 0 with a hyperplane.
+
+    bound : (m,) >= 0, may be infinite; price : >= 0
+    """
+
+    bound: FloatArray
+    price: float
+    hyperplane: bool
+
+    def value(self, point: FloatArray) -> float:
+        """Return the penalty of a feasible point."""
+        return self.price * float(np.abs(point).sum()) if self.price else 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Subtract one number from every entry, bring it price / lipschitz nearer to 0, and clip."""
+        threshold = self.price / lipschitz
+        size = float(np.abs(point).mean()) + threshold
+
+        def sums(multiplier: float, first: bool) -> tuple[float, float, float]:
+            moved = point - multiplier * size
+            shrunk = moved - np.clip(moved, -threshold, threshold)
+            np.clip(shrunk, -self.bound, self.bound, out=out)
+            free = np.count_nonzero((shrunk != 0.0) & (np.abs(shrunk) < self.bound))
+            return float(out.sum()), size * free, float(np.abs(out).sum()) + size
+
+        find_multiplier(sums, self.hyperplane and size > 0.0)
+
+
+@stored("squared-residuals")
+@dataclass(frozen=True, eq=False)
+class SquaredResiduals(Risk):
+    """sum_i weight_i r_i^2."""
+
+    targets: FloatArray
+    weights: FloatArray
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """Return the sum, of margins <w, z_i>."""
+        return float(self.weights @ np.square(self.targets - margins + bias))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        """Return the mean of <w, z_i> - t_i."""
+        return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
+
+
+@stored("epsilon-insensitive-residuals")
+@dataclass(frozen=True, eq=False)
+class InsensitiveResiduals(Risk):
+    """sum_i weight_i max(0, |r_i| - width)."""
+
+    targets: FloatArray
+    weights: FloatArray
+    width: float
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """Return the sum, of margins <w, z_i>."""
+        return float(self.weights @ np.maximum(0.0, np.abs(self.targets - margins + bias) - self.width))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        """Return a median: the sum bends upwards by weight_i at <w, z_i> - t_i - width, and again at ... + width."""
+        apart = margins - self.targets
+        bends = np.concatenate([apart - self.width, apart + self.width])
+        order = np.argsort(bends, kind="stable")
+        risen = np.cumsum(np.concatenate([self.weights, self.weights])[order])
+        index = int(np.searchsorted(risen, 0.5 * risen[-1] * (1.0 - 1e-12)))
+        return float(bends[order[min(index, len(order) - 1)]])
+
+
+def residual_weights(n_points: int, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+    """Return weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
+    if sample_weight is None:
+        return np.ones(n_points)
+    weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
+    if weights.shape != (n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
+        raise DataError(
+            f"sample_weight has shape {weights.shape}, but there are {n_points} rows. Give one finite "
+            "number of at least 0 for each row, and at least one above 0."
+        )
+    return weights
+
+
 # Minimax models: the point of least norm in a sum of ellipsoids.
 #
 # Minimise 1/2 ||d + S u||^2 over u = (u_1, ..., u_k), ||u_j|| <= kappa, with S = [S_1, ..., S_k] and d the difference
@@ -547,6 +638,157 @@ class MinimaxProblem(CompositeProblem):
 
     def _balls(self) -> list[slice]:
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
+
+
+# Bounds on a p-norm of the weights.
+#
+# Minimise radius ||A a||_q + separable(a) + region(a), 1 / p + 1 / q = 1. The norm has no derivative at 0, and for q
+# < 2 an unbounded second one wherever an entry of A a is 0. It is smoothed as the largest <A a, w> - width / 2
+# ||w||^2 over ||w||_p <= radius, whose gradient is that w, a projection; `width` falls level by level as the gap
+# takes.
+
+_MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class NormBallProblem(DualProblem):
+    """The smoothed dual of a margin model under a norm's bound.
+
+    Parameters
+    ----------
+    rows : explicit; the image of a point is A a (n_columns,)
+    outer : without effect; separable, region, risk, first, intercept : as of the model's own dual
+    power : p; radius : lambda > 0
+    width : > 0, of the smoothing, in units of A a over those of w
+
+    Source: Ito et al., 2017, (8), (10) and (25), which gives the w of radius 1; smoothing as in Nesterov, Mathematical
+    Programming 103, 2005, section 2.
+    """
+
+    power: float = 2.0
+    radius: float = 1.0
+    width: float = 1.0
+
+    def lipschitz_of(self, longest: float) -> float:
+        """Return the longest row's squared length over the width: usually too large, and reduced later."""
+        return max(longest / self.width * 1e-3, float(np.finfo(np.float32).tiny))
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by the margins A'w of the image's w."""
+        self.rows.pull(out, self.weights_of(image))
+
+    def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
+        """Return the maximiser w of the smoothed norm, its gradient at A a."""
+        return project_norm_ball(image / self.width, self.power, self.radius)
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """Return the smoothed norm and the separable part."""
+        weights = self.weights_of(image)
+        return float(image @ weights) - 0.5 * self.width * float(weights @ weights) + self.separable.value(point)
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Return the gradient that was pulled back."""
+        out[:] = pulled
+        self.separable.add_slopes(out, point)
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """Return <v - width (w + w_b) / 2, w - w_b>, and what the separable part adds."""
+        weights, at_weights = self.weights_of(image), self.weights_of(at_image)
+        middle = image - 0.5 * self.width * (weights + at_weights)
+        return max(0.0, float(middle @ (weights - at_weights))) + self.separable.excess(point, at)
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Gap between the point and its w, with the model's own bias, by the norm without smoothing."""
+        bias = self.risk.best_bias(pulled) if self.intercept else 0.0
+        risk = self.risk.value(pulled, bias)
+        norm = self.radius * norm_of(image, self.power / (self.power - 1.0))
+        separable = self.separable.value(point) + self.region.value(point)
+        return Certificate(
+            primal=risk,
+            dual=-(norm + separable),
+            floor=max(0.0, norm - float(image @ self.weights_of(image))),
+            bias=bias,
+            rounding=8.0 * _EPSILON * (abs(risk) + norm + abs(separable)),
+        )
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """Return the w of the certificate."""
+        return Solution(self.weights_of(image), certificate.bias, certificate)
+
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> None:
+        """Return None: w depends on all rows."""
+
+    def at_level(self, level: int) -> Self:
+        """Smoothed ten times less a level."""
+        return replace(self, width=self.width * 0.1**level)
+
+
+def norm_of(vector: FloatArray, power: float) -> float:
+    """Return ||v||_power, without overflow."""
+    largest = float(np.abs(vector).max())
+    return largest * float(np.sum((np.abs(vector) / largest) ** power)) ** (1.0 / power) if largest > 0.0 else 0.0
+
+
+def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArray[np.float64]:
+    """Return the nearest point w of ||w||_p <= radius, for p in (1, infinity).
+
+    Where the vector z is outside, |w_j| + theta |w_j|^(p - 1) = |z_j|, with the one theta that gives w the radius; with
+    the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q.
+
+    Parameters
+    ----------
+    vector : (n,); power : p; radius : > 0
+    """
+    sizes = np.abs(np.asarray(vector, dtype=np.float64)) / radius
+    if norm_of(sizes, power) <= 1.0:
+        return np.array(vector, dtype=np.float64)
+    dual = power / (power - 1.0)
+    high = norm_of(sizes, dual)
+    low = max(0.0, high - max(1.0, len(sizes) ** (1.0 / dual - 1.0 / power)))
+    theta = high
+    projected = _shrunk(sizes, power, theta)
+    for _ in range(_MOST_ROUNDS):
+        powers = projected ** (power - 1.0)
+        value = float(powers @ projected) - 1.0
+        low, high = (theta, high) if value > 0.0 else (low, theta)
+        # of each w_j by theta: -w^(p - 1) / (1 + theta (p - 1) w^(p - 2)), times w to be finite at 0
+        falls = power * powers * (powers * projected) / np.maximum(projected + theta * (power - 1.0) * powers, _TINY)
+        fall = float(falls.sum())
+        following = theta + value / fall if fall > 0.0 else low
+        following = following if low < following < high else 0.5 * (low + high)
+        if abs(following - theta) <= 2.0 * _EPSILON * theta or abs(value) <= 4.0 * _EPSILON:
+            break
+        theta = following
+        projected = _shrunk(sizes, power, theta)
+    # onto the ball: what is left is rounding
+    projected /= max(norm_of(projected, power), 1.0)
+    weights: NDArray[np.float64] = radius * np.copysign(projected, vector)
+    return weights
+
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64]:
+    """Return roots w of w + theta w^(p - 1) = size, entry by entry.
+
+    With x = w for p >= 2 and x = w^(p - 1) below, both terms are convex in x; Newton's method falls onto the root from
+    where one term alone is the size, at most twice too far.
+    """
+    steep = power - 1.0 if power >= 2.0 else 1.0 / (power - 1.0)
+    linear, other = (1.0, theta) if power >= 2.0 else (theta, 1.0)  # one x + other x^steep = size
+    roots = np.minimum(sizes / max(linear, _TINY), (sizes / max(other, _TINY)) ** (1.0 / steep))
+    for _ in range(_MOST_ROUNDS):
+        powers = other * roots ** (steep - 1.0)
+        steps = (linear * roots + powers * roots - sizes) / np.maximum(linear + steep * powers, _TINY)
+        roots = np.maximum(roots - steps, 0.0)
+        if np.all(np.abs(steps) <= 4.0 * _EPSILON * roots + _TINY):
+            break
+    shrunk: NDArray[np.float64] = roots if power >= 2.0 else roots**steep
+    return shrunk
+
+
+# l1 penalties, minimised over w.
 
 
 class SmoothLoss(Protocol):

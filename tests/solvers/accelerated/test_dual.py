@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from okl.foundation.errors import ConfigError
+from okl.kernels import Gaussian
+from okl.solvers.accelerated.dual import norm_of, project_norm_ball
+from okl.solvers.accelerated.fitting import fit_binary
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.dwd import DWD
+from okl.solvers.accelerated.models.l2svm import L2SVM
+from okl.solvers.accelerated.models.logistic import LogisticRegression
+from okl.solvers.accelerated.models.minimax import MMFDA
+from okl.solvers.accelerated.models.normconstrained import NormConstrained
+from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.operators import kernel_matrix
+from tests.solvers.accelerated.model_cases import two_classes
+
+METHOD = Fapg(method="proven", tolerance=1e-6, max_iterations=20_000)
+POWERS = (1.1, 1.5, 2.0, 3.0, 8.0)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_projection_onto_norm_ball_is_the_nearest_point(power: float) -> None:
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 30.0, 1e6):
+        vector = scale * rng.standard_normal(7)
+        vector[2] = 0.0
+        found = project_norm_ball(vector, power, 1.5)
+        if norm_of(vector, power) <= 1.5:
+            assert np.array_equal(found, vector)
+            continue
+        assert norm_of(found, power) == pytest.approx(1.5, rel=1e-12)
+        # z - w is normal to the ball at w: no other point of the ball goes further along it
+        normal = vector - found
+        support = 1.5 * norm_of(normal, power / (power - 1.0))
+        assert normal @ found == pytest.approx(support, rel=1e-9)
+    inside = project_norm_ball(vector, power, 1.5)
+    assert project_norm_ball(inside, power, 1.5) == pytest.approx(inside, rel=1e-12)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("model", [L2SVM(0.3), LogisticRegression(0.5), CSVM(0.3), NuSVM(0.5)])
+def test_constrained_optimum_is_certified(model: CSVM | L2SVM | LogisticRegression | NuSVM, power: float) -> None:
+    rows = two_classes(20, n_rows=40, n_columns=4, distance=1.5)
+    found = fit_binary(NormConstrained(model, power, 0.4), rows, METHOD)
+    assert found.certificate.relative_gap <= METHOD.tolerance, found.outcome.reason
+    assert norm_of(found.weights, power) <= 0.4 * (1.0 + 1e-12)
+    assert norm_of(found.weights, power) > 0.39
+    problem = model.problem(rows)
+    margins = rows.signs * (rows.rows @ found.weights)
+    assert problem.risk.value(margins, found.bias) == pytest.approx(found.certificate.primal, rel=1e-9)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        other = rng.standard_normal(4)
+        other *= 0.4 / norm_of(other, power)
+        margins = rows.signs * (rows.rows @ other)
+        assert problem.risk.value(margins, problem.risk.best_bias(margins)) >= found.certificate.dual
+
+
+def test_constrained_logistic_matches_a_general_solver() -> None:
+    rows = two_classes(21, n_rows=40, n_columns=3, distance=1.5)
+    found = fit_binary(NormConstrained(LogisticRegression(0.5), 3.0, 0.5), rows, METHOD)
+
+    def loss(at: np.ndarray) -> float:
+        return float(0.5 * np.logaddexp(0, -rows.signs * (rows.rows @ at[:3] - at[3])).sum())
+
+    bound = {"type": "ineq", "fun": lambda at: 0.5**3 - np.sum(np.abs(at[:3]) ** 3)}
+    other = minimize(loss, np.full(4, 0.1), constraints=bound, method="SLSQP", options={"ftol": 1e-12})
+    assert other.success
+    assert found.certificate.primal == pytest.approx(other.fun, rel=1e-6)
+
+
+def test_euclidean_ball_of_radius_1_is_dwd_itself() -> None:
+    rows = two_classes(22, n_rows=40, n_columns=3, distance=2.0)
+    one, other = (fit_binary(model, rows, METHOD) for model in (DWD(0.05), NormConstrained(DWD(0.05))))
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=3e-6)
+    assert one.weights == pytest.approx(other.weights, abs=1e-2)
+
+
+def test_constraints_that_mean_nothing_are_refused() -> None:
+    for power in (1.0, np.inf, 0.5):
+        with pytest.raises(ConfigError, match="power"):
+            NormConstrained(CSVM(), power)
+    with pytest.raises(ConfigError, match="radius"):
+        NormConstrained(CSVM(), 2.0, 0.0)
+    with pytest.raises(ConfigError, match="cannot be combined with a bound on a norm"):
+        NormConstrained(MMFDA())
+    rows = two_classes(0)
+    with pytest.raises(ConfigError, match="explicit rows"):
+        NormConstrained(CSVM()).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.signs))  # type: ignore[arg-type]
