@@ -402,23 +402,30 @@ _SHARE = 15.0 / 32.0
 
 
 @compiled_row
-def shrinking_factor(a: float, mu: float, cost: float, mistakes: float) -> float:
+def shrinking_factor(a: float, mu: float, cost: float, mistakes: float, larger_root: bool = False) -> float:
     """Return the largest phi of (0, 1] for which forgetting a support may cost (a phi)^2 + 2 a phi (1 - phi mu).
 
     cost + that <= 15/32 mistakes; a > 0 is the coefficient's size, cost < 15/32 mistakes.
 
+    larger_root : where the cost falls for large phi, return its root beyond 1, as the runs of Lu et al. did: f grows
+
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5 (the self-tuned Forgetron).
     """
     square, twice, rest = a * a - 2.0 * a * mu, 2.0 * a, cost - _SHARE * mistakes
+    discriminant = twice * twice - 4.0 * square * rest
+    if larger_root and square < 0.0 and discriminant > 0.0:
+        root = -(twice + math.sqrt(discriminant)) / (2.0 * square)
+        if root > 1.0:
+            return root
     if square + twice + rest <= 0.0:
         return 1.0
     # the smaller root, by the form that also holds where square is 0
-    return -2.0 * rest / (twice + math.sqrt(max(0.0, twice * twice - 4.0 * square * rest)))
+    return -2.0 * rest / (twice + math.sqrt(max(0.0, discriminant)))
 
 
 @compiled_step
 def shrink_for_oldest(
-    kept: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float
+    kept: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float, larger_root: bool
 ) -> float:
     """Shrink f so that the support at slot may go, and add to the cost; kept changes in place.
 
@@ -434,7 +441,7 @@ def shrink_for_oldest(
     mu, size = (f, a) if a > 0.0 else (-f, -a)
     if size == 0.0:
         return 1.0
-    phi = shrinking_factor(size, mu, floats[COST], floats[MISTAKES])
+    phi = shrinking_factor(size, mu, floats[COST], floats[MISTAKES], larger_root)
     floats[COST] += (size * phi) ** 2 + 2.0 * size * phi * (1.0 - phi * mu)
     rescale(kept, phi)
     return phi
@@ -449,7 +456,7 @@ def _step_there(seen: RowResult, step: float, output: int, value: float) -> floa
 
 
 class Forgetting(NamedTuple):
-    """Numbers of the Forgetron; shrinks : above 0 where f shrinks."""
+    """Numbers of the Forgetron; shrinks : 1 where f shrinks, 2 by the larger root, as in the runs of Lu et al."""
 
     step_size: float
     shrinks: float
@@ -476,7 +483,7 @@ def learn_forgetron(
         slot, many = oldest_support(marks, budget), code == MULTICLASS_HINGE
         if settings.shrinks > 0.0:
             there = _step_there(seen, step, marks[LABEL, slot] if many else 0, kept.row[slot])
-            step *= shrink_for_oldest(kept, kernel, slot, many, there)
+            step *= shrink_for_oldest(kept, kernel, slot, many, there, settings.shrinks > 1.0)
     put_support(kept, x, slot, seen, step / floats[SCALE])
     kept.counts[UPDATES] += 1
 
@@ -487,7 +494,7 @@ def forget_oldest(kept: SupportArrays, rule: BudgetRule, settings: Forgetting) -
     while kept.integers[COUNT] > rule.budget:
         slot = oldest_support(kept.marks, kept.integers[COUNT])
         if settings.shrinks > 0.0:
-            shrink_for_oldest(kept, rule.kernel, slot, rule.code == MULTICLASS_HINGE, 0.0)
+            shrink_for_oldest(kept, rule.kernel, slot, rule.code == MULTICLASS_HINGE, 0.0, settings.shrinks > 1.0)
         drop_support(kept, slot)
 
 
@@ -626,6 +633,7 @@ class Replacement(NamedTuple):
     kind : of the step: PERCEPTRON, GRADIENT or NORMA; removal : BY_CHANCE, OLDEST or BY_WEIGHT
     decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
     grows : above 0 where all others grow when a support goes; largest : coefficient, infinity for none
+    scales : above 0 where all coefficients shrink to the largest one together, with a full budget; else each is clipped
     """
 
     kind: float
@@ -635,6 +643,7 @@ class Replacement(NamedTuple):
     share: float = -1.0
     grows: float = 0.0
     largest: float = math.inf
+    scales: float = 0.0
 
 
 @compiled_row
@@ -676,6 +685,23 @@ def clip(coefficients: FloatArray, largest: float) -> None:
     for k in range(coefficients.shape[0]):
         for i in range(coefficients.shape[1]):
             coefficients[k, i] = min(max(coefficients[k, i], -limit), limit)
+
+
+@compiled_step
+def bound_coefficients(kept: SupportArrays, settings: Replacement, full: bool) -> None:
+    """Clip all coefficients, or shrink them together, to the largest allowed one; kept changes in place."""
+    if not settings.largest < 1e300:
+        return
+    limit = settings.largest / kept.floats[SCALE]
+    if settings.scales <= 0.0:
+        clip(kept.coefficients, limit)
+    elif full:
+        size = 0.0
+        for k in range(kept.coefficients.shape[0]):
+            for i in range(kept.coefficients.shape[1]):
+                size = max(size, abs(np.float64(kept.coefficients[k, i])))
+        if size > limit:
+            rescale(kept, limit / size)
 
 
 @compiled_row
@@ -748,15 +774,15 @@ def learn_replacing(
     if step == 0.0:
         return
     slot = kept.integers[COUNT]
-    if slot == rule.budget:
+    full = slot == rule.budget
+    if full:
         slot = leaving_support(kept, settings)
         if settings.grows > 0.0 and rule.budget > 1:
             rescale(kept, rule.budget / (rule.budget - 1.0))
     put_support(kept, x, slot, seen, step / floats[SCALE])
     if settings.removal == BY_WEIGHT:
         kept.memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
-    if settings.largest < 1e300:
-        clip(kept.coefficients, settings.largest / floats[SCALE])
+    bound_coefficients(kept, settings, full)
     kept.counts[UPDATES] += 1
 
 
@@ -780,8 +806,7 @@ def drop_replaced(kept: SupportArrays, rule: BudgetRule, settings: Replacement) 
         drop_support(kept, slot)
         if settings.grows > 0.0 and count > 1:
             rescale(kept, count / (count - 1.0))
-    if settings.largest < 1e300:
-        clip(kept.coefficients, settings.largest / kept.floats[SCALE])
+    bound_coefficients(kept, settings, full=True)
 
 
 # Kernel learners without a budget: kernel values are computed ahead, in tiles.

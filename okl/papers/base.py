@@ -8,9 +8,11 @@ import json
 import math
 import re
 import threading
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from functools import cache, lru_cache, partial
 from importlib import resources
 from pathlib import Path
@@ -36,51 +38,71 @@ from okl.report.format import metric_name
 HIGHER_IS_BETTER = frozenset({"accuracy"})
 EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a deviation in either direction is an error
 MEASURED, NO_DATA, NO_LEARNER, DIVERGED, NOT_MEASURED = "measured", "no data", "no learner", "diverged", "not measured"
-LIKE_CONSTANT = 0.02  # relative difference from the constant predictor below which nothing was learned
+REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
+CONSTANT_SHARE = 0.1  # of the printed mean's distance from the constant predictor: the most that points may allow
+
+
+@cache
+def frozen() -> dict[str, Any]:
+    """Return the frozen settings and margins of all papers; source : frozen.toml, whose digest a report prints."""
+    return tomllib.loads((resources.files("okl.papers") / "frozen.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def frozen_digest() -> str:
+    """Return the first 16 digits of the sha256 of frozen.toml."""
+    return hashlib.sha256((resources.files("okl.papers") / "frozen.toml").read_bytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class Tolerance:
-    """Largest accepted difference from the printed mean: the largest of the given terms.
+class Margin:
+    """Largest difference between two true means that counts as none, fixed for a table before it is run.
 
-    deviations : in units of the root of both variances; absolute : in the metric's unit; relative : of the printed mean
+    relative : share of the printed mean, and at least half of its last digit
+    points : in the metric's unit, and at most a tenth of the printed mean's distance from the constant predictor's
     """
 
-    deviations: float = 0.0
-    absolute: float = 0.0
     relative: float = 0.0
+    points: float = 0.0
 
-    def of(self, paper_mean: float, paper_sd: float | None, sd: float | None) -> float:
-        spread = math.hypot(paper_sd or 0.0, sd or 0.0)
-        return max(self.deviations * spread, self.absolute, self.relative * abs(paper_mean))
+    @classmethod
+    def of_table(cls, name: str) -> Margin | None:
+        """Return the frozen margin of a table, None if nothing of it is compared."""
+        margin = frozen()["margins"].get(name)
+        return None if margin is None else cls(**margin)
 
-    def describe(self) -> str:
-        terms = (
-            (self.deviations, f"{self.deviations:g} sqrt(sd_paper^2 + sd_okl^2)"),
-            (self.absolute, f"{100 * self.absolute:g} points"),
-            (self.relative, f"{100 * self.relative:g}% of the paper's mean"),
-        )
-        texts = [text for size, text in terms if size]
-        return texts[0] if len(texts) == 1 else f"the larger of {' and '.join(texts)}"
+    def of(self, printed: float, unit: float, constant: float | None) -> float:
+        """Return the margin of a cell; unit : of its last digit; constant : metric of the constant predictor."""
+        if self.points:
+            return self.points if constant is None else min(self.points, CONSTANT_SHARE * abs(printed - constant))
+        return max(self.relative * abs(printed), 0.5 * unit) if self.relative else 0.0
 
     @property
     def rule(self) -> str:
-        """Return the criterion of a match."""
-        return f"better, or worse by at most {self.describe()}"
+        """Return the criterion of a reproduced cell."""
+        size = f"{100 * self.relative:g}% of the printed mean" if self.relative else "0"
+        if self.points:
+            size = (
+                f"{100 * self.points:g} points, or a tenth of the printed mean's distance from the constant predictor"
+            )
+        return f"at most {size}, and 2 standard errors of both means and of the rounding, in either direction"
 
 
 @dataclass(frozen=True)
 class TableCell:
     """Printed and measured value of one metric of one algorithm on one data set (at one point of a study).
 
+    paper_mean, paper_sd : printed, over paper_repeats orders; paper_unit : of the last printed digit
     mean, sd : over `repeats` orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
     seconds : mean training seconds of an order; relative_seconds : in units of FOGD's on the same data set and point
-    difference : okl minus paper, in the metric's unit; deviations : the same in units of the root of both variances
-    verdict : "within" the tolerance, "better" or "worse" by more; None without a printed number; a property of the
+    difference : okl minus paper, in the metric's unit; standard_error : of the difference
+    margin : largest difference that counts as none; two standard errors are added to it
+    verdict : "reproduced" within both, else "better" or "worse"; None without a printed number; a property of the
         data is never better
+    no_information : the constant predictor of the same rows has the same verdict "reproduced"
+    blind : no setting was chosen on this data set
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
-    like_constant : the mean is within 2% of that of the constant predictor: nothing was learned, whatever the verdict
     setting : all parameters, and how they were chosen; point : position in a study, such as {"budget": 100}
     more : further values by name; status : "measured", or why not; note : remark
     """
@@ -91,18 +113,21 @@ class TableCell:
     paper_mean: float | None = None
     paper_sd: float | None = None
     paper_seconds: float | None = None
+    paper_unit: float = 0.0
+    paper_repeats: int = 1
     mean: float | None = None
     sd: float | None = None
     repeats: int = 0
     seconds: float | None = None
     relative_seconds: float | None = None
     difference: float | None = None
-    deviations: float | None = None
-    tolerance: float | None = None
+    standard_error: float | None = None
+    margin: float | None = None
     verdict: str | None = None
+    no_information: bool = False
+    blind: bool = False
     constant: float | None = None
     linear: float | None = None
-    like_constant: bool = False
     setting: Mapping[str, Any] = field(default_factory=dict)
     point: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, float | None] = field(default_factory=dict)
@@ -112,33 +137,43 @@ class TableCell:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def measured(self, values: Sequence[float], seconds: Sequence[float], tolerance: Tolerance | None) -> TableCell:
-        """Return the cell with the metric and the seconds of each order; a tolerance adds the verdict."""
+    def measured(self, values: Sequence[float], seconds: Sequence[float]) -> TableCell:
+        """Return the cell with the metric and the seconds of each order, and its difference from the printed mean."""
         mean, sd = fmean(values), stdev(values) if len(values) > 1 else None
         cell = replace(self, mean=mean, sd=sd, repeats=len(values), seconds=fmean(seconds))
         if self.paper_mean is None:
             return cell
-        difference, spread = mean - self.paper_mean, math.hypot(self.paper_sd or 0.0, sd or 0.0)
-        cell = replace(cell, difference=difference, deviations=difference / spread if spread > 0 else None)
-        if tolerance is None:
-            return cell
-        allowed = tolerance.of(self.paper_mean, self.paper_sd, sd)
-        worse = -difference if self.metric in HIGHER_IS_BETTER else difference
-        if self.metric in EXACT:
-            worse = abs(difference)
-        verdict = "worse" if worse > allowed else "better" if -worse > allowed else "within"
-        return replace(cell, tolerance=allowed, verdict=verdict)
+        # a single order has no spread of its own: the printed one stands for it
+        own, printed = (cell.paper_sd or 0.0) if sd is None else sd, cell.paper_sd or 0.0
+        error = math.sqrt(printed**2 / cell.paper_repeats + own**2 / cell.repeats + cell.paper_unit**2 / 12.0)
+        return replace(cell, difference=mean - self.paper_mean, standard_error=error)
 
-    def with_baselines(self, constant: float | None, linear: float | None) -> TableCell:
-        """Return the cell with the predictors without a kernel, and whether it is as poor as the constant one."""
-        like = self.mean is not None and constant is not None and _like_constant(self.metric, self.mean, constant)
-        return replace(self, constant=constant, linear=linear, like_constant=like)
+    def judged(self, margin: Margin | None) -> TableCell:
+        """Return a measured cell with its verdict, if it has a printed number and a margin.
+
+        |okl - paper| <= margin + 2 (s^2 / R + t^2 / r + u^2 / 12)^(1/2)
+
+        with s, R the printed standard deviation and repeats, t, r the measured ones, u the unit of the last digit: the
+        usual two-sided equivalence of means, with a margin that no spread can widen.
+        """
+        if margin is None or self.difference is None or self.paper_mean is None or self.standard_error is None:
+            return self
+        size = margin.of(self.paper_mean, self.paper_unit, self.constant)
+        allowed = size + 2.0 * self.standard_error
+        worse = -self.difference if self.metric in HIGHER_IS_BETTER else self.difference
+        verdict = REPRODUCED if abs(worse) <= allowed else WORSE if worse > 0 or self.metric in EXACT else BETTER
+        passes = self.constant is not None and abs(self.constant - self.paper_mean) <= allowed
+        return replace(self, margin=size, verdict=verdict, no_information=passes)
 
 
-def _like_constant(metric: str, mean: float, constant: float) -> bool:
-    if metric in HIGHER_IS_BETTER:
-        mean, constant = 1.0 - mean, 1.0 - constant
-    return abs(mean - constant) <= LIKE_CONSTANT * constant
+def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:
+    """Return how many cells are reproduced, better and worse, and how many have a verdict without information."""
+    judged = [cell for cell in cells if cell.verdict]
+    counts = {
+        verdict: sum(cell.verdict == verdict and not cell.no_information for cell in judged)
+        for verdict in (REPRODUCED, BETTER, WORSE)
+    }
+    return counts | {"no information": sum(cell.no_information for cell in judged)}
 
 
 def relative_to(algorithm: str, cells: Sequence[TableCell]) -> list[TableCell]:
@@ -162,14 +197,15 @@ Record = Mapping[str, str]
 class Quantity:
     """Reported metric of a case, with the printed numbers.
 
-    tolerance : None to report without a verdict; more : further printed numbers by name
+    margin : None to report without a verdict; paper_unit : of the last printed digit; more : further printed numbers
     """
 
     metric: str
     paper_mean: float | None = None
     paper_sd: float | None = None
     paper_seconds: float | None = None
-    tolerance: Tolerance | None = None
+    paper_unit: float = 0.0
+    margin: Margin | None = None
     more: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -185,10 +221,21 @@ def printed_number(record: Record, name: str) -> float | None:
     return float(record[name]) if record.get(name) else None
 
 
+def printed_unit(number: str) -> float:
+    """Return the unit of the last digit of a printed number, 0 of none.
+
+    >>> printed_unit("0.352"), printed_unit("1.43E+05"), printed_unit("25")
+    (0.001, 1000.0, 1.0)
+    """
+    return 10.0 ** Decimal(number).as_tuple().exponent if number else 0.0  # type: ignore[operator]
+
+
 def read_printed(package: str, file: str) -> dict[tuple[str, str, str], Quantity]:
     """Return the printed numbers of a file by its columns dataset, algorithm and metric; without a mean: left out."""
     return {
-        (r["dataset"], r["algorithm"], r["metric"]): Quantity(r["metric"], float(r["mean"]), printed_number(r, "std"))
+        (r["dataset"], r["algorithm"], r["metric"]): Quantity(
+            r["metric"], float(r["mean"]), printed_number(r, "std"), paper_unit=printed_unit(r["mean"])
+        )
         for r in read_records(package, file)
         if r["mean"]
     }
@@ -325,13 +372,15 @@ def _read(path: Path, _modified: int, selection: RowSelection, precision: Precis
         names = [name for name in table.column_names if name not in NOT_INPUTS]
         if "y" not in table.column_names or not names:
             raise DataError(f"{path} holds the columns {table.column_names}. Expected inputs and a column y.")
+        chosen: Any = slice(None)
         if selection.split != "all" and "split" in table.column_names:
-            table = table.filter(pa.array(table["split"].to_numpy(zero_copy_only=False) == selection.split))
-        inputs = np.empty((table.num_rows, len(names)), dtype=precision)
+            chosen = table["split"].to_numpy(zero_copy_only=False) == selection.split
+        targets = table["y"].to_numpy().astype(np.float64)[chosen]
+        inputs = np.empty((len(targets), len(names)), dtype=precision)
         for position, name in enumerate(names):  # one column at a time: no second copy of a large set in float64
             column = table[name].to_numpy().astype(np.float64)
-            inputs[:, position] = _to_unit(column) if selection.minmax else column
-        targets = table["y"].to_numpy().astype(np.float64)
+            # scaled by all rows of the file: training and test rows share the scale
+            inputs[:, position] = (_to_unit(column) if selection.minmax else column)[chosen]
     if not len(targets):
         raise DataError(f"{path} has no rows of the split {selection.split!r}.")
     if not (np.isfinite(inputs).all() and np.isfinite(targets).all()):
@@ -486,6 +535,7 @@ class Case:
     dataset, algorithm : names as printed; quantities : what is reported, a cell each
     file : NAME of NAME.parquet, "" if no file is read; paper_rows : rows of the data set in the paper
     parameters : of the experiment; point : position in a study
+    paper_repeats : orders or seeds of a printed number; blind : no setting was chosen on this data set
     """
 
     dataset: str
@@ -495,13 +545,15 @@ class Case:
     paper_rows: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     point: Mapping[str, float] = field(default_factory=dict)
+    paper_repeats: int = 1
+    blind: bool = False
 
     def cell(self, quantity: Quantity) -> TableCell:
         """Return the cell with the printed numbers alone."""
         q = quantity
         return TableCell(
-            self.dataset, self.algorithm, q.metric, q.paper_mean, q.paper_sd, q.paper_seconds, point=dict(self.point),
-            more=dict(q.more),
+            self.dataset, self.algorithm, q.metric, q.paper_mean, q.paper_sd, q.paper_seconds, q.paper_unit,
+            self.paper_repeats, blind=self.blind, point=dict(self.point), more=dict(q.more),
         )  # fmt: skip
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.foundation.folders import write_whole
-from okl.papers.base import MEASURED, Outcome
+from okl.papers.base import BETTER, MEASURED, REPRODUCED, WORSE, Outcome
 from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs
 from okl.report.format import flatten, mean_and_spread
 from okl.report.render import html, markdown, text
 
 # Cells and data sets as tables.
 
-CELL_HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds",
+CELL_HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "Allowed", "Verdict", "Seconds",
                "Paper's seconds", "per FOGD", "Setting", "Other values")  # fmt: skip
 DATASET_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
 CANDIDATE_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
@@ -59,8 +59,9 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
     metric, verdict = cell["metric"], cell["verdict"] or ""
     if cell["status"] != MEASURED:
         verdict = cell["note"] or cell["status"]
-    elif cell["like_constant"]:
-        verdict = f"{verdict}; no better than a constant".lstrip("; ")
+    elif cell["no_information"]:
+        verdict = f"no information ({verdict})"
+    allowed = None if cell["margin"] is None else cell["margin"] + 2.0 * cell["standard_error"]
     point = ", ".join(f"{name} {value:g}" for name, value in cell["point"].items())
     return [
         cell["dataset"],
@@ -69,7 +70,7 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
         _spread(metric, cell["paper_mean"], cell["paper_sd"]),
         _spread(metric, cell["mean"], cell["sd"]),
         _signed(metric, cell["difference"]),
-        "-" if cell["deviations"] is None else f"{cell['deviations']:+.1f}",
+        _spread(metric, allowed, None),
         verdict,
         *("-" if cell[name] is None else f"{cell[name]:.3g}" for name in ("seconds", "paper_seconds")),
         "-" if cell["relative_seconds"] is None else f"{cell['relative_seconds']:.2f}",
@@ -100,7 +101,10 @@ def _setting_text(setting: Mapping[str, Any]) -> str:
     if not setting:
         return "-"
     shown = {name: value for name, value in setting.items() if name not in HIDDEN_SETTINGS}
-    text = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in shown.items()) or "default"
+    text = ", ".join(
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}" for name, value in shown.items()
+    )
+    text = text or "default"
     return f"{text}, of {len(setting['tried'])} tried" if setting.get("tried") else text
 
 
@@ -132,12 +136,17 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
     settings = result["settings"]
     data = f"with data from {settings['data']}" if settings["data"] else "with generated data"
     sentences = [f"{result['title']}, {data}."]
-    if result["compared"]:
-        sentences.append(f"{result['matches']} of {result['compared']} cells match the paper: {result['rule']}.")
-    poor = [cell for cell in result["cells"] if cell["like_constant"]]
-    if poor:
-        names = ", ".join(dict.fromkeys(f"{cell['algorithm']} on {cell['dataset']}" for cell in poor))
-        sentences.append(f"No better than the constant predictor (within 2%): {names}.")
+    for name, counts in result["counts"].items():
+        informative = sum(counts[verdict] for verdict in (REPRODUCED, BETTER, WORSE))
+        if not (informative or counts["no information"]):
+            continue
+        cells = "cells" if name == "all" else "blind cells, on data sets that no setting was chosen on"
+        sentences.append(
+            f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse "
+            f"{counts[WORSE]}. {counts['no information']} more have no information: the constant predictor passes, too."
+        )
+    if result["rule"]:
+        sentences.append(f"Reproduced is {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
     return [*sentences, *result["remarks"], f"Measured on {result['processor']}."]
 
 

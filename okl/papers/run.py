@@ -20,7 +20,18 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.folders import lock_folder
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.validation import check_choice
-from okl.papers.base import Archive, DataFolder, ItemWork, PaperTable, Request, Stop, WorkItem, code_digest
+from okl.papers.base import (
+    Archive,
+    DataFolder,
+    ItemWork,
+    PaperTable,
+    Request,
+    Stop,
+    WorkItem,
+    code_digest,
+    counts_of,
+    frozen_digest,
+)
 from okl.papers.report import paper_page, write_results
 from okl.papers.settings import ReproduceSettings
 from okl.report.render import markdown
@@ -271,15 +282,14 @@ class ReproductionRun(Run[ReproduceSettings]):
 
     def _collect(self) -> dict[str, Any]:
         cells = self.table.cells(self.request)
-        verdicts = [cell.verdict for cell in cells if cell.verdict]
         return {
             "table": self.table.name,
             "title": self.table.title,
             "run": str(self._items_folder.folder),
             "rule": self.table.rule,
             "remarks": list(self.table.remarks),
-            "matches": sum(verdict != "worse" for verdict in verdicts),
-            "compared": len(verdicts),
+            "frozen": frozen_digest(),
+            "counts": {"all": counts_of(cells), "blind": counts_of([cell for cell in cells if cell.blind])},
             "cells": [cell.as_json() for cell in cells],
             "datasets": self.table.dataset_rows(self.request),
             "total_seconds": time.perf_counter() - self.timeline.begun,

@@ -1,4 +1,4 @@
-"""When a cell matches the paper."""
+"""Verdicts, rows, orders and files of a reproduction."""
 
 from __future__ import annotations
 
@@ -14,80 +14,81 @@ import pytest
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.papers.base import (
+    BETTER,
+    REPRODUCED,
+    WORSE,
     Archive,
     DataFolder,
     ItemWork,
+    Margin,
     RowSelection,
     Stop,
     Stopped,
     TableCell,
-    Tolerance,
     code_digest,
+    counts_of,
     relative_to,
 )
 from okl.papers.lu2016.algorithms import Sizes
 from okl.papers.lu2016.tables import CODE, Training
 from tests.papers.sets import write_orders, write_set
 
-# When a cell matches the paper.
+# When a cell is reproduced.
 
-CLASSES = Tolerance(deviations=2.0, absolute=0.005)
-
-
-def cell(metric: str = "mistake_rate", paper: float | None = 0.30, sd: float | None = 0.01) -> TableCell:
-    return TableCell("german", "FOGD", metric, paper, sd)
+CLASSES = Margin(relative=0.05)
 
 
-@pytest.mark.parametrize(
-    ("values", "verdict"),
-    [([0.319, 0.319], "within"), ([0.321, 0.321], "worse"), ([0.28, 0.28], "within"), ([0.27, 0.27], "better")],
-)
-def test_a_mistake_rate_is_worse_only_above_the_tolerance(values: list[float], verdict: str) -> None:
-    measured = cell().measured(values, [1.0, 3.0], CLASSES)
-    assert measured.verdict == verdict
-    assert (measured.repeats, measured.seconds, measured.sd) == (2, 2.0, 0.0)
-    assert measured.difference == pytest.approx(values[0] - 0.30)
-
-
-def test_an_accuracy_is_worse_only_below_the_tolerance() -> None:
-    points = Tolerance(absolute=0.003)
-    verdicts = [cell("accuracy", 0.85, None).measured([mean], [1.0], points).verdict for mean in (0.8, 0.848, 0.9)]
-    assert verdicts == ["worse", "within", "better"]
-
-
-def test_the_tolerance_is_the_largest_of_its_parts() -> None:
-    assert CLASSES.of(0.3, 0.003, 0.004) == pytest.approx(0.01)
-    assert CLASSES.of(0.3, 0.0003, None) == 0.005
-    assert Tolerance(relative=0.05).of(0.04, 0.1, 0.1) == pytest.approx(0.002)
-    assert CLASSES.describe() == "the larger of 2 sqrt(sd_paper^2 + sd_okl^2) and 0.5 points"
-
-
-def test_deviations_count_both_spreads_and_one_order_has_none() -> None:
-    measured = cell(sd=0.03).measured([0.30, 0.40], [1.0, 1.0], CLASSES)
-    assert measured.sd is not None
-    assert measured.deviations == pytest.approx(0.05 / (0.03**2 + measured.sd**2) ** 0.5)
-    alone = cell(sd=None).measured([0.35], [1.0], CLASSES)
-    assert (alone.sd, alone.deviations, alone.verdict) == (None, None, "worse")
-
-
-def test_without_a_printed_number_there_is_no_verdict() -> None:
-    assert cell(paper=None).measured([0.3], [1.0], CLASSES).verdict is None
+def cell(metric: str = "mistake_rate", paper: float | None = 0.30, sd: float | None = 0.0, **more: Any) -> TableCell:
+    return TableCell("german", "FOGD", metric, paper, sd, paper_repeats=20, **more)
 
 
 @pytest.mark.parametrize(
-    ("metric", "mean", "constant", "like"),
-    [
-        ("mistake_rate", 0.300, 0.302, True),
-        ("mistake_rate", 0.270, 0.302, False),
-        ("accuracy", 0.9702, 0.97, True),
-        ("accuracy", 0.98, 0.97, False),
-        ("mistake_rate", 0.3, None, False),
-    ],
+    ("mean", "verdict"), [(0.314, REPRODUCED), (0.316, WORSE), (0.286, REPRODUCED), (0.284, BETTER)]
 )
-def test_a_cell_won_by_the_constant_predictor_is_marked(
-    metric: str, mean: float, constant: float | None, like: bool
-) -> None:
-    assert cell(metric).measured([mean], [1.0], CLASSES).with_baselines(constant, 0.1).like_constant is like
+def test_the_verdict_is_two_sided(mean: float, verdict: str) -> None:
+    measured = cell().measured([mean, mean], [1.0, 3.0]).judged(CLASSES)
+    assert (measured.verdict, measured.repeats, measured.seconds, measured.sd) == (verdict, 2, 2.0, 0.0)
+    assert measured.difference == pytest.approx(mean - 0.30)
+    assert measured.margin == pytest.approx(0.015)
+
+
+def test_an_accuracy_is_better_above_and_a_property_of_the_data_never() -> None:
+    points = Margin(points=0.005)
+    accuracies = [cell("accuracy", 0.85).measured([mean], [1.0]).judged(points) for mean in (0.8, 0.848, 0.9)]
+    assert [each.verdict for each in accuracies] == [WORSE, REPRODUCED, BETTER]
+    assert cell("kappa_max", 1.0, paper_unit=0.01).measured([0.98], [1.0]).judged(Margin()).verdict == WORSE
+
+
+def test_only_standard_errors_and_rounding_widen_the_margin() -> None:
+    values = [0.28, 0.36]
+    measured = cell(sd=0.02, paper_unit=0.001).measured(values, [1.0, 1.0])
+    error = (0.02**2 / 20 + np.var(values, ddof=1) / 2 + 0.001**2 / 12) ** 0.5
+    assert measured.standard_error == pytest.approx(error)
+    # many orders of a wide spread leave a small error: the spread itself allows nothing
+    wide = cell().measured([0.2, 0.5] * 5000, [1.0] * 10000).judged(CLASSES)
+    assert wide.verdict == WORSE
+    # a single order has the printed spread
+    assert cell(sd=0.02).measured([0.3], [1.0]).standard_error == pytest.approx(0.02 * (1 + 1 / 20) ** 0.5)
+
+
+def test_a_margin_is_at_least_the_rounding_and_at_most_a_tenth_of_what_a_constant_leaves() -> None:
+    assert Margin(relative=0.05).of(0.03, 0.01, None) == 0.005
+    assert Margin(points=0.005).of(0.98, 0.001, 0.97) == pytest.approx(0.001)
+    assert Margin(points=0.005).of(0.98, 0.001, None) == 0.005
+    assert Margin().of(0.98, 0.001, None) == 0.0
+
+
+@pytest.mark.parametrize(("constant", "nothing"), [(0.302, True), (0.35, False), (None, False)])
+def test_a_cell_that_a_constant_passes_has_no_information(constant: float | None, nothing: bool) -> None:
+    measured = cell(constant=constant).measured([0.9, 0.9], [1.0, 1.0]).judged(CLASSES)
+    assert (measured.verdict, measured.no_information) == (WORSE, nothing)
+    counts = counts_of([measured, cell()])
+    assert counts == {REPRODUCED: 0, BETTER: 0, WORSE: 1 - nothing, "no information": int(nothing)}
+
+
+def test_without_a_printed_number_or_a_margin_there_is_no_verdict() -> None:
+    assert cell(paper=None).measured([0.3], [1.0]).judged(CLASSES).verdict is None
+    assert cell().measured([0.3], [1.0]).judged(None).verdict is None
 
 
 def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> None:

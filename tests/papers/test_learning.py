@@ -9,7 +9,7 @@ import pytest
 from okl.data.executor import Rows
 from okl.foundation.types import Task
 from okl.papers.base import DataFolder, RowSelection
-from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes, segments
+from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes, segments, settings_of
 from okl.papers.lu2016.tables import EXTRA_ORDER, Training, mean_curve
 from tests.papers.sets import write_set
 
@@ -19,7 +19,7 @@ PAIRS = [(name, task) for name in ALGORITHMS for task in PAPER_TASKS.get(name, T
 
 
 def training(name: str, task: Task, **more: object) -> Training:
-    setting = ALGORITHMS[name].settings(task, searched=False)[-1]
+    setting = settings_of(name, task, searched=False)[-1]
     values = {"order": 3, "n_rows": 320} | more
     selection = RowSelection("made", task, "all", task == "regression")
     return Training(selection, name, setting, Sizes.of(20), **values)  # type: ignore[arg-type]

@@ -24,16 +24,16 @@ from okl.papers.base import (
     DataFolder,
     Experiment,
     Lines,
+    Margin,
     Outcome,
     PaperTable,
     Quantity,
     Request,
     RowSelection,
     TableCell,
-    Tolerance,
     WorkItem,
     as_points,
-    printed_number,
+    printed_unit,
     read_records,
 )
 from okl.report.figures import Panel
@@ -376,7 +376,6 @@ def _curve(race: MethodRace, track: MethodTrack) -> dict[str, list[list[float]]]
 # The table and the figures.
 
 CODE = ("compiled", "kernels", "solvers.subgradient", "features.bandwidth", "papers.base", "papers.zhang2024")
-TOLERANCE = Tolerance(absolute=0.01)
 FIGURE_DATASETS = ("breast cancer", "heart failure", "wine quality", "avila Bible", "magic telescope", "room occupancy")
 OPTIMUM = "optimum"
 LEAST_EXCESS = 1e-8
@@ -419,9 +418,10 @@ class RaceExperiment(Experiment):
         seconds = [run["seconds"] for run in runs]
         if self.part:
             ends = [float(outcome["curves"][case.algorithm][self.part][-1][3]) for outcome in outcomes]
-            return cell.measured(ends, seconds, None)
-        cell = cell.measured([run["accuracy"] for run in runs], seconds, quantity.tolerance)
-        return cell.with_baselines(fmean(outcome["constant"] for outcome in outcomes), None)
+            return cell.measured(ends, seconds)
+        cell = cell.measured([run["accuracy"] for run in runs], seconds)
+        constant = fmean(outcome["constant"] for outcome in outcomes)
+        return replace(cell, constant=constant).judged(quantity.margin)
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         outcomes = request.outcomes_of(self.items(request, case))
@@ -460,10 +460,8 @@ def _dataset(case: Case) -> ZhangDataset:
 
 
 def _table(name: str, title: str, part: str = "") -> PaperTable:
-    printed = {
-        (r["dataset"], r["algorithm"], r["metric"]): printed_number(r, "value")
-        for r in read_records(PACKAGE, "table1.csv")
-    }
+    printed = {(r["dataset"], r["algorithm"], r["metric"]): r["value"] for r in read_records(PACKAGE, "table1.csv")}
+    margin = Margin.of_table("zhang2024-table1")
     cases = []
     for dataset in zhang_datasets().values():
         for algorithm in ALGORITHMS:
@@ -471,13 +469,14 @@ def _table(name: str, title: str, part: str = "") -> PaperTable:
             if not part:
                 # the printed numbers of SCS are those of the paper's growth, too
                 key = (dataset.printed, SCS if algorithm == PRINTED_GROWTH else algorithm)
-                accuracy, seconds = (printed.get((*key, metric)) for metric in ("accuracy", "time_seconds"))
-                quantity = Quantity("accuracy", accuracy, None, seconds, TOLERANCE)
+                texts = [printed.get((*key, metric), "") for metric in ("accuracy", "time_seconds")]
+                accuracy, seconds = (float(text) if text else None for text in texts)
+                quantity = Quantity("accuracy", accuracy, None, seconds, printed_unit(texts[0]), margin)
             parameters = {"dataset": dataset}
             cases.append(Case(dataset.printed, algorithm, (quantity,), dataset.file, dataset.paper_rows, parameters))
     if part:
         cases = [case for shown in FIGURE_DATASETS for case in cases if case.dataset == shown]
-    repeats, rule = (1, "") if part else (len(SEEDS), TOLERANCE.rule)
+    repeats, rule = (1, "") if part else (len(SEEDS), margin.rule)
     experiment = RaceExperiment(part, f"{{}}, {part}")
     return PaperTable(f"zhang2024-{name}", title, tuple(cases), experiment, CODE, repeats, rule, REMARKS)
 

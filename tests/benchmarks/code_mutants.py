@@ -1,6 +1,6 @@
 """Mutation testing of projections, losses and budget steps: how many small changes of the code do its tests notice?
 
-    python -m tests.benchmarks.mutants [FILE ...] [--each 12] [--seed 0] [--longest 1.5]
+    python -m tests.benchmarks.code_mutants [FILE ...] [--each 12] [--seed 0] [--longest 1.5]
 
 Mutants of each file are drawn by a seed: another comparison, operator, constant or sign, and / or, min / max, a call
 left out. The tests of a file are collected once, with numba switched off, and run for each of its mutants in a forked
@@ -32,8 +32,8 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.benchmarks.mutants_made import Mutant, drawn_mutants, put_in_place, read_whole_numbers
-from tests.benchmarks.mutants_without_numba import stand_in
+from tests.benchmarks.code_mutants_made import Mutant, drawn_mutants, put_in_place, read_whole_numbers
+from tests.benchmarks.code_mutants_without_numba import stand_in
 
 PROJECTIONS = (
     "tests/compiled/test_projections.py",
@@ -176,7 +176,7 @@ def module_of(file: str) -> str:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.mutants")
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.code_mutants")
     parser.add_argument("files", nargs="*", help=f"of {', '.join(TARGETS)}")
     parser.add_argument("--each", type=int, default=12, help="mutants a file, at most")
     parser.add_argument("--seed", type=int, default=0)
