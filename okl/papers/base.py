@@ -67,10 +67,9 @@ class Margin:
     points: float = 0.0
 
     @classmethod
-    def of_table(cls, name: str) -> Margin | None:
-        """Return the frozen margin of a table, None if nothing of it is compared."""
-        margin = frozen()["margins"].get(name)
-        return None if margin is None else cls(**margin)
+    def of_table(cls, name: str) -> Margin:
+        """Return the frozen margin of a table."""
+        return cls(**frozen()["margins"][name])
 
     def of(self, printed: float, unit: float, constant: float | None) -> float:
         """Return the margin of a cell; unit : of its last digit; constant : metric of the constant predictor."""
@@ -105,6 +104,7 @@ class TableCell:
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
     setting : all parameters, and how they were chosen; point : position in a study, such as {"budget": 100}
     more : further values by name; status : "measured", or why not; note : remark
+    claim : a statement in place of a printed number: the metric is 0 within the margin or, without one, below 0
     """
 
     dataset: str
@@ -133,6 +133,7 @@ class TableCell:
     more: Mapping[str, float | None] = field(default_factory=dict)
     status: str = MEASURED
     note: str = ""
+    claim: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -156,8 +157,11 @@ class TableCell:
         with s, R the printed standard deviation and repeats, t, r the measured ones, u the unit of the last digit: the
         usual two-sided equivalence of means, with a margin that no spread can widen.
         """
-        if margin is None or self.difference is None or self.paper_mean is None or self.standard_error is None:
+        if self.difference is None or self.paper_mean is None or self.standard_error is None:
             return self
+        if margin is None:
+            holds = self.difference < -2.0 * self.standard_error
+            return replace(self, verdict=REPRODUCED if holds else WORSE) if self.claim else self
         size = margin.of(self.paper_mean, self.paper_unit, self.constant)
         allowed = size + 2.0 * self.standard_error
         worse = -self.difference if self.metric in HIGHER_IS_BETTER else self.difference
@@ -198,6 +202,7 @@ class Quantity:
     """Reported metric of a case, with the printed numbers.
 
     margin : None to report without a verdict; paper_unit : of the last printed digit; more : further printed numbers
+    claim : a statement of the paper, with 0 for paper_mean: see TableCell
     """
 
     metric: str
@@ -207,6 +212,7 @@ class Quantity:
     paper_unit: float = 0.0
     margin: Margin | None = None
     more: Mapping[str, float | None] = field(default_factory=dict)
+    claim: str = ""
 
 
 @cache
@@ -553,7 +559,7 @@ class Case:
         q = quantity
         return TableCell(
             self.dataset, self.algorithm, q.metric, q.paper_mean, q.paper_sd, q.paper_seconds, q.paper_unit,
-            self.paper_repeats, blind=self.blind, point=dict(self.point), more=dict(q.more),
+            self.paper_repeats, blind=self.blind, point=dict(self.point), more=dict(q.more), claim=q.claim,
         )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
         cell["dataset"],
         f"{cell['algorithm']} ({point})" if point else cell["algorithm"],
         metric.replace("_", " "),
-        _spread(metric, cell["paper_mean"], cell["paper_sd"]),
+        cell["claim"] or _spread(metric, cell["paper_mean"], cell["paper_sd"]),
         _spread(metric, cell["mean"], cell["sd"]),
         _signed(metric, cell["difference"]),
         _spread(metric, allowed, None),

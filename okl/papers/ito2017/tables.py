@@ -36,6 +36,7 @@ from okl.papers.ito2017.experiments import (
     MAX_SECONDS,
     PACKAGE,
     RESIDUAL,
+    RIVAL_ROWS,
     SEARCHES,
     dataset_item,
     ito_datasets,
@@ -52,6 +53,11 @@ METHOD_REMARK = (
     "--threads 1 for undisturbed seconds."
 )
 DATA_REMARK = "Artificial data are drawn as in section 5, with our own seeds: the paper does not state its seeds."
+RIVAL_REMARK = (
+    "The paper's claims are judged: an independent solver finds the same objective, up to 1e-4 of it, on the same rows "
+    f"(LIBSVM on at most {RIVAL_ROWS:,}), and FAPG is faster than LIBSVM where it is in the paper."
+)
+RIVAL_RULE = "the objective of an independent solver within 1e-4, in less time than LIBSVM where the paper has less"
 DIGITS_RULE = "equal to the paper's but for the rounding of three digits; only properties of the data are compared"
 
 
@@ -149,6 +155,24 @@ def _fapg_records(number: int) -> list[Record]:
     return [record for record in read_records(PACKAGE, f"table{number}.csv") if record["solver"] == "FAPG"]
 
 
+def _objective(solver: str) -> Quantity:
+    """Return the claim that the objective is the one of an independent solver."""
+    return Quantity("relative_excess", 0.0, margin=Margin.of_table("ito2017-excess"), claim=f"that of {solver}")
+
+
+def _faster(record: Record) -> tuple[Quantity, ...]:
+    """Return the claim that FAPG takes less time than LIBSVM, where the printed seconds say so."""
+    seconds = {
+        r["solver"]: printed_number(r, "seconds")
+        for r in read_records(PACKAGE, "table4.csv")
+        if (r["data"], r["kernel"]) == (record["data"], record["kernel"])
+    }
+    ours, rival = seconds["FAPG"], seconds.get("LIBSVM")
+    if ours is None or rival is None or ours >= rival:
+        return ()
+    return (Quantity("slower_than_rival", 0.0, claim="faster than LIBSVM"),)
+
+
 def _nu_svm(record: Record, nu: float) -> dict[str, Any]:
     return {"work": "MarginItem", "model": "nu_svm", "parameter": nu, "kernel": record["kernel"]}
 
@@ -157,7 +181,13 @@ def _benchmark_tables() -> list[PaperTable]:
     nu = {record["data"]: float(record["nu"]) for record in read_records(PACKAGE, "table4.csv")}
     runs = MeasuredExperiment(more=("objective", "relative_gap"))
     table4 = [
-        _case(r, r["kernel"], _quantities(r, {}, True, {}), {"nu": float(r["nu"])}, **_nu_svm(r, float(r["nu"])))
+        _case(
+            r,
+            r["kernel"],
+            (*_quantities(r, {}, True, {}), _objective("LIBSVM"), *_faster(r)),
+            {"nu": float(r["nu"])},
+            **_nu_svm(r, float(r["nu"])),
+        )
         for r in _fapg_records(4)
     ]
     table5 = [
@@ -165,13 +195,15 @@ def _benchmark_tables() -> list[PaperTable]:
         for r in read_records(PACKAGE, "table5.csv")
     ]
     table8 = [
-        _case(r, "logistic", _quantities(r, {}, True, {}), {"C": float(r["C"])}, work="MarginItem", model="logistic",
+        _case(r, "logistic", (*_quantities(r, {}, True, {}), _objective("scikit-learn's Newton method")),
+              {"C": float(r["C"])}, work="MarginItem", model="logistic",
               parameter=float(r["C"]), kernel="linear")
         for r in _fapg_records(8)
     ]  # fmt: skip
     exact = {"kappa_max": "kappa_max", "lipschitz": "L_f"}
     table10 = [
-        _case(r, "mm_mpm", _quantities(r, exact, True, _ESTIMATES), {}, work="MinimaxItem") for r in _fapg_records(10)
+        _case(r, "mm_mpm", (*_quantities(r, exact, True, _ESTIMATES), _objective("L-BFGS")), {}, work="MinimaxItem")
+        for r in _fapg_records(10)
     ]
     table6 = []
     for r in read_records(PACKAGE, "table6.csv"):
@@ -184,8 +216,9 @@ def _benchmark_tables() -> list[PaperTable]:
     return [
         _table(
             "table4", "nu-SVM on the benchmark data sets: iterations and seconds of the method", table4, runs,
-            (METHOD_REMARK,
+            (METHOD_REMARK, RIVAL_REMARK,
              "The RBF kernel has LIBSVM's own width, exp(-||x - x'||^2 / n), which agrees with Table 5."),
+            rule=RIVAL_RULE,
         ),
         _table(
             "table5", "nu-SVM: the Lipschitz constant, and the estimates of the method", table5, MeasuredExperiment(),
@@ -203,11 +236,12 @@ def _benchmark_tables() -> list[PaperTable]:
         ),
         _table(
             "table8", "Logistic regression on the benchmark data sets: iterations and seconds of the method", table8,
-            runs, (METHOD_REMARK, "As in the paper xi is 1e-4, which leaves a part of the duality gap."),
+            runs, (METHOD_REMARK, RIVAL_REMARK, "As in the paper xi is 1e-4, which leaves a part of the duality gap."),
+            rule=RIVAL_RULE,
         ),
         _table(
             "table10", "MM-MPM at half of kappa_max: constants of the data, iterations and seconds", table10,
-            MeasuredExperiment(), (METHOD_REMARK,), rule=DIGITS_RULE,
+            MeasuredExperiment(), (METHOD_REMARK, RIVAL_REMARK), rule=DIGITS_RULE,
         ),
     ]  # fmt: skip
 
@@ -297,7 +331,7 @@ DOUBTFUL = ("ijcnn1",)  # the printed numbers are below the share of the majorit
 
 
 class AccuracyExperiment(Experiment):
-    """Mean accuracy over folds and their seeds, at the best value of the grid and with the frozen bias of the model.
+    """Mean accuracy over folds and their seeds, at the best value of the grid and with the frozen bias.
 
     Each seed repeats the paper's procedure and has its own best value. The accuracy of one value for all seeds is
     reported, too: it is less optimistic.
@@ -317,7 +351,7 @@ class AccuracyExperiment(Experiment):
             bias: [outcome[bias][position] for outcome, position in zip(outcomes, best[bias], strict=True)]
             for bias in BIASES
         }
-        chosen = frozen()["ito2017"]["bias"][case.algorithm]
+        chosen = frozen()["ito2017"]["bias"]
         parameters = [o["parameters"][position] for o, position in zip(outcomes, best[chosen], strict=True)]
         setting = {
             case.parameters["name"]: fmean(parameters),
@@ -374,16 +408,16 @@ def _accuracy_table() -> PaperTable:
     grids = "; ".join(f"{name} {grid.describe()}" for name, grid in GRIDS.items())
     remarks = (
         f"Mean and standard deviation over seeds of {FOLDS} folds; as in the paper, the value of the grid is that of "
-        "the best mean over the same folds, which is optimistic. MM-FDA has the bias of least training errors, as "
-        "Fisher's criterion leaves it open, all others their own; the JSON has both, and the accuracy of the one value "
-        "that is best for all seeds (accuracy_of_one_value).",
+        "the best mean over the same folds, which is optimistic. The bias is that of least training errors, section "
+        "4.4.2; the JSON has the model's own, too, and the accuracy of the one value that is best for all seeds "
+        "(accuracy_of_one_value).",
         f"Grids, fixed in advance: {grids}. A path over nu ends where w is nearly 0.",
         f"Solutions have a certified relative duality gap of {GRID_METHOD.tolerance:g}, or took "
         f"{GRID_METHOD.max_iterations:,} iterations; nu_svm and logistic use at most {FOLD_ROWS:,} training rows of a "
         "fold.",
         f"Without a verdict: {', '.join(DOUBTFUL)}, whose printed numbers contradict each other.",
     )
-    rule = f"{margin.rule}, with the bias of the model that was chosen beforehand"
+    rule = f"{margin.rule}, with the bias of least training errors"
     title = "Classification ability: accuracy by ten-fold cross validation"
     return _table("table11", title, cases, AccuracyExperiment(), remarks, 5, rule)
 

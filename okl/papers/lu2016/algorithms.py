@@ -209,12 +209,12 @@ class PaperAlgorithm:
 
 
 def settings_of(name: str, task: Task, searched: bool) -> tuple[Setting, ...]:
-    """Return the settings of an algorithm to choose from: the frozen one alone, unless there is none or `searched`."""
+    """Return the settings of an algorithm to choose from: the frozen ones, unless there are none or `searched`."""
     candidates = ALGORITHMS[name].candidates.get(task, ())
     if candidates and (searched or name not in FROZEN["settings"]):
         return candidates
-    stated: Setting = FROZEN["settings"].get(name, {}).get(task, EMPTY)
-    return (stated,)
+    stated = FROZEN["settings"].get(name, {}).get(task, EMPTY)
+    return grid(**{key: tuple(value) if isinstance(value, list) else (value,) for key, value in stated.items()})
 
 
 def is_blind(name: str, dataset: str) -> bool:
@@ -260,10 +260,12 @@ class _LuBOGD(BoundedGradientDescent):
         return super().numbers._replace(scales=1.0)
 
 
-def _bogd(oldest: float = 0.0, global_scale: float = 0.0, **parameters: float) -> BoundedGradientDescent:
+def _bogd(
+    step_size: float, regularisation: float, oldest: float = 0.0, global_scale: float = 0.0
+) -> BoundedGradientDescent:
     if global_scale:
-        return _LuBOGD(rescale=True, largest=global_scale, **parameters)
-    return BoundedGradientDescent(removal="oldest" if oldest else "random", **parameters)  # type: ignore[arg-type]
+        return _LuBOGD(step_size, regularisation, rescale=True, largest=global_scale)
+    return BoundedGradientDescent(step_size, regularisation, removal="oldest" if oldest else "random")
 
 
 def _cost_without_budget(sizes: Sizes, rows: int) -> float:

@@ -311,7 +311,7 @@ class OnlineExperiment(LuExperiment):
         note = "" if selection.name == case.dataset else f"{selection.name} stands in for it"
         return replace(cell, note=note, **self._baseline_errors(request, case))
 
-    def _baseline_errors(self, request: Request, case: Case) -> dict[str, float | None]:
+    def _baseline_errors(self, request: Request, case: Case) -> dict[str, Any]:
         """Return the mean error of the constant predictor and of the linear model."""
         outcomes = [o for o in self.outcomes(request, _linear(case)) if o["error"] is not None]
         if not outcomes:
