@@ -294,102 +294,139 @@ def oldest_support(marks: Integers, count: int) -> int:
     return oldest
 
 
-# Inverse of a growing kernel matrix, and the projection of a row onto the span of the support vectors.
+# Inverse root of a growing kernel matrix, and the projection of a row onto the span of the support vectors.
 #
+# The inverse of the kernel matrix is kept as R'R, R being the inverse of its Cholesky factor until a support goes and a
+# reflection of its rows thereafter. Rows are near the span of the supports: an explicit inverse loses twice the digits.
 # Everything is float64 and zero beyond the supports, so that loops run over whole vectors.
 #
-# Legend: M inverse of the kernel matrix of the n supports, the leading n x n of (capacity, capacity); k kernel row; d
-# = M k, the coefficients of the row's projection; own = k(x, x); left = own - k'd, its squared distance to the span.
+# Legend: R root of the n supports, the leading n x n of (capacity, capacity); k kernel row; d = R'R k, the coefficients
+# of the row's projection; own = k(x, x); left = own - |R k|^2, its squared distance to the span.
 
 
 @compiled_row
-def project_row(place: Doubles, inverse: Doubles, row: FloatArray, n: int) -> float:
-    """Overwrite place (width,) by d; returns k'd, the squared length of the projection.
+def multiply_matrix(out: Doubles, matrix: Doubles, values: Doubles, n: int) -> None:
+    """Overwrite out (width,) by the product of the leading n rows, symmetric, with values (n,)."""
+    out[:] = 0.0
+    for j in range(n):
+        m, v = matrix[j], values[j]
+        for i in range(out.shape[0]):
+            out[i] += m[i] * v
 
-    place : width >= n; row : (width,) kernel values, of any precision
+
+@compiled_row_sum
+def _root_product(root: Doubles, row: FloatArray, width: int) -> float:
+    total = 0.0
+    for i in range(width):
+        total += root[i] * np.float64(row[i])
+    return total
+
+
+@compiled_row
+def project_row(place: Doubles, root: Doubles, row: FloatArray, n: int, removes: bool) -> float:
+    """Overwrite place (width,) by d; returns |R k|^2, the squared length of the projection.
+
+    place : width >= n; row : (width,) kernel values, of any precision; removes : whether R need not be triangular
     """
     place[:] = 0.0
-    first = n % 4
-    for j in range(first):
-        m, v = inverse[j], np.float64(row[j])
-        for i in range(place.shape[0]):
-            place[i] += m[i] * v
-    # four rows at once: the sums are loaded and stored a quarter as often
-    for j in range(first, n, 4):
-        m0, m1, m2, m3 = inverse[j], inverse[j + 1], inverse[j + 2], inverse[j + 3]
-        v0, v1, v2, v3 = np.float64(row[j]), np.float64(row[j + 1]), np.float64(row[j + 2]), np.float64(row[j + 3])
-        for i in range(place.shape[0]):
-            place[i] += (m0[i] * v0 + m1[i] * v1) + (m2[i] * v2 + m3[i] * v3)
     length = 0.0
     for j in range(n):
-        length += np.float64(row[j]) * place[j]
+        width, r = n if removes else j + 1, root[j]
+        product = _root_product(r, row, width)
+        length += product * product
+        for i in range(width):
+            place[i] += product * r[i]
     return length
 
 
 @compiled_row
-def grow_inverse(inverse: Doubles, place: Doubles, left: float, n: int) -> None:
-    """Make the row of d and left > 0 support n: inverse changes in place.
+def grow_root(root: Doubles, place: Doubles, left: float, n: int) -> None:
+    """Make the row of d and left > 0 support n: the root changes in place.
 
-    M <- [[M + d d' / left, -d / left], [-d' / left, 1 / left]]
+    R <- [[R, 0], [-d' / left^(1/2), 1 / left^(1/2)]], so that R'R is the inverse of the grown matrix.
 
-    Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 3: the incremental inverse, after Cauwenberghs & Poggio.
+    Source: Golub & Van Loan, Matrix Computations, section 4.2: a further row of a Cholesky factor, here of its inverse.
     """
-    scale = 1.0 / left
-    for j in range(n):
-        m, factor = inverse[j], place[j] * scale
-        for i in range(n):
-            m[i] += factor * place[i]
-        inverse[j, n] = -factor
-        inverse[n, j] = -factor
-    inverse[n, n] = scale
+    scale = 1.0 / math.sqrt(left)
+    for i in range(n):
+        root[n, i] = -place[i] * scale
+    root[n, n] = scale
 
 
 @compiled_row
-def replace_in_inverse(inverse: Doubles, column: Doubles, place: Doubles, left: float, slot: int, n: int) -> None:
-    """Put the row of d and left > 0 in the place of the support at a slot; inverse and column (width,) change.
+def replace_in_root(root: Doubles, column: Doubles, place: Doubles, left: float, slot: int, n: int) -> None:
+    """Put the row of d and left > 0 in the place of the support at a slot; root and column (width,) change.
 
-    The inverse G grown as by `grow_inverse`, without row and column r: G - g_r g_r' / G_rr. column becomes the
-    coefficients of the projection of r onto the others, -g_r / G_rr, that of the new row at the slot.
+    A reflection of the rows of the root grown as by `grow_root` puts all of column r into the last row b, which goes.
+    column becomes the coefficients of the projection of r onto the others, -b / b_r, that of the new row at the slot.
     """
-    scale = 1.0 / left
-    pivot = inverse[slot, slot] + place[slot] * place[slot] * scale
-    for i in range(n):
-        column[i] = -(inverse[slot, i] + place[slot] * place[i] * scale) / pivot
-    column[slot] = place[slot] * scale / pivot
+    scale = 1.0 / math.sqrt(left)
+    last = -place[slot] * scale
+    square = last * last
     for j in range(n):
-        if j == slot:
-            continue
-        m, factor, share = inverse[j], place[j] * scale, column[j] * pivot
+        square += root[j, slot] * root[j, slot]
+    pivot = math.sqrt(square) if last < 0.0 else -math.sqrt(square)
+    last -= pivot
+    factor = -1.0 / (pivot * last)
+    for i in range(n):
+        column[i] = -place[i] * scale * last
+    for j in range(n):
+        r, v = root[j], root[j, slot]
         for i in range(n):
-            m[i] += factor * place[i] - share * column[i]
-        m[slot] = -factor - share * column[slot]
-        inverse[slot, j] = m[slot]
-    inverse[slot, slot] = scale - column[slot] * column[slot] * pivot
+            column[i] += v * r[i]
+    added = factor * scale * last
+    for j in range(n):
+        r, v = root[j], root[j, slot]
+        share = factor * v
+        for i in range(n):
+            r[i] -= share * column[i]
+        r[slot] = -v * added
+    for i in range(n):
+        column[i] = (place[i] * scale + factor * last * column[i]) / pivot
+    column[slot] = -(scale - last * added) / pivot
 
 
 @compiled_row
-def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None:
-    """Take the support at a slot out, the last of n moving there; inverse and column (width,) change in place.
+def shrink_root(root: Doubles, column: Doubles, slot: int, n: int) -> None:
+    """Take the support at a slot out, the last of n moving there; root and column (width,) change in place.
 
-    M - m_r m_r' / M_rr, without row and column r. column becomes the coefficients of the projection of r onto the
-    others, -m_r / M_rr, each at the slot where its support stood; 0 at r itself.
+    A reflection of the rows puts all of column r into the last row b, which goes with the column. column becomes the
+    coefficients of the projection of r onto the others, -b / b_r, each at the slot where its support stood; 0 at r.
     """
-    pivot = inverse[slot, slot]
+    end = n - 1
+    square = 0.0
+    for j in range(n):
+        square += root[j, slot] * root[j, slot]
+    last = root[end, slot]
+    pivot = math.sqrt(square) if last < 0.0 else -math.sqrt(square)
+    last -= pivot
+    factor = -1.0 / (pivot * last)
+    column[:n] = 0.0
+    for j in range(n):
+        r, v = root[j], last if j == end else root[j, slot]
+        for i in range(n):
+            column[i] += v * r[i]
+    for j in range(end):
+        r, share = root[j], factor * root[j, slot]
+        for i in range(n):
+            r[i] -= share * column[i]
     for i in range(n):
-        column[i] = -inverse[slot, i] / pivot
+        column[i] = -(root[end, i] - factor * last * column[i]) / pivot
     column[slot] = 0.0
+    for j in range(end):
+        root[j, slot] = root[j, end]
+        root[j, end] = 0.0
+    root[end, :n] = 0.0
+
+
+@compiled_row
+def inverse_diagonal(out: Doubles, root: Doubles, n: int) -> None:
+    """Overwrite out (width,) by the diagonal of the inverse, the squared lengths of the root's columns."""
+    out[:] = 0.0
     for j in range(n):
-        m, share = inverse[j], column[j] * pivot
-        for i in range(n):
-            m[i] -= share * column[i]
-    last = n - 1
-    for i in range(n):
-        inverse[slot, i] = inverse[last, i]
-    for j in range(n):
-        inverse[j, slot] = inverse[j, last]
-    for j in range(n):
-        inverse[last, j] = 0.0
-        inverse[j, last] = 0.0
+        r = root[j]
+        for i in range(out.shape[0]):
+            out[i] += r[i] * r[i]
 
 
 # Self-tuned Forgetron: all coefficients shrink just enough that the oldest support vector may be removed.

@@ -20,13 +20,15 @@ from okl.compiled.budget import (
     SupportArrays,
     copy_support,
     drop_support,
-    grow_inverse,
+    grow_root,
+    inverse_diagonal,
     learns_by,
     mistake_step,
+    multiply_matrix,
     project_row,
     put_support,
-    replace_in_inverse,
-    shrink_inverse,
+    replace_in_root,
+    shrink_root,
     used_width,
 )
 from okl.compiled.jit import compiled_row, compiled_step
@@ -502,20 +504,20 @@ def learn_projectron(
 ) -> None:
     """Learn a row; kept changes in place.
 
-    memory : (1 + capacity, capacity), a buffer for a projection and the inverse of the kernel matrix
+    memory : (1 + capacity, capacity), a buffer for a projection and the root of the inverse of the kernel matrix
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, sections 3 (Projectron) and 4 (Projectron++).
     """
     coefficients, memory = kept.coefficients, kept.memory
     kernel, code, epsilon, budget = rule
-    count, inverse = kept.integers[COUNT], memory[1:]
+    count, root = kept.integers[COUNT], memory[1:]
     step = mistake_step(code, epsilon, settings.step_size, seen)
     if step == 0.0:
         widens = settings.widens > 0.0 and code != THRESHOLDED_HALF_SQUARED
         if not (widens and seen.margin < 1.0 and count > 0):
             return
     place = memory[0, : used_width(count)]
-    length, own = project_row(place, inverse, kept.row, count), kernel_self(x, kernel)
+    length, own = project_row(place, root, kept.row, count, False), kernel_self(x, kernel)
     left = max(0.0, own - length)
     if step == 0.0:
         step = margin_step(seen, length, left, norm_within_reach(budget))
@@ -525,7 +527,7 @@ def learn_projectron(
     elif count == budget or left <= dependence_of(kept.supports) * own:
         add_projection(coefficients, place, seen, step)
     else:
-        grow_inverse(inverse, place, left, count)
+        grow_root(root, place, left, count)
         put_support(kept, x, count, seen, step)
     kept.counts[UPDATES] += 1
 
@@ -567,19 +569,19 @@ def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None
         kept.row,
     )
     kernel, _, _, budget = rule
-    buffer, inverse, dependence = memory[0], memory[1:], dependence_of(supports)
-    inverse[:, :] = 0.0
+    buffer, root, dependence = memory[0], memory[1:], dependence_of(supports)
+    root[:, :] = 0.0
     kept_so_far = 0
     for slot in range(integers[COUNT]):
         copy_support(kept, slot)
         column, width = kept.column, used_width(kept_so_far)
         kernel_row(row[:width], supports, column, kernel)
-        length, own = project_row(buffer[:width], inverse, row, kept_so_far), kernel_self(column, kernel)
+        length, own = project_row(buffer[:width], root, row, kept_so_far, False), kernel_self(column, kernel)
         left = max(0.0, own - length)
         if kept_so_far == budget or left <= dependence * own:
             spread(coefficients, buffer, slot, kept_so_far)
         else:
-            grow_inverse(inverse, buffer, left, kept_so_far)
+            grow_root(root, buffer, left, kept_so_far)
             for j in range(column.shape[0]):
                 supports[j, kept_so_far] = column[j]
             for c in range(coefficients.shape[0]):
@@ -617,27 +619,27 @@ def learn_bpa_projection(
 ) -> None:
     """Learn a row; kept changes in place.
 
-    memory : (3 + capacity, capacity), a buffer for a projection, the inverse of the kernel matrix, two more buffers
+    memory : (3 + capacity, capacity), a buffer for a projection, the root of the inverse of the kernel matrix, two more
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P).
     """
     coefficients, memory, count = kept.coefficients, kept.memory, kept.integers[COUNT]
-    inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
+    root, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
     place = memory[0, : used_width(count)]
-    left = own - project_row(place, inverse, kept.row, count)
+    left = own - project_row(place, root, kept.row, count, True)
     if left <= dependence_of(kept.supports) * own:
         add_projection(coefficients, place, seen, step)
     elif count < rule.budget:
-        grow_inverse(inverse, place, left, count)
+        grow_root(root, place, left, count)
         put_support(kept, x, count, seen, step)
     else:
-        costs_in_span(costs[: place.shape[0]], coefficients, inverse, place, left, count)
+        costs_in_span(costs[: place.shape[0]], shares[: place.shape[0]], coefficients, root, place, left, count)
         slot = cheapest(costs, kept.marks, count)
-        replace_in_inverse(inverse, shares, place, left, slot, count)
+        replace_in_root(root, shares, place, left, slot, count)
         hand_over(coefficients, shares, slot, count)
         put_support(kept, x, slot, seen, step, shares[slot])
     kept.counts[UPDATES] += 1
@@ -645,12 +647,22 @@ def learn_bpa_projection(
 
 @compiled_row
 def costs_in_span(
-    costs: Doubles, coefficients: FloatArray, inverse: Doubles, place: Doubles, left: float, count: int
+    costs: Doubles,
+    diagonal: Doubles,
+    coefficients: FloatArray,
+    root: Doubles,
+    place: Doubles,
+    left: float,
+    count: int,
 ) -> None:
-    """Overwrite costs (width,) by |a|^2 / G_rr, G being grown by a row of projection `place` and distance `left`."""
+    """Overwrite costs (width,) by |a|^2 / G_rr, G being grown by a row of projection `place` and distance `left`.
+
+    diagonal : (width,) buffer
+    """
     square_norms(costs, coefficients[:, : costs.shape[0]])
+    inverse_diagonal(diagonal, root, count)
     for i in range(count):
-        costs[i] /= inverse[i, i] + place[i] * place[i] / left
+        costs[i] /= diagonal[i] + place[i] * place[i] / left
 
 
 @compiled_row
@@ -665,17 +677,19 @@ def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) 
 
 @compiled_row
 def remove_from_span(kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive) -> None:
-    """Compute the inverse; project the cheapest support onto the others until the budget is met; kept changes."""
+    """Compute the root; project the cheapest support onto the others until the budget is met; kept changes."""
     coefficients, memory = kept.coefficients, kept.memory
     project_excess(kept, BudgetRule(rule.kernel, rule.code, rule.epsilon, kept.integers[COUNT]), settings)
-    inverse, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
+    root, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
     while kept.integers[COUNT] > rule.budget:
         count = kept.integers[COUNT]
-        square_norms(costs[: used_width(count)], coefficients[:, : used_width(count)])
+        width = used_width(count)
+        square_norms(costs[:width], coefficients[:, :width])
+        inverse_diagonal(shares[:width], root, count)
         for i in range(count):
-            costs[i] /= inverse[i, i]
+            costs[i] /= shares[i]
         slot = cheapest(costs, kept.marks, count)
-        shrink_inverse(inverse, shares, slot, count)
+        shrink_root(root, shares, slot, count)
         hand_over(coefficients, shares, slot, count)
         drop_support(kept, slot)
 
@@ -989,7 +1003,7 @@ def learn_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins, x: Float
 @compiled_row
 def write_scores(memory: Doubles, count: int) -> None:
     """Overwrite F by K a."""
-    project_row(memory[SCORES, : used_width(count)], memory[KERNEL:], memory[SOLUTION], count)
+    multiply_matrix(memory[SCORES, : used_width(count)], memory[KERNEL:], memory[SOLUTION], count)
 
 
 @compiled_row

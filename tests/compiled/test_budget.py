@@ -20,14 +20,14 @@ from okl.compiled.budget import (
     draw_uniform,
     drop_support,
     gradient_step,
-    grow_inverse,
+    grow_root,
     mistake_step,
     oldest_support,
     project_row,
     put_support,
-    replace_in_inverse,
+    replace_in_root,
     rescale,
-    shrink_inverse,
+    shrink_root,
     shrinking_factor,
     used_width,
     weighted,
@@ -191,10 +191,17 @@ POINTS = RNG.standard_normal((12, 4))
 GRAM = Gaussian(1.5).matrix(POINTS, POINTS)
 
 
-def padded_inverse(n: int) -> NDArray[np.float64]:
-    inverse = np.zeros((CAPACITY, CAPACITY))
-    inverse[:n, :n] = np.linalg.inv(GRAM[:n, :n])
-    return inverse
+def padded_root(n: int, removes: bool = False) -> NDArray[np.float64]:
+    """Return a root of the inverse: of the Cholesky factor, or turned as one from which supports were removed."""
+    root = np.zeros((CAPACITY, CAPACITY))
+    root[:n, :n] = np.linalg.inv(np.linalg.cholesky(GRAM[:n, :n])) if n else 0.0
+    if removes:
+        root[:n, :n] = np.linalg.qr(np.random.default_rng(n).standard_normal((n, n)))[0] @ root[:n, :n]
+    return root
+
+
+def inverse_of(root: FloatArray) -> FloatArray:
+    return root.T @ root
 
 
 def padded_row(values: FloatArray, precision: str) -> FloatArray:
@@ -204,44 +211,45 @@ def padded_row(values: FloatArray, precision: str) -> FloatArray:
     return row
 
 
+@pytest.mark.parametrize("removes", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 11])
-def test_projection_matches_solve(n: int, precision: str) -> None:
+def test_projection_matches_solve(n: int, precision: str, removes: bool) -> None:
     place, row = np.full(CAPACITY, 9.0), padded_row(GRAM[:n, 11], precision)
-    length = project_row(place, padded_inverse(n), row, n)
+    length = project_row(place, padded_root(n, removes), row, n, removes)
     expected = np.linalg.solve(GRAM[:n, :n], row[:n].astype(np.float64))
     np.testing.assert_allclose(place[:n], expected, rtol=0, atol=1e-10)
     assert not place[n:].any()
     assert length == pytest.approx(float(row[:n].astype(np.float64) @ expected), abs=1e-10)
 
 
-def test_grown_inverse_matches_inverse() -> None:
-    inverse, place = np.zeros((CAPACITY, CAPACITY)), np.zeros(CAPACITY)
+def test_grown_root_matches_cholesky() -> None:
+    root, place = np.zeros((CAPACITY, CAPACITY)), np.zeros(CAPACITY)
     for n in range(12):
-        length = project_row(place, inverse, padded_row(GRAM[:n, n], "float64"), n)
-        grow_inverse(inverse, place, GRAM[n, n] - length, n)
-        np.testing.assert_allclose(inverse, padded_inverse(n + 1), rtol=0, atol=1e-9 * np.abs(inverse).max())
+        length = project_row(place, root, padded_row(GRAM[:n, n], "float64"), n, False)
+        grow_root(root, place, GRAM[n, n] - length, n)
+        np.testing.assert_allclose(root, padded_root(n + 1), rtol=0, atol=1e-9 * np.abs(root).max())
 
 
 @pytest.mark.parametrize("slot", [0, 3, 9])
-def test_replaced_inverse_matches_inverse_and_gives_the_projection(slot: int) -> None:
+def test_replaced_root_matches_inverse_and_gives_the_projection(slot: int) -> None:
     n = 10
-    inverse, place, column = padded_inverse(n), np.zeros(CAPACITY), np.zeros(CAPACITY)
-    length = project_row(place, inverse, padded_row(GRAM[:n, n], "float64"), n)
-    replace_in_inverse(inverse, column, place, GRAM[n, n] - length, slot, n)
+    root, place, column = padded_root(n, removes=True), np.zeros(CAPACITY), np.zeros(CAPACITY)
+    length = project_row(place, root, padded_row(GRAM[:n, n], "float64"), n, True)
+    replace_in_root(root, column, place, GRAM[n, n] - length, slot, n)
     chosen = np.arange(n)
     chosen[slot] = n
     expected = np.linalg.inv(GRAM[np.ix_(chosen, chosen)])
-    np.testing.assert_allclose(inverse[:n, :n], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(inverse_of(root)[:n, :n], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     shares = np.linalg.solve(GRAM[np.ix_(chosen, chosen)], GRAM[chosen, slot])
     np.testing.assert_allclose(column[:n], shares, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("slot", [0, 4, 9])
-def test_shrunk_inverse_matches_inverse_and_gives_the_projection(slot: int) -> None:
+def test_shrunk_root_matches_inverse_and_gives_the_projection(slot: int) -> None:
     n = 10
-    inverse, column = padded_inverse(n), np.zeros(CAPACITY)
-    shrink_inverse(inverse, column, slot, n)
+    root, column = padded_root(n), np.zeros(CAPACITY)
+    shrink_root(root, column, slot, n)
     others = np.array([i for i in range(n) if i != slot])
     shares = np.linalg.solve(GRAM[np.ix_(others, others)], GRAM[others, slot])
     np.testing.assert_allclose(column[others], shares, rtol=0, atol=1e-9)
@@ -251,4 +259,4 @@ def test_shrunk_inverse_matches_inverse_and_gives_the_projection(slot: int) -> N
         moved[slot] = n - 1
     expected = np.zeros((CAPACITY, CAPACITY))
     expected[: n - 1, : n - 1] = np.linalg.inv(GRAM[np.ix_(moved, moved)])
-    np.testing.assert_allclose(inverse, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(inverse_of(root), expected, rtol=0, atol=1e-9 * np.abs(expected).max())

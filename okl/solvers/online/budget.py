@@ -65,7 +65,7 @@ class BudgetStrategy:
     buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
     least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
     count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
-    size_free : whether its decisions on classes are the same for every step size, so that none is chosen on a sample
+    size_free : whether no step size is chosen on a sample of classes: decisions are the same, or rest on steps of 1
     """
 
     name: ClassVar[str]

@@ -226,7 +226,7 @@ class Forgetron(BudgetStrategy):
 
     Parameters
     ----------
-    step_size : > 0; the paper's is 1
+    step_size : > 0; the paper's is 1, on which its costs and its guarantee rest: it is not chosen on a sample
     shrinks : False forgets the oldest support without shrinking f: less than the paper, and mostly fewer mistakes
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5; several classes and regression as Lu et
@@ -236,6 +236,7 @@ class Forgetron(BudgetStrategy):
     step_size: float = 1.0
     shrinks: bool = True
     name: ClassVar[str] = "forgetron"
+    size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
     compiled: ClassVar[type[tuple[Any, ...]]] = Forgetting
     reduced: ClassVar[Change] = staticmethod(forget_oldest)
@@ -383,8 +384,8 @@ class BPAProjection(_PassiveAggressive):
     """BPA-S whose removed support is made up for by all others: projected onto the span of row and supports.
 
     r is the support where that changes f least, the oldest on a tie: O(n_classes budget + budget^2) for a row with
-    loss, by the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in the span
-    of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
+    loss, by a root of the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in
+    the span of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
 
     Parameters
     ----------

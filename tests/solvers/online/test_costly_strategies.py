@@ -26,6 +26,7 @@ from okl.solvers.online.strategies import (
 from tests.naive.bpa import bpa
 from tests.naive.bsgd import bsgd
 from tests.naive.expansion import Expansion, Judged
+from tests.naive.longdouble import mistakes_in_long_double
 from tests.naive.projectron import projectron
 from tests.solvers.online.budget_streams import N_OUTPUTS, Stream, hard_stream, streams
 
@@ -234,3 +235,18 @@ def assert_same_bits(left: dict[str, Any], right: dict[str, Any]) -> None:
             np.testing.assert_array_equal(value, right[name], err_msg=name)
         else:
             assert value == right[name]
+
+
+@pytest.mark.parametrize("strategy", [Projectron(), ProjectronPlus(), BPAProjection()])
+@pytest.mark.parametrize("bandwidth", [2.0, 4.0])
+def test_near_singular_kernels_cost_no_mistake(strategy: BudgetStrategy, bandwidth: float) -> None:
+    draw = np.random.default_rng(3)
+    inputs = draw.random((500, 4))
+    targets = np.where(np.sin(6 * inputs[:, 0]) + inputs[:, 1] ** 2 + 0.3 * draw.standard_normal(500) > 0.6, 1.0, -1.0)
+    kernel = Gaussian(bandwidth)
+    learner = BudgetLearner(kernel, strategy, "binary", 4, 40, precision="float64")
+    state = learner.learn(learner.start(), Rows(inputs, targets))
+    matrix = kernel.matrix(inputs, inputs)
+    assert np.linalg.cond(matrix[:40, :40]) > 1e10, "the kernel is nearly singular"
+    expected = mistakes_in_long_double(matrix, targets, 40, type(strategy).name)
+    assert state.progress.mistakes == expected

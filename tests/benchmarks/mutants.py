@@ -1,0 +1,335 @@
+"""Power of the verdict on reproduced papers: how many planted bugs does it tell apart from the right code?
+
+    python -m tests.benchmarks.mutants --data DIR [--only PATTERN] [--work DIR]
+
+Each mutant is one small change of a copy of okl, at least one for a learner of Lu et al., a model of Ito et al., SCS
+and a method of constrained online optimisation. The cells of its site, a part of a table, are run with it and without
+it, judged by the same verdict. Counted are cells that have information and are reproduced without the change: a mutant
+is told apart if one of them no longer is, and at most 10% of all mutant cells may still be. Finished runs stay in the
+work folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+MOST_REPRODUCED = 0.1
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A part of a table: the cells that a mutant is judged on."""
+
+    table: str
+    datasets: tuple[str, ...]
+    repeats: int
+    whole: bool = False  # claims compare algorithms: all are run
+
+    def settings(self, algorithms: Sequence[str], data: str, out: str) -> dict[str, Any]:
+        """Return the settings of the run."""
+        chosen = () if self.whole else tuple(algorithms)
+        values = {"table": self.table, "datasets": self.datasets, "repeats": self.repeats, "data": data, "out": out}
+        return values | {"algorithms": chosen, "threads": 1}
+
+
+SITES = {
+    "two classes": Site("lu2016-table5", ("spambase", "w7a", "a9a"), 4),
+    "several classes": Site("lu2016-table7", ("dna", "satimage"), 4),
+    "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 4),
+    "nu-SVM": Site("ito2017-table4", ("australian", "breast-cancer", "heart"), 1),
+    "nu-SVM constants": Site("ito2017-table5", ("australian", "breast-cancer", "heart"), 1),
+    "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart"), 1),
+    "MM-MPM": Site("ito2017-table10", ("australian", "diabetes", "heart"), 1),
+    "SCS": Site("zhang2024-table1", ("breast cancer",), 3),
+    "linear programs": Site("yi2021-olp", ("x1=0", "x1=1"), 40, whole=True),
+    "quadratic programs": Site("yi2021-oqp", ("x1=0", "x1=1"), 40, whole=True),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A planted bug: in a file below okl, `before` becomes `after`; it occurs once. algorithms : whose cells count."""
+
+    bug: str
+    site: str
+    algorithms: tuple[str, ...]
+    file: str
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """Return algorithm, site and bug."""
+        return f"{', '.join(self.algorithms)} ({self.site}): {self.bug}"
+
+    def applied(self, source: str) -> str:
+        """Return the source with the bug, or raise ValueError unless its place is there once."""
+        if source.count(self.before) != 1:
+            raise ValueError(f"{self.name}: {self.before!r} occurs {source.count(self.before)} times in {self.file}.")
+        return source.replace(self.before, self.after)
+
+
+BUDGET, MAINTENANCE, SGD = "compiled/budget.py", "compiled/budget_maintenance.py", "compiled/sgd.py"
+ALGORITHMS, OCO = "papers/lu2016/algorithms.py", "compiled/oco.py"
+_MISTAKE = "return step_size * seen.y if (seen.f >= 0.0) != (seen.y > 0.0) else 0.0"
+_NEGATIVE = "return step_size * seen.y if seen.f >= 0.0 and seen.y < 0.0 else 0.0"
+_UNIFORM = "    return int(draw_uniform(kept.integers) * count)"
+_GRADIENT = "    return -step_size * slope(code, epsilon, seen.f, seen.y)"
+_WRONG_CLASS = "        coefficients[seen.wrong, slot] -= value"
+_FOGD_STEP = 'setting["step_size"] * n_frequencies'
+_FULL = "    full = slot == rule.budget\n    if full:\n"
+_FORGETS = "    if slot == budget:\n        slot, many"
+_STOPS = f"    if slot == budget:\n        return\n{_FORGETS}"
+_NEGATIVE_STEP = f"    return 0.0 if seen.y > 0.0 else{_GRADIENT[10:]}"
+_MISTAKE_STEP = f"    return 0.0 if seen.f * seen.y > 0.0 else{_GRADIENT[10:]}"
+_FOGD_ADDS = "class_weights[label] * g)\n            add_scaled(w_left, left, factor)"
+_OLDER, _NEWER = (f"if marks[NUMBER, i] {sign} marks[NUMBER, oldest]:" for sign in "<>")
+_PROJECTION = "    right = coefficients[seen.output]\n"
+_NO_PROJECTION = f"{_PROJECTION}    factor = 0.0\n"
+_CHEAPEST = "        slot = cheapest(memory[1], kept.marks, count)\n        share = float(row[slot]) / own\n"
+_SHARES = "weights[wrong, :width], left, -factor)\n            add_scaled(weights[wrong, width:], right, -factor)"
+
+
+def _mutants(site: str, *rows: tuple[str, str, str, str, str]) -> list[Mutant]:
+    return [Mutant(bug, site, (algorithm,), file, before, after) for algorithm, bug, file, before, after in rows]
+
+
+MUTANTS = [
+    *_mutants(
+        "two classes",
+        ("Perceptron", "learns negative rows only", BUDGET, _MISTAKE, _NEGATIVE),
+        ("Perceptron", "learns within the margin", BUDGET, "(seen.f >= 0.0) != (seen.y > 0.0) else 0.0",
+         "seen.f * seen.y < 1.0 else 0.0"),
+        ("OGD", "learns negative rows only", BUDGET, _GRADIENT, _NEGATIVE_STEP),
+        ("OGD", "learns after mistakes only", BUDGET, _GRADIENT, _MISTAKE_STEP),
+        ("RBP", "drops the newest support", BUDGET, _UNIFORM, "    return count - 1"),
+        ("RBP", "drops the same support each time", BUDGET, _UNIFORM, "    return 0"),
+        ("Forgetron", "stops learning when full", BUDGET, _FORGETS, _STOPS),
+        ("Forgetron", "forgets the newest support", BUDGET, _OLDER, _NEWER),
+        ("Forgetron", "learns negative rows only", BUDGET, _MISTAKE, _NEGATIVE),
+        ("Projectron", "does not project", MAINTENANCE, _PROJECTION, _NO_PROJECTION),
+        ("Projectron", "projects with half of the coefficients", MAINTENANCE,
+         "        right[i] += factor * place[i]", "        right[i] += 0.5 * factor * place[i]"),
+        ("Projectron++", "learns mistakes only", "solvers/online/strategies.py", "return Projection(1.0, 1.0)",
+         "return Projection(1.0, -1.0)"),
+        ("Projectron++", "does not project", MAINTENANCE, _PROJECTION, _NO_PROJECTION),
+        ("BPA-S", "replaces slot 0 without compensation", MAINTENANCE, _CHEAPEST, "        slot = 0\n"),
+        ("BPA-S", "has steps without a bound", MAINTENANCE, "return seen.y * min(aggressiveness, loss / own)",
+         "return seen.y * 10.0 * loss / own"),
+        ("BPA-S", "learns after mistakes only", MAINTENANCE,
+         "    loss = 1.0 - seen.margin\n    if loss <= 0.0 or own",
+         "    loss = -seen.margin\n    if loss <= 0.0 or own"),
+        ("BOGD", "learns negative rows only", BUDGET, _GRADIENT, _NEGATIVE_STEP),
+        ("BOGD", "drops the newest support", BUDGET, _UNIFORM, "    return count - 1"),
+        ("BOGD", "stops learning when full", BUDGET, _FULL, f"{_FULL}        return\n"),
+        ("FOGD", "learns negative rows only", SGD,
+         _FOGD_ADDS, _FOGD_ADDS.replace("class_weights[label]", "(1 - label)")),
+        ("FOGD", "step on the scaled map", ALGORITHMS, _FOGD_STEP, 'setting["step_size"]'),
+        ("FOGD", "frequencies times the bandwidth", "kernels.py",
+         "return rng.standard_normal((n_inputs, n_frequencies)) / self.bandwidth",
+         "return rng.standard_normal((n_inputs, n_frequencies)) * self.bandwidth"),
+        ("NOGD", "weights are lost with the map", "solvers/online/nystrom.py",
+         "last = supports.coefficients.astype(np.float64) @ inverse",
+         "last = -supports.coefficients.astype(np.float64) @ inverse"),
+        ("NOGD", "map without the roots of the eigenvalues", "features/nystrom.py",
+         "(np.sign(largest) / np.sqrt(eigenvalues))", "(np.sign(largest) * np.sqrt(eigenvalues))"),
+    ),
+    *_mutants(
+        "several classes",
+        ("Perceptron", "the wrong class is the first other one", SGD, "scores[k] > scores[best]:",
+         "scores[k] < -1e30:"),
+        ("OGD", "learns after mistakes only", BUDGET, "return step_size if seen.margin < 1.0 else 0.0",
+         "return step_size if seen.margin < 0.0 else 0.0"),
+        ("RBP", "leaves the wrong class alone", BUDGET, _WRONG_CLASS, "        pass"),
+        ("Forgetron", "stops learning when full", BUDGET, _FORGETS, _STOPS),
+        ("Projectron", "does not project", MAINTENANCE, _PROJECTION, _NO_PROJECTION),
+        ("BPA-S", "replaces slot 0 without compensation", MAINTENANCE, _CHEAPEST, "        slot = 0\n"),
+        ("BOGD", "drops the newest support", BUDGET, _OLDER, _NEWER),
+        ("FOGD", "leaves the wrong class alone", SGD,
+         f"add_scaled({_SHARES}", "pass"),
+        ("NOGD", "rank one", ALGORITHMS, "problem.sizes.rank, problem.n_outputs", "1, problem.n_outputs"),
+    ),
+    *_mutants(
+        "regression",
+        ("Norma", "the margin moves the wrong way", BUDGET, "floats[MARGIN] += towards", "floats[MARGIN] -= towards"),
+        ("Norma", "does not decay", "solvers/online/strategies.py",
+         "decay, share = 1.0 - self.step_size * self.regularisation",
+         "decay, share = 1.0"),
+        ("RBP", "drops the newest support", BUDGET, _UNIFORM, "    return count - 1"),
+        ("Forgetron", "stops learning when full", BUDGET, _FORGETS, _STOPS),
+        ("Projectron", "does not project", MAINTENANCE, _PROJECTION, _NO_PROJECTION),
+        ("BOGD", "does not decay", "papers/lu2016/algorithms.py",
+         "BoundedGradientDescent(step_size, regularisation, removal", "BoundedGradientDescent(step_size, 0.0, removal"),
+        ("FOGD", "step on the scaled map", ALGORITHMS, _FOGD_STEP, 'setting["step_size"]'),
+    ),
+    *_mutants(
+        "nu-SVM",
+        ("linear", "an upper bound of twice its size", "solvers/accelerated/models/nusvm.py", "upper = share / self.nu",
+         "upper = 2.0 * share / self.nu"),
+        ("rbf", "classes of unequal totals", "solvers/accelerated/problem.py",
+         "self.upper, self.plus, self.minus)\n\n\n", "self.upper, 0.6, 0.4)\n\n\n"),
+        ("linear", "ten iterations at most", "papers/ito2017/experiments.py",
+         "METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL,", "METHOD = Fapg(tolerance=0.9,"),
+    ),
+    *_mutants(
+        "nu-SVM constants",
+        ("linear", "labels without their codes", "papers/ito2017/experiments.py",
+         "codes = dataset.coded(rows.targets, kernel=kernel != \"linear\")", "codes = rows.targets"),
+        ("rbf", "a bandwidth of n", "papers/ito2017/experiments.py",
+         "bandwidth = math.sqrt(0.5 * rows.inputs.shape[1])", "bandwidth = math.sqrt(rows.inputs.shape[1])"),
+    ),
+    *_mutants(
+        "logistic",
+        ("logistic", "the entropy's slope halved", "solvers/accelerated/problem.py",
+         "add_entropy_slopes(gradient, point, self.upper, self.cut)",
+         "add_entropy_slopes(gradient, point, 2.0 * self.upper, self.cut)"),
+        ("logistic", "C divided by the rows", "solvers/accelerated/models/logistic.py",
+         "upper = self.C * weights_of(rows, sample_weight)",
+         "upper = self.C * weights_of(rows, sample_weight) / rows.n_points"),
+    ),
+    *_mutants(
+        "MM-MPM",
+        ("mm_mpm", "one covariance for both classes", "solvers/accelerated/models/minimax.py",
+         "square_root(of_class.covariance) for of_class in (moments.positive, moments.negative)",
+         "square_root(of_class.covariance) for of_class in (moments.positive, moments.positive)"),
+        ("mm_mpm", "kappa_max of the summed covariances", "solvers/accelerated/models/minimax.py",
+         "lambda t: 1.0 / inverse_form(positive / t + negative / (1.0 - t), apart)",
+         "lambda t: 1.0 / inverse_form(positive + negative, apart)"),
+        ("mm_mpm", "means of both classes swapped in part", "solvers/accelerated/problem.py",
+         "        scatter: NDArray[np.float64] = weighted.T @ deviations\n",
+         "        scatter: NDArray[np.float64] = block.T @ block\n"),
+    ),
+    *_mutants(
+        "SCS",
+        ("SCS", "five iterations at most", "papers/zhang2024/tables.py",
+         "Scs(self.lam, gap=GAP),\n            lambda",
+         "Scs(self.lam, gap=GAP, max_iterations=5),\n            lambda"),
+        ("SCS", "steps of half their length", "solvers/subgradient/method.py",
+         "vector = self.point.vector.moved(step, direction.vector)\n",
+         "step *= 0.5\n            vector = self.point.vector.moved(step, direction.vector)\n"),
+        ("SCS", "the gap of a hundredth", "papers/zhang2024/tables.py", "GAP = 1e-4", "GAP = 1e-2"),
+        ("SCS, paper's growth", "directions without the last one", "solvers/subgradient/method.py",
+         "vector = self._gradient.scaled(self._share - 1.0)", "vector = self._gradient.scaled(1.0 - self._share)"),
+    ),
+    *_mutants(
+        "linear programs",
+        ("Algorithm 1", "violations do not enter the queue", OCO, "        queue[i] += clipped\n", ""),
+        ("Algorithm 1", "no price of violations", OCO, "limits[i] = price * (queue[i] + clipped)",
+         "limits[i] = 0.1 * price * (queue[i] + clipped)"),
+        ("Algorithm 2", "experts are not weighed", OCO, "weights[i] *= math.exp(-rate * (regrets[i] - least))",
+         "weights[i] *= math.exp(rate * (regrets[i] - least))"),
+        ("Yu & Neely", "the queue forgets slack", OCO, "dual[i] = max(-scaled, dual[i] + scaled)",
+         "dual[i] = max(0.0, 10.0 * scaled)"),
+        ("Yuan & Lamperski", "violations are not clipped", OCO, "dual[i] = max(0.0, excess[i]) / second",
+         "dual[i] = 0.1 * max(0.0, excess[i]) / second"),
+        ("Jenatton", "multipliers do not decay", "solvers/oco/rivals.py",
+         "return _stacked(first, last, steps, damping, 1.0 / ((rounds + 1.0) * damping))",
+         "return _stacked(first, last, steps, 100.0 * damping, 1.0 / ((rounds + 1.0) * damping))"),
+        ("Mahdavi", "the step of the multipliers squared", "solvers/oco/rivals.py",
+         "return _stacked(first, last, step, self.damping * step, step)",
+         "return _stacked(first, last, step, self.damping * step, 50.0 * step)"),
+    ),
+    *_mutants(
+        "quadratic programs",
+        ("Algorithm 1", "steps that do not shrink", "solvers/oco/methods.py",
+         "rounds = round_numbers(first, last + 1)\n        sizes",
+         "rounds = 0.0 * round_numbers(first, last + 1) + 50.0\n        sizes"),
+    ),
+]  # fmt: skip
+
+
+# The runs: each in a process of its own, on a copy of okl.
+
+_RUN = (
+    "import json, sys; from okl.papers.run import reproduce; from okl.papers.settings import ReproduceSettings; "
+    "print(json.dumps(reproduce(ReproduceSettings(**json.loads(sys.argv[1])))['cells']))"
+)
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """A work folder: a copy of okl, which has one bug at a time, and the cells of finished runs."""
+
+    work: Path
+    data: str
+
+    def verdicts(self, site: str, algorithms: Sequence[str], mutant: Mutant | None = None) -> dict[Key, str]:
+        """Return the verdicts of cells with information; empty where the run failed."""
+        parts = [asdict(SITES[site]), list(algorithms), mutant and asdict(mutant), self._sources()]
+        stored = self.work / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}.json"
+        if not stored.exists():
+            stored.write_text(json.dumps(self._cells(site, algorithms, mutant)), encoding="utf-8")
+        return {
+            (cell["dataset"], cell["algorithm"], cell["metric"], str(cell["point"])): cell["verdict"]
+            for cell in json.loads(stored.read_text(encoding="utf-8"))
+            if cell["verdict"] and not cell["no_information"] and cell["algorithm"] in algorithms
+        }
+
+    def _sources(self) -> str:
+        digest = hashlib.sha256()
+        for path in sorted((ROOT / "okl").rglob("*.py")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def _cells(self, site: str, algorithms: Sequence[str], mutant: Mutant | None) -> Any:
+        tree = self.work / "tree"
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(ROOT / "okl", tree / "okl", ignore=shutil.ignore_patterns("__pycache__"))
+        if mutant is not None:
+            path = tree / "okl" / mutant.file
+            path.write_text(mutant.applied(path.read_text(encoding="utf-8")), encoding="utf-8")
+        with tempfile.TemporaryDirectory(dir=self.work) as out:
+            settings = SITES[site].settings(algorithms, self.data, f"{out}/run")
+            machine_code = {"NUMBA_CACHE_DIR": str(self.work / "numba")}
+            environment = os.environ | {"PYTHONPATH": str(tree), "OKL_HOME": out} | machine_code
+            command = [sys.executable, "-c", _RUN, json.dumps(settings)]
+            done = subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True, check=False)
+        if done.returncode and mutant is None:
+            raise RuntimeError(f"{SITES[site].table} failed without a bug: {done.stderr[-1000:]}")
+        return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all mutants and print the power; return 1 where too many mutant cells count as reproduced."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.mutants", description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--only", default="*", help="pattern of names")
+    parser.add_argument("--work", default=None)
+    options = parser.parse_args(arguments)
+    work = Path(options.work or tempfile.mkdtemp(prefix="okl-mutants-"))
+    work.mkdir(parents=True, exist_ok=True)
+    laboratory = Laboratory(work, options.data)
+    mutants = [mutant for mutant in MUTANTS if fnmatch.fnmatch(mutant.name, options.only)]
+    told_apart = reproduced = compared = 0
+    right: dict[Key, str] = {}
+    for mutant in mutants:
+        without = laboratory.verdicts(mutant.site, mutant.algorithms)
+        right |= {(mutant.site, *key): verdict for key, verdict in without.items()}
+        keys = [key for key, verdict in without.items() if verdict == "reproduced"]
+        found = laboratory.verdicts(mutant.site, mutant.algorithms, mutant)
+        same = sum(found.get(key) == "reproduced" for key in keys)
+        told_apart, reproduced, compared = told_apart + (same < len(keys)), reproduced + same, compared + len(keys)
+        mark = "told apart" if same < len(keys) else "NOT told apart"
+        print(f"{mark}: {len(keys) - same} of {len(keys)} cells  {mutant.name}", flush=True)
+    good = sum(verdict == "reproduced" for verdict in right.values())
+    print(f"reproduced {good} of {len(right)}; mutants told apart {told_apart} of {len(mutants)}")
+    print(f"{reproduced} of {compared} mutant cells count as reproduced; at most {MOST_REPRODUCED:.0%} may")
+    return int(reproduced > MOST_REPRODUCED * compared)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
