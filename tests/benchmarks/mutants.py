@@ -47,9 +47,9 @@ class Site:
 
 
 SITES = {
-    "two classes": Site("lu2016-table5", ("spambase", "w7a", "a9a"), 4),
-    "several classes": Site("lu2016-table7", ("dna", "satimage"), 4),
-    "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 4),
+    "two classes": Site("lu2016-table5", ("spambase", "w7a", "a9a"), 10),
+    "several classes": Site("lu2016-table7", ("dna", "satimage"), 10),
+    "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 10),
     "nu-SVM": Site("ito2017-table4", ("australian", "breast-cancer", "heart"), 1),
     "nu-SVM constants": Site("ito2017-table5", ("australian", "breast-cancer", "heart"), 1),
     "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart"), 1),
