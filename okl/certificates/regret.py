@@ -102,7 +102,8 @@ class KernelSetting:
 
     n_inputs : d; n_frequencies : D; diameter : of a ball that holds the data, in units of the inputs
     second_moment : sigma_p^2 = E ||u||^2 of the spectral density, infinite where it has none
-    lipschitz : L of the loss by the score; l1_norm : sum of |alpha_t|, f = sum_t alpha_t k(x_t, .) to compare with
+    lipschitz : L of the loss by the score; l1_norm : sum of |alpha_t|, f = sum_t alpha_t k(x_t, .) to compare with, of
+        several classes the sum of max_r |alpha_{r,t}|; n_classes : m, 1 for two classes
     """
 
     n_inputs: int
@@ -111,11 +112,14 @@ class KernelSetting:
     second_moment: float
     lipschitz: float
     l1_norm: float
+    n_classes: int = 1
 
 
 @dataclass(frozen=True)
 class KernelBound:
-    """Theorem 1 at T rows: the bound holds with at least this probability if kernel values are off by epsilon at most.
+    """Theorem 1, or 3 for several classes, at T rows.
+
+    The bound holds with at least this probability, with kernel values off by epsilon at most.
 
     vacuous : whether the bound exceeds the learner's own loss, which bounds the regret anyway
     """
@@ -127,22 +131,26 @@ class KernelBound:
 
 
 def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSetting) -> KernelBound:
-    """Return (1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1, of the least epsilon 95% certain.
+    """Return the bound of the least epsilon that is 95% certain.
 
-    The map is scaled to ||z|| = 1 here. The theorem's probability is 1 - 2^8 (sigma_p diameter / epsilon)^2
-    exp(-D epsilon^2 / (4 (d + 2))). An epsilon of 2 holds for certain, whatever the map.
+    two classes:      (1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1
+    several classes:  m (1 + epsilon) ||f||_1^2 / (2 eta) + eta L^2 T + 2 epsilon L T ||f||_1
+
+    as a step of several classes changes the weights of two. The map is scaled to ||z|| = 1 here. The theorem's
+    probability is 1 - 2^8 (sigma_p diameter / epsilon)^2 exp(-D epsilon^2 / (4 (d + 2))). An epsilon of 2 holds for
+    certain, whatever the map.
 
     Parameters
     ----------
     step : eta; where steps decay the last one, the longest for which no step was smaller
 
-    Source: Lu et al., JMLR 17(47), 2016, Theorem 1 (Theorem 3 for several classes); Rahimi & Recht, NIPS 2007, Claim 1.
+    Source: Lu et al., JMLR 17(47), 2016, Theorems 1 and 3, with maps of ||z||^2 = D; Rahimi & Recht, NIPS 2007, Claim 1.
     """
     epsilon = _least_error(setting)
     rows, norm, lipschitz = played.rows, setting.l1_norm, setting.lipschitz
-    bound = (
-        (1.0 + epsilon) * norm**2 / (2.0 * step) + 0.5 * step * lipschitz**2 * rows + epsilon * lipschitz * rows * norm
-    )
+    changed = 2.0 if setting.n_classes > 1 else 1.0
+    start = setting.n_classes * (1.0 + epsilon) * norm**2 / (2.0 * step)
+    bound = start + changed * (0.5 * step * lipschitz**2 + epsilon * lipschitz * norm) * rows
     certain = epsilon >= _LARGEST_ERROR
     return KernelBound(bound, epsilon, 1.0 if certain else CERTAINTY, not bound < played.loss)
 

@@ -166,6 +166,9 @@ def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() 
     expected = (1 + many.epsilon) * 16 / 0.02 + 0.005 * 100_000 + many.epsilon * 100_000 * 4
     assert many.bound == pytest.approx(expected)
     assert kernel_space_bound(played, 0.01, replace(setting, second_moment=np.inf)).epsilon == 2.0
+    classes = kernel_space_bound(played, 0.01, replace(setting, n_frequencies=10_000_000, n_classes=3))
+    third = 3 * (1 + many.epsilon) * 16 / 0.02 + 0.01 * 100_000 + 2 * many.epsilon * 100_000 * 4
+    assert classes.bound == pytest.approx(third), "Theorem 3"
 
 
 class Watcher:

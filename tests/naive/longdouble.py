@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.foundation.types import FloatArray
+
 Longs = NDArray[np.longdouble]
 
 
@@ -21,7 +23,7 @@ def inverse_root(matrix: Longs) -> Longs:
 
 
 def mistakes_in_long_double(
-    matrix: NDArray[np.float64], targets: NDArray[np.float64], budget: int, strategy: str, dependence: float = 1e-10
+    matrix: FloatArray, targets: NDArray[np.float64], budget: int, strategy: str, dependence: float = 1e-10
 ) -> int:
     """Return the mistakes on rows 0, 1, ... of a kernel matrix (m, m) of ones on its diagonal, solved anew each time.
 
@@ -39,10 +41,10 @@ def mistakes_in_long_double(
         loss = 1 - y * f
         image = root @ values
         length = image @ image
-        place, left = root.T @ image, max(np.longdouble(0), 1 - length)
-        step = y * min(np.longdouble(1), loss) if strategy == "bpa-p" else np.longdouble(y if wrong else 0)
+        place, left = root.T @ image, np.maximum(0, 1 - length)
+        step = y * np.minimum(1, loss) if strategy == "bpa-p" else np.longdouble(y if wrong else 0)
         if strategy == "projectron++" and not wrong and loss > 0 and length > 0:
-            share = min(loss / length, np.longdouble(1))
+            share = np.minimum(loss / length, 1)
             if 2 * loss - share * length - 2 * reach * np.sqrt(left) >= 0:
                 coefficients = coefficients + y * share * place
         if loss <= 0 or step == 0:

@@ -733,7 +733,9 @@ def _solve_model(model: _Model, enough: float) -> Vector:
     return model.point(model.multipliers)
 
 
-def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, limits: Vector) -> tuple[Vector, float]:
+def solve_by_cuts(
+    centre: Vector, region: ConvexSet, constraints: Constraints, limits: Vector, tolerance: float = CUT_TOLERANCE
+) -> tuple[Vector, float]:
     """Return argmin over x in X of 1/2 ||x - c||^2 + limits' [g(x)]_+, (p,), and its gap.
 
     Parameters
@@ -742,11 +744,12 @@ def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, l
     region : X
     constraints : m convex functions with subgradients
     limits : (m,) >= 0
+    tolerance : of the gap, in units of the size of the penalty
 
     Returns
     -------
-    point, gap : the squared distance to the solution is at most twice the gap. It is above TOLERANCE times the size of
-        the penalty only where rounding or 300 cuts a constraint came first
+    point, gap : the squared distance to the solution is at most twice the gap. It is above the tolerance only where
+        rounding or 300 cuts a constraint came first
 
     Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
     """
@@ -760,7 +763,7 @@ def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, l
         gap = float(np.maximum(lag, 0.0).sum() + np.maximum(model.gaps(excess), 0.0).sum())
         if gap < least:
             best, least = point, gap
-        enough = CUT_TOLERANCE * (1.0 + float(limits @ np.abs(values)))
+        enough = tolerance * (1.0 + float(limits @ np.abs(values)))
         cut = np.flatnonzero(lag > 0.1 * enough / limits.size)
         if gap <= enough or cut.size == 0:
             break

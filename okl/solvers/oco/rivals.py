@@ -317,9 +317,10 @@ def default_method(step_scale: float = 1.0, strong_convexity: float = 0.0) -> Re
     loss is 162 +- 6 lower, and its violation .084 +- .018 against .051 +- .003 from x_1 = 0, 1.20 against 1.08 from
     (1, 1): a round's worth.
 
-    The others are for what RECOO does not promise: Algorithm 2 follows comparators that move, Sinha & Vaze take
-    constraints that an adversary chooses anew in every round, and Algorithms 1 and 2 have bounds with explicit
-    constants (`bounds_of`), which is why a kernel learner under constraints has Algorithm 1.
+    The others are for what RECOO does not promise: Algorithm 2 follows comparators that move, and Algorithms 1 and 2
+    have bounds with explicit constants (`bounds_of`), which is why a kernel learner under constraints has Algorithm 1.
+    Sinha & Vaze alone have a theorem for constraints that an adversary chooses anew in every round; where they do
+    change, the violation in 3,000 rounds was 9,296 all the same, against 191 of RECOO and 115 of Algorithm 1.
 
     Parameters
     ----------

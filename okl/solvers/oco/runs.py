@@ -14,6 +14,7 @@ from okl.foundation.validation import check_at_least
 from okl.solvers.oco.methods import Method
 from okl.solvers.oco.problem import (
     Constraints,
+    ConvexConstraints,
     LinearConstraints,
     Losses,
     Matrix,
@@ -24,6 +25,7 @@ from okl.solvers.oco.problem import (
     lowest_feasible,
     nearest_feasible,
     nearest_in_plane,
+    solve_by_cuts,
 )
 from okl.solvers.oco.sets import Ball, Vector
 
@@ -115,16 +117,24 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
-    """Return a point that minimises sum_t f_t over the set and its linear constraints, (p,).
+_PROXIMAL_STEPS, _PROXIMAL_TOLERANCE = 200, 1e-13
+_NEAR = 1e-6  # of the mean loss: how far a comparator by cuts may be from the least one; and of the constraints
 
-    A linear programme where the losses are linear, in the plane by corners; else one projection. The comparator of the
-    static regret.
+
+def static_optimum(problem: Problem, losses: Losses) -> Vector:
+    """Return a point that minimises sum_t f_t over the set and its constraints, (p,): the static regret's comparator.
+
+    Of quadratic losses a linear programme where they are linear, in the plane by corners; else one projection. Of
+    losses by functions, or under constraints by functions, proximal points by cutting planes: its mean loss is within
+    1e-6 of the least one.
 
     Raises
     ------
-    ConfigError : lengths differ, the constraints are not linear, or there is no least value
+    ConfigError : lengths differ, there is no least value, or losses by functions have a set without bounds
     """
+    if not _has_formula(problem, losses):
+        return _lowest_by_cuts(problem, losses, range(losses.n_rounds))
+    assert isinstance(losses, QuadraticLosses)
     _check(problem, losses)
     if losses.curvature == 0.0:
         total = losses.linear.sum(axis=0, keepdims=True)
@@ -133,11 +143,15 @@ def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
     return nearest_feasible(problem, -losses.linear.mean(axis=0) / (2.0 * losses.curvature))
 
 
-def dynamic_optima(problem: Problem, losses: QuadraticLosses) -> Matrix:
-    """Return for every round a point that minimises f_t over the set and its linear constraints, (T, p).
+def dynamic_optima(problem: Problem, losses: Losses) -> Matrix:
+    """Return for every round a point that minimises f_t over the set and its constraints, (T, p).
 
     In the plane all rounds at once, by sides and corners; elsewhere one linear programme for all, or a projection each.
+    Losses or constraints by functions as in `static_optimum`, round by round.
     """
+    if not _has_formula(problem, losses):
+        return np.array([_lowest_by_cuts(problem, losses, (at,)) for at in range(losses.n_rounds)])
+    assert isinstance(losses, QuadraticLosses)
     _check(problem, losses)
     if losses.curvature == 0.0:
         return (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, losses.linear)
@@ -147,14 +161,67 @@ def dynamic_optima(problem: Problem, losses: QuadraticLosses) -> Matrix:
     return np.array([nearest_feasible(problem, point) for point in free])
 
 
-def static_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> float:
+def static_regret(problem: Problem, losses: Losses, points: Matrix) -> float:
     """Return the regret of points (T, p) against the best fixed point that satisfies the constraints."""
     return regret(losses, points, static_optimum(problem, losses)[None, :])
 
 
-def dynamic_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> float:
+def dynamic_regret(problem: Problem, losses: Losses, points: Matrix) -> float:
     """Return the regret of points (T, p) against the best feasible point of every round."""
     return regret(losses, points, dynamic_optima(problem, losses))
+
+
+def _has_formula(problem: Problem, losses: Losses) -> bool:
+    return isinstance(losses, QuadraticLosses) and isinstance(problem.constraints, LinearConstraints)
+
+
+def _lowest_by_cuts(problem: Problem, losses: Losses, rounds: Sequence[int]) -> Vector:
+    """Return a point of least mean loss of some rounds.
+
+    x_{k+1} = argmin over X of  lambda (mean f(x) + price sum_i [g_i(x)]_+) + ||x - x_k||^2 / 2,
+
+    by `solve_by_cuts`, with lambda that grows while the cuts solve it and falls where they do not. As (x_k - x_{k+1}) /
+    lambda is a subgradient at x_{k+1}, what is left is at most ||x_k - x_{k+1}|| diameter / lambda. The price grows
+    until no constraint is violated.
+
+    Source: Rockafellar, SIAM J. Control Optim. 14, 1976, the proximal point algorithm.
+    """
+    region, constraints = problem.region, problem.constraints
+    if not region.bounded:
+        raise ConfigError("The best point of losses by functions needs a bounded set. Set finite bounds.")
+
+    def mean(point: Vector) -> float:
+        return float(np.mean([losses.value(at, point) for at in rounds]))
+
+    def slope(point: Vector) -> Vector:
+        return np.asarray(np.mean([losses.subgradient(at, point) for at in rounds], axis=0))
+
+    point, reach = problem.first_point(None), max(region.diameter, 1e-300)
+    steepness = float(np.linalg.norm(slope(point)))
+    floor = mean(point) - steepness * reach  # no value is below it, by convexity
+    priced = ConvexConstraints(
+        lambda at: np.append(mean(at) - floor, constraints.values(at)),
+        lambda at: np.vstack([slope(at), constraints.subgradients(at)]),
+        problem.n_constraints + 1,
+    )
+    weight, price = reach / max(steepness, 1e-3), 10.0 * (1.0 + steepness)
+    for _ in range(_PROXIMAL_STEPS):
+        limits = weight * np.append(1.0, np.full(problem.n_constraints, price))
+        after, gap = solve_by_cuts(point, region, priced, limits, _PROXIMAL_TOLERANCE)
+        moved, near = float(np.linalg.norm(after - point)) * reach / weight, _NEAR * (1.0 + abs(mean(after)))
+        point = after
+        if problem.n_constraints and constraints.values(point).max() > _NEAR:
+            price *= 4.0
+        elif moved + gap / weight <= near:
+            return point
+        elif gap > 10.0 * _PROXIMAL_TOLERANCE * (1.0 + weight * (mean(point) - floor)):
+            weight *= 0.25  # cuts model a curved loss well only near the last point
+        else:
+            weight *= 2.0
+    raise ConfigError(
+        f"No feasible point of least loss was found in {_PROXIMAL_STEPS} proximal steps. Check that the constraints "
+        "can hold together and that the functions return subgradients."
+    )
 
 
 def _is_flat(problem: Problem) -> bool:

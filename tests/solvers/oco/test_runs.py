@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.foundation.errors import ConfigError
-from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
+from okl.solvers.oco.problem import ConvexLosses, LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import (
     dynamic_optima,
     dynamic_regret,
@@ -85,6 +85,33 @@ def test_optima_agree_with_a_cone_solver_and_are_feasible(curvature: float) -> N
             assert excess <= 1e-8
             touched += excess > -1e-8
     assert 60 < touched < 240  # constraints bind somewhere, not everywhere
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.7])
+def test_optima_of_losses_by_functions_are_those_of_formulas(curvature: float) -> None:
+    rng = np.random.default_rng(3)
+    for problem in problems(0, 5):
+        losses = QuadraticLosses(curvature, rng.normal(size=(3, problem.dimension)))
+        called = ConvexLosses(losses.value, losses.subgradient, 3)
+        best, found = static_optimum(problem, losses), static_optimum(problem, called)
+        assert problem.constraints.values(found).max(initial=0.0) <= 1e-6
+        assert problem.region.contains(found, 1e-8)
+        assert regret(losses, found[None, :], best[None, :]) == pytest.approx(0.0, abs=1e-5)
+        assert regret(losses, dynamic_optima(problem, called), dynamic_optima(problem, losses)) == pytest.approx(
+            0.0, abs=1e-5
+        )
+
+
+def test_the_optimum_of_a_kinked_loss_is_its_median() -> None:
+    centres = np.array([-0.9, -0.2, 0.1, 0.4, 0.8])
+    losses = ConvexLosses(
+        lambda at, x: float(abs(x[0] - centres[at])), lambda at, x: np.sign(x - centres[at]), len(centres)
+    )
+    free = Problem(Box(-np.ones(1), np.ones(1)), LinearConstraints(np.array([[1.0]]), np.array([0.5])))
+    bound = Problem(Box(-np.ones(1), np.ones(1)), LinearConstraints(np.array([[1.0]]), np.array([-0.5])))
+    assert static_optimum(free, losses)[0] == pytest.approx(0.1, abs=1e-5)
+    assert static_optimum(bound, losses)[0] == pytest.approx(-0.5, abs=1e-5)
+    assert static_regret(free, losses, np.zeros((5, 1))) == pytest.approx(np.abs(centres).sum() - 2.3, abs=1e-5)
 
 
 def test_regrets_are_differences_of_cumulative_losses() -> None:
