@@ -144,7 +144,7 @@ def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSettin
     ----------
     step : eta; where steps decay the last one, the longest for which no step was smaller
 
-    Source: Lu et al., JMLR 17(47), 2016, Theorems 1 and 3, with maps of ||z||^2 = D; Rahimi & Recht, NIPS 2007, Claim 1.
+    Source: Lu et al., JMLR 17(47), 2016, Theorems 1 and 3 (||z||^2 = D); Rahimi & Recht, NIPS 2007, Claim 1.
     """
     epsilon = _least_error(setting)
     rows, norm, lipschitz = played.rows, setting.l1_norm, setting.lipschitz
@@ -259,11 +259,12 @@ class RegretAtHorizon:
             second_moment=_second_moment(feature_map),
             lipschitz=max(self.learner.class_weights or (1.0,)),
             l1_norm=self.hindsight.l1_norm,
+            n_classes=self.learner.n_outputs,
         )
         step = self.steps.at(self.played.rows)
         bound = kernel_space_bound(self.played, step, setting)
         return {
-            "theorem": "Lu et al., JMLR 17(47), 2016, Theorem 1",
+            "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {3 if setting.n_classes > 1 else 1}",
             "bound": bound.bound,
             "epsilon": bound.epsilon,
             "probability": bound.probability,

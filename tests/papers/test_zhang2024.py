@@ -161,3 +161,12 @@ def test_an_unknown_algorithm_is_refused_with_the_names(folder: Path) -> None:
     with pytest.raises(ConfigError, match="Wolfe"):
         asked(folder, "table1", algorithms="SGD")
     assert table_named("zhang2024-figure1").repeats == 1
+
+
+def test_a_set_without_tuned_settings_is_reported_with_the_stated_defaults(tmp_path: Path) -> None:
+    write_set(tmp_path / "data", "heart_failure", rows=300)
+    result = asked(tmp_path, "table1", datasets="heart failure", algorithms="SCS", repeats=1)
+    cell = result["cells"][0]
+    assert cell["setting"] == {"lam": 1e-3, "bandwidth": "half the median distance"}
+    assert cell["blind"], "no setting was chosen on it"
+    assert "bandwidth half the median distance" in (tmp_path / "table1" / "report.md").read_text(encoding="utf-8")

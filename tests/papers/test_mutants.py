@@ -1,0 +1,49 @@
+"""Planted bugs: their places exist, every learner, model and method has one, and the verdict tells one apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from okl.papers.base import DataFolder, Margin, RowSelection, TableCell
+from okl.papers.lu2016 import algorithms
+from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, LearnerProblem, Setting, Sizes, make_fogd
+from okl.papers.lu2016.tables import Training
+from okl.solvers.online.base import RowLearner
+from tests.benchmarks.mutants import MUTANTS, ROOT, SITES
+from tests.papers.sets import write_set
+
+
+def test_every_bug_has_its_place_and_every_algorithm_a_bug() -> None:
+    for mutant in MUTANTS:
+        source = (ROOT / "okl" / mutant.file).read_text(encoding="utf-8")
+        assert mutant.applied(source) != source
+        assert mutant.site in SITES
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
+    mutated = {name for mutant in MUTANTS for name in mutant.algorithms}
+    assert mutated >= set(ALGORITHMS) - {LINEAR, "BOGD++"}  # neither has a printed cell
+    assert mutated >= {"linear", "logistic", "mm_mpm", "SCS", "Algorithm 1", "Algorithm 2"}
+
+
+def test_the_verdict_tells_a_bug_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_set(tmp_path, "made", rows=400)
+    folder, setting = DataFolder(str(tmp_path)), {"step_size": 0.02, "bandwidth": 4.0}
+    training = Training(RowSelection("made", "binary"), "FOGD", setting, Sizes.of(20), 0, 400)
+
+    def errors(orders: range) -> list[float]:
+        return [replace(training, order=order)(folder, lambda: None)["error"] for order in orders]
+
+    printed = errors(range(10, 20))
+    cell = TableCell("made", "FOGD", "mistake_rate", fmean(printed), stdev(printed), paper_repeats=10)
+    right = cell.measured(errors(range(6)), [1.0] * 6).judged(Margin(relative=0.05))
+    assert right.verdict == "reproduced"
+
+    def unscaled(problem: LearnerProblem, setting: Setting) -> RowLearner[object]:
+        return make_fogd(problem, {**setting, "scaled_step": setting["step_size"] * 0.01})
+
+    monkeypatch.setitem(algorithms.ALGORITHMS, "FOGD", replace(ALGORITHMS["FOGD"], make=unscaled))
+    wrong = cell.measured(errors(range(6)), [1.0] * 6).judged(Margin(relative=0.05))
+    assert wrong.verdict == "worse"
