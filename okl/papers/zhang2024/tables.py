@@ -485,10 +485,9 @@ def _table(name: str, title: str, part: str = "") -> PaperTable:
                     Quantity("accuracy", accuracy, None, seconds, printed_unit(texts[0]), margin),
                     *CLAIMS.get(algorithm, ()),
                 ]
-            parameters = {"dataset": dataset}
-            cases.append(
-                Case(dataset.printed, algorithm, tuple(quantities), dataset.file, dataset.paper_rows, parameters)
-            )
+            case = Case(dataset.printed, algorithm, tuple(quantities), dataset.file, dataset.paper_rows)
+            blind = dataset.bandwidth is None  # settings were chosen on all data at hand
+            cases.append(replace(case, parameters={"dataset": dataset}, blind=blind))
     if part:
         cases = [case for shown in FIGURE_DATASETS for case in cases if case.dataset == shown]
     repeats, rule = (1, "") if part else (len(SEEDS), margin.rule)
