@@ -362,7 +362,9 @@ def _accuracy(rows: Rows, xi: float, check: Check) -> Outcome:
     else:
         weights, seconds = fit_liblinear("logistic", rows, ACCURACY_C)
         scores, outcome = rows.inputs @ weights, {"seconds": seconds}
-    return outcome | {"accuracy": float(((scores >= bias) == (rows.targets > 0)).mean())}
+    positive = float((rows.targets > 0).mean())
+    accuracy = float(((scores >= bias) == (rows.targets > 0)).mean())
+    return outcome | {"accuracy": accuracy, "constant": max(positive, 1.0 - positive)}
 
 
 SYNTHETIC: dict[str, Callable[..., Outcome]] = {
