@@ -45,7 +45,7 @@ CONSTANT_SHARE = 0.1  # of the printed mean's distance from the constant predict
 
 @cache
 def frozen() -> dict[str, Any]:
-    """Return the frozen settings and margins of all papers; source : frozen.toml, whose digest a report prints."""
+    """Return the frozen settings, margins and causes of all papers, from the file whose digest a report prints."""
     return tomllib.loads((resources.files("okl.papers") / "frozen.toml").read_text(encoding="utf-8"))
 
 
@@ -655,13 +655,17 @@ class PaperTable:
     def cells(self, request: Request) -> list[TableCell]:
         """Return a cell for each quantity of each requested case, also of those that could not be run."""
         cells = []
+        causes = frozen()["causes"].get(self.name, {})
         for case in self.requested(request):
             missing = self.experiment.unavailable(request, case)
             for quantity in case.quantities:
-                if missing is None:
-                    cells.append(self.experiment.measure(request, case, quantity))
-                else:
+                if missing is not None:
                     cells.append(replace(case.cell(quantity), status=missing[0], note=missing[1]))
+                    continue
+                cell = self.experiment.measure(request, case, quantity)
+                cause = causes.get(f"{case.dataset}, {case.algorithm}", "")
+                differs = bool(cause) and cell.verdict in (BETTER, WORSE)
+                cells.append(replace(cell, note="; ".join(filter(None, [cell.note, cause]))) if differs else cell)
         return relative_to(REFERENCE, cells)
 
     def dataset_rows(self, request: Request) -> list[dict[str, Any]]:

@@ -61,6 +61,8 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
         verdict = cell["note"] or cell["status"]
     elif cell["no_information"]:
         verdict = f"no information ({verdict})"
+    elif verdict in (BETTER, WORSE) and cell["note"]:
+        verdict = f"{verdict}: {cell['note']}"
     allowed = None if cell["margin"] is None else cell["margin"] + 2.0 * cell["standard_error"]
     point = ", ".join(f"{name} {value:g}" for name, value in cell["point"].items())
     return [
