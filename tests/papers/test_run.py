@@ -12,6 +12,8 @@ import pytest
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
+from okl.papers.base import frozen, frozen_digest
+from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR
 from okl.papers.run import CATALOGUE, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set
@@ -60,6 +62,8 @@ def test_cells_compare_with_the_paper_and_a_missing_set_says_so(data: Path, tmp_
     assert all(0 < c["mean"] < 0.6 and c["sd"] > 0 and c["seconds"] > 0 for c in german)
     assert german[0]["relative_seconds"] == 1.0
     assert german[0]["setting"]["step_size"] == 0.002
+    assert result["frozen"] == frozen_digest()
+    assert result["counts"]["blind"] == result["counts"]["all"]
     assert [c["status"] for c in missing] == ["no data", "no data"]
     assert missing[0]["note"] == "w7a.parquet is not in --data"
     assert missing[0]["mean"] is None
@@ -158,6 +162,21 @@ def test_the_printed_numbers_are_all_there() -> None:
     assert counts == [90, 84, 72]
     counts = [len(table_named(f"ito2017-table{k}").cases) for k in (2, 4, 5, 6, 8, 10)]
     assert counts == [16, 62, 62, 20, 31, 31]
+
+
+def test_frozen_settings_name_what_is_there_and_only_these_sets_are_not_blind() -> None:
+    chosen = frozen()
+    assert set(chosen["lu2016"]["settings"]) == set(ALGORITHMS) - {LINEAR}
+    tables = {name for name in chosen["margins"] if not name.endswith("-excess")}
+    assert tables | set(chosen["causes"]) <= set(CATALOGUE)
+    judged = {name for name in CATALOGUE for case in table_named(name).cases for q in case.quantities if q.margin}
+    assert tables <= judged
+    seen = {(case.dataset, case.algorithm) for case in table_named("lu2016-table5").cases if not case.blind}
+    assert seen == {
+        ("ijcnn1", "Forgetron"),
+        ("w7a", "Forgetron"),
+        *((name, "BOGD") for name in ("ijcnn1", "w7a", "a9a")),
+    }
 
 
 def test_the_help_names_every_family() -> None:
