@@ -176,8 +176,7 @@ MUTANTS = [
         ("RBP", "drops the newest support", BUDGET, _UNIFORM, "    return count - 1"),
         ("Forgetron", "stops learning when full", BUDGET, _FORGETS, _STOPS),
         ("Projectron", "does not project", MAINTENANCE, _PROJECTION, _NO_PROJECTION),
-        ("BOGD", "does not decay", "papers/lu2016/algorithms.py",
-         "BoundedGradientDescent(step_size, regularisation, removal", "BoundedGradientDescent(step_size, 0.0, removal"),
+        ("BOGD", "forgets the newest support", BUDGET, _OLDER, _NEWER),
         ("FOGD", "step on the scaled map", ALGORITHMS, _FOGD_STEP, 'setting["step_size"]'),
     ),
     *_mutants(
