@@ -47,10 +47,9 @@ class Site:
 
 
 SITES = {
-    "two classes": Site("lu2016-table5", ("spambase", "w7a", "a9a", "ijcnn1"), 12),
-    "two classes, no budget": Site("lu2016-table5", ("spambase", "w7a", "a9a"), 12),
-    "several classes": Site("lu2016-table7", ("dna", "satimage"), 12),
-    "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 12),
+    "two classes": Site("lu2016-table5", ("spambase", "w7a", "a9a"), 10),
+    "several classes": Site("lu2016-table7", ("dna", "satimage"), 10),
+    "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 10),
     "nu-SVM": Site("ito2017-table4", ("australian", "breast-cancer", "heart"), 1),
     "nu-SVM constants": Site("ito2017-table5", ("australian", "breast-cancer", "heart"), 1),
     "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart"), 1),
@@ -111,15 +110,12 @@ def _mutants(site: str, *rows: tuple[str, str, str, str, str]) -> list[Mutant]:
 
 MUTANTS = [
     *_mutants(
-        "two classes, no budget",
+        "two classes",
         ("Perceptron", "learns negative rows only", BUDGET, _MISTAKE, _NEGATIVE),
         ("Perceptron", "learns within the margin", BUDGET, "(seen.f >= 0.0) != (seen.y > 0.0) else 0.0",
          "seen.f * seen.y < 1.0 else 0.0"),
         ("OGD", "learns negative rows only", BUDGET, _GRADIENT, _NEGATIVE_STEP),
         ("OGD", "learns after mistakes only", BUDGET, _GRADIENT, _MISTAKE_STEP),
-    ),
-    *_mutants(
-        "two classes",
         ("RBP", "drops the newest support", BUDGET, _UNIFORM, "    return count - 1"),
         ("RBP", "drops the same support each time", BUDGET, _UNIFORM, "    return 0"),
         ("Forgetron", "stops learning when full", BUDGET, _FORGETS, _STOPS),
