@@ -51,7 +51,7 @@ SITES = {
     "several classes": Site("lu2016-table7", ("dna", "satimage"), 10),
     "regression": Site("lu2016-table9", ("housing", "mg", "abalone"), 10),
     "nu-SVM": Site("ito2017-table4", ("australian", "breast-cancer", "heart"), 1),
-    "nu-SVM constants": Site("ito2017-table5", ("australian", "breast-cancer", "heart"), 1),
+    "nu-SVM constants": Site("ito2017-table5", ("breast-cancer", "liver-disorders"), 1),
     "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart"), 1),
     "MM-MPM": Site("ito2017-table10", ("australian", "diabetes", "heart"), 1),
     "SCS": Site("zhang2024-table1", ("breast cancer",), 3),
