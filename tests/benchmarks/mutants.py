@@ -62,7 +62,10 @@ SITES = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A planted bug: in a file below okl, `before` becomes `after`; it occurs once. algorithms : whose cells count."""
+    """A planted bug: in a file below okl, `before` becomes `after`; it occurs once.
+
+    algorithms : whose cells count; metrics : those that the changed code computes, none for all
+    """
 
     bug: str
     site: str
@@ -70,6 +73,7 @@ class Mutant:
     file: str
     before: str
     after: str
+    metrics: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -104,8 +108,11 @@ _CHEAPEST = "        slot = cheapest(memory[1], kept.marks, count)\n        shar
 _SHARES = "weights[wrong, :width], left, -factor)\n            add_scaled(weights[wrong, width:], right, -factor)"
 
 
-def _mutants(site: str, *rows: tuple[str, str, str, str, str]) -> list[Mutant]:
-    return [Mutant(bug, site, (algorithm,), file, before, after) for algorithm, bug, file, before, after in rows]
+def _mutants(site: str, *rows: tuple[str, ...]) -> list[Mutant]:
+    return [
+        Mutant(bug, site, (algorithm,), file, before, after, tuple(metrics))
+        for algorithm, bug, file, before, after, *metrics in rows
+    ]
 
 
 MUTANTS = [
@@ -204,13 +211,13 @@ MUTANTS = [
         "MM-MPM",
         ("mm_mpm", "one covariance for both classes", "solvers/accelerated/models/minimax.py",
          "square_root(of_class.covariance) for of_class in (moments.positive, moments.negative)",
-         "square_root(of_class.covariance) for of_class in (moments.positive, moments.positive)"),
+         "square_root(of_class.covariance) for of_class in (moments.positive, moments.positive)", "relative_excess"),
         ("mm_mpm", "kappa_max of the summed covariances", "solvers/accelerated/models/minimax.py",
          "lambda t: 1.0 / inverse_form(positive / t + negative / (1.0 - t), apart)",
-         "lambda t: 1.0 / inverse_form(positive + negative, apart)"),
-        ("mm_mpm", "means of both classes swapped in part", "solvers/accelerated/problem.py",
+         "lambda t: 1.0 / inverse_form(positive + negative, apart)", "kappa_max"),
+        ("mm_mpm", "second moments in place of covariances", "solvers/accelerated/problem.py",
          "        scatter: NDArray[np.float64] = weighted.T @ deviations\n",
-         "        scatter: NDArray[np.float64] = block.T @ block\n"),
+         "        scatter: NDArray[np.float64] = block.T @ block\n", "kappa_max", "lipschitz"),
     ),
     *_mutants(
         "SCS",
@@ -319,7 +326,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for mutant in mutants:
         without = laboratory.verdicts(mutant.site, mutant.algorithms)
         right |= {(mutant.site, *key): verdict for key, verdict in without.items()}
-        keys = [key for key, verdict in without.items() if verdict == "reproduced"]
+        keys = [
+            key for key, verdict in without.items() if verdict == "reproduced" and key[2] in (mutant.metrics or key)
+        ]
         found = laboratory.verdicts(mutant.site, mutant.algorithms, mutant)
         same = sum(found.get(key) == "reproduced" for key in keys)
         told_apart, reproduced, compared = told_apart + (same < len(keys)), reproduced + same, compared + len(keys)
