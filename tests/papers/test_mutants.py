@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_the_verdict_tells_a_bug_apart(tmp_path: Path, monkeypatch: pytest.Monke
     right = cell.measured(errors(range(6)), [1.0] * 6).judged(Margin(relative=0.05))
     assert right.verdict == "reproduced"
 
-    def unscaled(problem: LearnerProblem, setting: Setting) -> RowLearner[object]:
+    def unscaled(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
         return make_fogd(problem, {**setting, "scaled_step": setting["step_size"] * 0.01})
 
     monkeypatch.setitem(algorithms.ALGORITHMS, "FOGD", replace(ALGORITHMS["FOGD"], make=unscaled))
