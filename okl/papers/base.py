@@ -85,7 +85,7 @@ class Margin:
             size = (
                 f"{100 * self.points:g} points, or a tenth of the printed mean's distance from the constant predictor"
             )
-        return f"at most {size}, and 2 standard errors of both means and of the rounding, in either direction"
+        return f"a difference of at most {size}, and 2 standard errors of both and the rounding, in either direction"
 
 
 @dataclass(frozen=True)

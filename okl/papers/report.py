@@ -148,7 +148,7 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
             f"{counts[WORSE]}. {counts['no information']} more have no information: the constant predictor passes, too."
         )
     if result["rule"]:
-        sentences.append(f"Reproduced is {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
+        sentences.append(f"Reproduced means: {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
     return [*sentences, *result["remarks"], f"Measured on {result['processor']}."]
 
 

@@ -344,7 +344,7 @@ def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], re
         for metric in METRICS
         for algorithm in (QUADRATIC if quadratic else LINEAR)
     )
-    rule = "that all statements of the paper on which mean is smaller hold, beyond two standard errors"
+    rule = "all statements of the paper on which mean is smaller hold, beyond two standard errors"
     code = ("compiled", "solvers.oco", "papers.yi2021")
     experiment = SimulationExperiment(quadratic, claims, f"{title}, {{}}")
     return PaperTable(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)

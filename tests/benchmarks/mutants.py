@@ -234,7 +234,7 @@ MUTANTS = [
     *_mutants(
         "linear programs",
         ("Algorithm 1", "violations do not enter the queue", OCO, "        queue[i] += clipped\n", ""),
-        ("Algorithm 1", "no price of violations", OCO, "limits[i] = price * (queue[i] + clipped)",
+        ("Algorithm 1", "a tenth of the price of violations", OCO, "limits[i] = price * (queue[i] + clipped)",
          "limits[i] = 0.1 * price * (queue[i] + clipped)"),
         ("Algorithm 2", "experts are not weighed", OCO, "weights[i] *= math.exp(-rate * (regrets[i] - least))",
          "weights[i] *= math.exp(rate * (regrets[i] - least))"),
