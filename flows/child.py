@@ -16,6 +16,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from okl.foundation.locations import keep_private
+
 POLL_SECONDS = 0.3
 GRACE_SECONDS = 3.0
 COMMANDS = {
@@ -97,6 +99,7 @@ def run_command(role: str, arguments: list[str]) -> None:
 def main(parent: str, role: str, *arguments: str) -> None:
     """Run a role until it ends, this process is ended, or its parent is gone."""
     restore_signals()
+    keep_private()
     threading.Thread(target=end_with, args=(int(parent),), name="okl-end-with-parent", daemon=True).start()
     if role == "server":
         serve(int(arguments[0]), Path(arguments[1]))

@@ -17,7 +17,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 from pydantic import BaseModel, ValidationError
 
@@ -235,7 +235,8 @@ def _apply(plan: dict[str, Any]) -> None:
             env=os.environ
             | PRIVACY
             | child_imports(os.environ)  # Prefect's command imports the flows
-            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "COLUMNS": "200"},
+            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "COLUMNS": "200"}
+            | ({"PREFECT_API_AUTH_STRING": login} if (login := PREFECT_API_AUTH_STRING.value()) else {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -17,7 +17,15 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from flows.progress import TeeObserver
-from flows.server import PRIVACY, READY_SECONDS, TemporaryServer, no_answer_message, prefect_home
+from flows.server import (
+    PRIVACY,
+    READY_SECONDS,
+    TemporaryServer,
+    connection,
+    no_answer_message,
+    prefect_home,
+    stack_login,
+)
 from flows.service import ATTENDED_SERVICE
 from flows.stack.state import StackServer, live_stack, stack_server, workers_offered
 from okl.foundation.errors import ExecutionError
@@ -213,7 +221,7 @@ def open_recorder(run: Run[Any], flow: str, record: bool, parameters: dict[str, 
         stack = live_stack(home)
         if stack is None and not record:
             return None
-        server = TemporaryServer(home) if stack is None else StackServer(stack.url)
+        server = TemporaryServer(home) if stack is None else StackServer(stack.url, stack_login(home))
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     # Plain values, as a worker gets them: Prefect searches parameters for futures and takes a model with a field named
     # `keys` for a mapping. The flow validates them into a model again.
@@ -258,7 +266,10 @@ def client_settings(server: TemporaryServer | StackServer | None, home: Path) ->
 
         # No heartbeats to okl's own server, which ends with the run: stopping them takes up to a second.
         heartbeat = None if isinstance(server, TemporaryServer) else HEARTBEAT_SECONDS
-        updates = {"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
+        updates = connection(server.url, server.login) | {
+            "home": prefect_home(home),
+            "flows.heartbeat_frequency": heartbeat,
+        }
         with temporary_settings(updates):
             yield
     finally:
@@ -278,10 +289,18 @@ def stack_server_settings() -> Iterator[None]:
 
 
 def require_server() -> None:
-    """Raise ExecutionError if the configured server does not answer."""
+    """Raise ExecutionError if the configured server does not answer, or refuses the login."""
     from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
     from prefect.settings import PREFECT_API_URL
 
     with get_client(sync_client=True) as client:
         if (error := client.api_healthcheck()) is not None:
             raise ExecutionError(no_answer_message(PREFECT_API_URL.value() or "", error))
+        try:
+            client.read_work_pools(limit=1)  # the health check is the same for all
+        except PrefectHTTPStatusError as refused:
+            raise ExecutionError(
+                f"The Prefect server at {PREFECT_API_URL.value()} answers {refused.response.status_code}. Set "
+                'PREFECT_API_AUTH_STRING to its login; for the server of okl up: eval "$(okl up)".'
+            ) from None

@@ -6,9 +6,11 @@ import Prefect, so that the server starts while the 2-second import runs.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -20,12 +22,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from okl.foundation.errors import ExecutionError
+from okl.foundation.locations import make_folders, write_private
 
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 180.0  # a new home folder migrates its database: 12-20 s on an idle machine, longer on a busy one
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 ASK_SECONDS = 2.0
+LONGEST_SOCKET_PATH = 100
 ROOT = Path(__file__).absolute().parents[1]
 
 PRIVACY = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
@@ -41,16 +45,46 @@ DEPLOYMENT_SERVICES = (
 )
 
 
-def get_json(url: str, body: Any = None, seconds: float = ASK_SECONDS) -> Any:
-    """Return the JSON answer of a server on this machine to a GET, or to a POST of `body`; None without an answer."""
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP on a unix socket, which the system lets only its owner use."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        """Connect; the path of a socket has at most 107 bytes, so a longer one is reached through its folder."""
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
+        try:
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(self.timeout)
+            short = f"/proc/self/fd/{folder}/{os.path.basename(self.path)}"
+            self.sock.connect(self.path if len(os.fsencode(self.path)) <= LONGEST_SOCKET_PATH else short)
+        finally:
+            os.close(folder)
+
+
+def get_json(url: str, body: Any = None, seconds: float = ASK_SECONDS, login: str = "", socket_path: str = "") -> Any:
+    """Return the JSON answer of a server on this machine to a GET, or to a POST of `body`; None without an answer.
+
+    Parameters
+    ----------
+    login : "user:password" of basic authentication
+    socket_path : unix socket on which the server listens, instead of the host and port of the URL
+    """
     parts = urlsplit(url)
     # http.client, not urllib: it ignores proxies, which must not be used for 127.0.0.1
-    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
+    connection = (
+        UnixConnection(socket_path, seconds)
+        if socket_path
+        else http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
+    )
+    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
     try:
         if body is None:
-            connection.request("GET", parts.path)
+            connection.request("GET", parts.path, headers=headers)
         else:
-            connection.request("POST", parts.path, json.dumps(body), {"Content-Type": "application/json"})
+            connection.request("POST", parts.path, json.dumps(body), headers | {"Content-Type": "application/json"})
         answer = connection.getresponse()
         content = answer.read()
         return json.loads(content) if answer.status == http.HTTPStatus.OK else None
@@ -84,14 +118,45 @@ def prefect_home(home: Path) -> Path:
     return home / "prefect"
 
 
-def server_environment(home: Path, inherited: Mapping[str, str], deployments: bool) -> dict[str, str]:
-    """Return the environment of the server: its database in `home`, no telemetry, services as in `TemporaryServer`."""
+def login_file(home: Path) -> Path:
+    """Return the path of the login of the stack's server, the value of PREFECT_API_AUTH_STRING."""
+    return prefect_home(home) / "login"
+
+
+def new_login() -> str:
+    """Return a random login for a server: without, any user of the machine could start runs as this one."""
+    return f"okl:{secrets.token_hex(24)}"
+
+
+def make_login(home: Path) -> str:
+    """Return the login of the stack's server, made once and readable by this user only."""
+    if not stack_login(home):
+        write_private(login_file(home), new_login())
+    return stack_login(home)
+
+
+def stack_login(home: Path) -> str:
+    """Return the login of the stack's server; "" if there never was one."""
+    return login_file(home).read_text().strip() if login_file(home).is_file() else ""
+
+
+def connection(url: str, login: str) -> dict[str, str]:
+    """Return the settings of Prefect for a connection to one of these servers."""
+    return {"api.url": url, "api.auth_string": login}
+
+
+def server_environment(home: Path, inherited: Mapping[str, str], deployments: bool, login: str) -> dict[str, str]:
+    """Return the environment of the server: its database in `home`, no telemetry, services as in `TemporaryServer`.
+
+    login : that clients must show, "user:password"; in the environment, as other users can read a command line
+    """
     environment = {name: value for name, value in inherited.items() if not name.startswith("PREFECT_")}
     environment |= PRIVACY | child_imports(inherited)
     if not deployments:
         environment |= {f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false" for service in DEPLOYMENT_SERVICES}
     environment |= {
         "PREFECT_HOME": str(prefect_home(home)),
+        "PREFECT_SERVER_API_AUTH_STRING": login,
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{prefect_home(home) / 'prefect.db'}",
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
@@ -112,11 +177,16 @@ class TemporaryServer:
     home : okl's home folder; the server stores its database and its log in `home`/prefect
     deployments : also run the services of schedules, late runs and the like; only for a permanent server, as several
         temporary servers may share one database and must not change each other's runs
+
+    Attributes
+    ----------
+    login : "user:password", another one for each server
     """
 
     def __init__(self, home: Path, deployments: bool = False) -> None:
         self.home = home.absolute()
         self.deployments = deployments
+        self.login = new_login()
         self.log = prefect_home(self.home) / "server.log"
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -129,7 +199,7 @@ class TemporaryServer:
     def start(self) -> None:
         """Start the child and return at once. Raises ExecutionError (the home folder cannot be written)."""
         try:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(self.log.parent)
             log = self.log.open("ab")
         except OSError as error:
             raise ExecutionError(
@@ -145,7 +215,7 @@ class TemporaryServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=server_environment(self.home, os.environ, self.deployments),
+                env=server_environment(self.home, os.environ, self.deployments, self.login),
                 cwd=self.log.parent,
                 pass_fds=(listener.fileno(),),
                 start_new_session=True,

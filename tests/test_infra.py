@@ -110,7 +110,7 @@ def test_constraints_keep_to_the_pins() -> None:
     lines = (INFRA / "constraints.txt").read_text().splitlines()
     versions = dict(line.lower().split("==") for line in lines if line and not line.startswith("#"))
     project = tomllib.loads((INFRA.parent / "pyproject.toml").read_text())["project"]
-    installed = ("kubernetes-pool", "s3", "jobqueue", "onnx", "skops", "tls", "test", "docs", "dev")
+    installed = ("kubernetes-pool", "s3", "jobqueue", "onnx", "skops", "test", "docs", "dev")
     extras = [project["optional-dependencies"][name] for name in installed]
     wanted = [Requirement(one) for group in (project["dependencies"], *extras) for one in group]
     wanted = [one for one in wanted if one.name != "okl"]

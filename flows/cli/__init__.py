@@ -28,8 +28,10 @@ def main() -> None:
         import flows.cli.stack  # noqa: F401  each module adds its commands
         from flows.cli.commands import app
         from okl.foundation.errors import OklError
+        from okl.foundation.locations import keep_private
 
         try:
+            keep_private()
             app(prog_name="okl")
         except SystemExit as end:
             _exit_past_recorders(end.code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,13 +26,6 @@ def up(
         typer.Option(metavar="N", help="Port of Prefect's API and web pages; 0: the last one, 4200, or any free port."),
     ] = 0,
     workers: Annotated[int, typer.Option(metavar="N", help="Number of Dask worker processes.")] = 2,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Certificates for Dask, as written by infra/tls/make.py; none: unencrypted, on 127.0.0.1.",
-        ),
-    ] = None,
     foreground: Annotated[
         bool,
         typer.Option("--foreground", help="Stay in the foreground until Ctrl-C or SIGTERM, for a service manager."),
@@ -52,7 +44,7 @@ def up(
     from flows.stack.status import describe, export_line
     from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, supervise
 
-    options = StackOptions(okl_home(), port, workers, None if tls is None else tls.absolute())
+    options = StackOptions(okl_home(), port, workers)
     prepare(options)
     if foreground:
         restore_signals()

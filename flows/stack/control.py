@@ -12,19 +12,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from flows.server import child_imports
+from flows.server import child_imports, make_login, prefect_home
 from flows.stack.state import (
     POLL_SECONDS,
     StackState,
     live_state,
     read_state,
-    role_folder,
     stack_folder,
     supervisor_of,
 )
 from flows.stack.status import health
 from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, end_marked
 from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.locations import make_folders
 
 READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on a busy machine
 HEALTH_SECONDS = 0.1
@@ -38,21 +38,18 @@ def prepare(options: StackOptions) -> Path:
 
     Raises
     ------
-    ConfigError : a number out of range, or no certificates; ExecutionError : the folder cannot be written
+    ConfigError : a number out of range; ExecutionError : the folder cannot be written
     """
     if not 0 <= options.port <= 65535:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
     if options.workers < 0:
         raise ConfigError(f"--workers {options.workers} is invalid: expected 0 or more.")
-    for role in ("client", "scheduler", "worker") if options.tls is not None else ():
-        for name in ("ca.pem", "cert.pem", "key.pem"):
-            if not (path := role_folder(Path(options.tls or ""), role) / name).is_file():
-                raise ConfigError(f"{path} is missing. --tls requires a folder written by infra/tls/make.py.")
     folder = stack_folder(options.home)
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        make_folders(folder)
         folder.chmod(0o700)
-        (options.home / "prefect").mkdir(exist_ok=True)
+        make_folders(prefect_home(options.home))
+        make_login(options.home)
     except OSError as error:
         raise ExecutionError(
             f"{folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
@@ -79,10 +76,9 @@ def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[S
     if supervisor_of(folder) is not None:
         return _wait_ready(folder, show, None), False
     values = {"home": str(options.home), "port": options.port, "workers": options.workers}
-    words = json.dumps(values | {"tls": None if options.tls is None else str(options.tls)})
     with (folder / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "flows.stack.supervisor", words],
+            [sys.executable, "-P", "-m", "flows.stack.supervisor", json.dumps(values)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=os.environ | child_imports(os.environ),
             start_new_session=True,
         )  # fmt: skip

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from flows.server import ROOT, server_answers
+from flows.server import ROOT, server_answers, stack_login
 from okl.distributed.processes import VARIABLE, RunningWorkers
 from okl.foundation.errors import ExecutionError
 
 Phase = Literal["starting", "up", "stopping"]
 LOCK_SECONDS = 1.0  # a reader holds the lock for a moment
 POLL_SECONDS = 0.02
+HEALTH_SOCKET = "health"  # of the scheduler, in the folder of the stack
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class StackState:
     Attributes
     ----------
     instance : value of OKL_STACK in the environment of all its processes
-    url : of Prefect's API; scheduler : of Dask's; health_port : of the scheduler's health check
-    workers : Dask workers; tls : folder of certificates, or None; code : digest of okl's code at its start
+    url : of Prefect's API; scheduler : of Dask's
+    workers : Dask workers; tls : folder of their certificates; code : digest of okl's code at its start
     """
 
     instance: str
@@ -52,10 +53,9 @@ class StackState:
     phase: Phase
     url: str
     scheduler: str
-    health_port: int
     pool: str
     workers: int
-    tls: str | None
+    tls: str
     code: str
     children: tuple[ChildState, ...]
 
@@ -69,11 +69,6 @@ class StackState:
 def stack_folder(home: Path) -> Path:
     """Return the folder of the stack in okl's home folder, whether there is one or not."""
     return home / "stack"
-
-
-def role_folder(folder: Path, role: str) -> Path:
-    """Return the certificates of a role: from the subfolder of its name (infra/tls/make.py), or from the folder."""
-    return folder / role if (folder / role).is_dir() else folder
 
 
 def code_on_disk() -> str:
@@ -153,9 +148,10 @@ RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class StackServer:
-    """The Prefect server of the stack."""
+    """The Prefect server of the stack. login : "user:password" """
 
     url: str
+    login: str
 
 
 def live_stack(home: Path) -> StackState | None:
@@ -178,7 +174,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
     while (state := live_stack(home)) is not None:
         # all remaining time for one request: a repeated one would join the end of a busy server's queue
         if server_answers(state.url, max(RETRY_SECONDS, deadline - time.monotonic())):
-            return StackServer(state.url)
+            return StackServer(state.url, stack_login(home))
         if time.monotonic() > deadline:
             raise ExecutionError(
                 f"The stack of `okl up` at {state.url} is running, but did not answer within {patience_seconds:.0f} s. "
@@ -198,9 +194,8 @@ def workers_offered(home: Path) -> Iterator[None]:
     if state is None or not state.workers or state.code != code_on_disk():
         yield
         return
-    tls = None if state.tls is None else str(role_folder(Path(state.tls), "client"))
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = RunningWorkers(state.scheduler, state.workers, tls).text()
+    os.environ[VARIABLE] = RunningWorkers(state.scheduler, state.workers, state.tls).text()
     try:
         yield
     finally:

@@ -7,24 +7,32 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from flows.processes import is_dead_process
-from flows.server import ASK_SECONDS, LOOPBACK, get_json, server_answers
-from flows.stack.state import StackState, code_on_disk, live_stack
+from flows.server import ASK_SECONDS, LOOPBACK, get_json, login_file, server_answers, stack_login
+from flows.stack.state import HEALTH_SOCKET, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
 from okl.foundation.locations import okl_home
 from okl.report.format import aligned
 
 # Health of the processes, checked from outside, and active runs
 
+
+def _ask(url: str, body: Any = None, seconds: float = ASK_SECONDS) -> Any:
+    """Return the answer of a Prefect server, see `get_json`, with the login of the stack or that of the shell."""
+    own = stack_login(okl_home()) if url.startswith(f"http://{LOOPBACK}:") and live_stack(okl_home()) else ""
+    return get_json(url, body, seconds, own or os.environ.get("PREFECT_API_AUTH_STRING", ""))
+
+
 ACTIVE = ("PENDING", "RUNNING", "CANCELLING", "PAUSED")
 
 
 def health(state: StackState) -> dict[str, str]:
     """Return the health by name of process: "ok", or the problem."""
-    counts = get_json(f"http://{LOOPBACK}:{state.health_port}/json/counts.json")
+    counts = get_json("/json/counts.json", socket_path=str(stack_folder(okl_home()) / HEALTH_SOCKET))
     missing = state.workers - int(counts["workers"]) if isinstance(counts, dict) else None
     found = {
         "server": "ok" if server_answers(state.url) else "does not answer yet",
@@ -41,7 +49,7 @@ def health(state: StackState) -> dict[str, str]:
 def _polls(state: StackState) -> bool:
     """Return whether the Prefect worker of this stack, not of an earlier one, has sent a heartbeat."""
     since = next((child.since for child in state.children if child.name == "prefect-worker"), None)
-    found = get_json(f"{state.url}/work_pools/{state.pool}/workers/filter", {"limit": 200})
+    found = _ask(f"{state.url}/work_pools/{state.pool}/workers/filter", {"limit": 200})
     if since is None or not isinstance(found, list):
         return False
     own = [worker for worker in found if worker["name"] == PREFECT_WORKER and worker["status"] == "ONLINE"]
@@ -57,7 +65,7 @@ def active_runs(state: StackState, seconds: float = ASK_SECONDS) -> list[dict[st
     wanted = {"flow_runs": {"state": {"type": {"any_": list(ACTIVE)}}}, "limit": 100}
     runs = [
         {"id": run["id"], "name": run["name"], "state": run["state_name"], "since": run["start_time"]}
-        for run in get_json(f"{state.url}/flow_runs/filter", wanted, seconds) or []
+        for run in _ask(f"{state.url}/flow_runs/filter", wanted, seconds) or []
         if not any(map(is_dead_process, run["tags"]))
     ]
     return sorted(runs, key=lambda run: run["since"] or "~")
@@ -73,15 +81,15 @@ MOST_CHARACTERS = 300
 
 def deployments_of(url: str) -> list[dict[str, Any]]:
     """Return the deployments with a schedule or a run, by name; none without an answer."""
-    found = get_json(f"{url}/deployments/filter", {"limit": MOST}) or []
-    flows = {flow["id"]: flow["name"] for flow in get_json(f"{url}/flows/filter", {"limit": MOST}) or []}
+    found = _ask(f"{url}/deployments/filter", {"limit": MOST}) or []
+    flows = {flow["id"]: flow["name"] for flow in _ask(f"{url}/flows/filter", {"limit": MOST}) or []}
     described = [_described(url, f"{flows.get(one['flow_id'], '?')}/{one['name']}", one) for one in found]
     return sorted((one for one in described if one["schedules"] or one["last"]), key=lambda one: str(one["name"]))
 
 
 def schedules_at(url: str, seconds: float = ASK_SECONDS) -> int | None:
     """Return the number of active schedules; None if the server does not answer within `seconds`."""
-    found = get_json(f"{url}/deployments/filter", {"limit": MOST}, seconds)
+    found = _ask(f"{url}/deployments/filter", {"limit": MOST}, seconds)
     if not isinstance(found, list):
         return None
     return sum(bool(schedule["active"]) for one in found for schedule in one.get("schedules", []))
@@ -95,7 +103,7 @@ def _described(url: str, name: str, deployment: dict[str, Any]) -> dict[str, Any
             "sort": order,
             "limit": 1,
         }
-        return next(iter(get_json(f"{url}/flow_runs/filter", wanted) or []), None)
+        return next(iter(_ask(f"{url}/flow_runs/filter", wanted) or []), None)
 
     schedules = [
         {"cron": each["schedule"]["cron"], "timezone": each["schedule"].get("timezone") or "UTC"}
@@ -124,7 +132,7 @@ def _outcome(url: str, run: str) -> str:
     """Return the outcome of a retraining from its artifact (see `flows.artifacts`); "" for other runs."""
     wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
     try:
-        (row,) = json.loads(get_json(f"{url}/artifacts/filter", wanted)[0]["data"])
+        (row,) = json.loads(_ask(f"{url}/artifacts/filter", wanted)[0]["data"])
         counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected"
         counts += f", {row['still_written']} left for the next run" if row.get("still_written") else ""
         why = f" (why: okl models show {row['model']})" if row["rejected"] else ""
@@ -148,12 +156,12 @@ def rescoring(model: str, registry: str | None) -> str:
     if configured:
         return rescoring_at(configured, model, location)
     stack = live_stack(okl_home())  # do not wait for a server: the request is done, and this is only a hint
-    return rescoring_at(stack.url, model, location, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
+    return rescoring_at(stack.url, model, location, f"{variables(stack.url)} prefect") if stack else ""
 
 
 def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:
     """Return the same of one server; registry : location of the model; prefect : how to call Prefect's command."""
-    found = get_json(f"{url}/deployments/name/okl-score/{model}") or {}
+    found = _ask(f"{url}/deployments/name/okl-score/{model}") or {}
     settings = (found.get("parameters") or {}).get("settings") or {}
     if settings.get("model") != f"{model}@champion" or settings.get("registry") != registry:
         return ""
@@ -265,7 +273,16 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
 
 def export_line(url: str) -> str:
     """Return the line that sets up a shell for the command `prefect`."""
-    return f"export PREFECT_API_URL={url}"
+    return f"export {variables(url)}"
+
+
+def variables(url: str) -> str:
+    """Return the variables of Prefect for a shell, which reads the login from its file: it is never shown.
+
+    >>> variables("http://127.0.0.1:4200/api").replace(str(okl_home()), "/home/me/.okl")
+    'PREFECT_API_URL=http://127.0.0.1:4200/api PREFECT_API_AUTH_STRING="$(cat /home/me/.okl/prefect/login)"'
+    """
+    return f'PREFECT_API_URL={url} PREFECT_API_AUTH_STRING="$(cat {quote(str(login_file(okl_home())))})"'
 
 
 def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
@@ -281,7 +298,7 @@ def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> li
         subject = "Its schedule pauses" if n_schedules == 1 else "Its schedules pause"
         lines.append(f"{subject} until the next okl up, which starts missed runs as set by okl deploy --late.")
     if configured and configured.rstrip("/") == url:
-        lines.append("This shell still uses its server. Type: unset PREFECT_API_URL")
+        lines.append("This shell still uses its server. Type: unset PREFECT_API_URL PREFECT_API_AUTH_STRING")
     return lines
 
 

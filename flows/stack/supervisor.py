@@ -22,19 +22,29 @@ from select import select
 import psutil  # type: ignore[import-untyped]  # no stubs
 
 from flows.child import restore_signals
-from flows.server import LOOPBACK, PRIVACY, child_command, child_imports, prefect_home, server_environment
+from flows.server import (
+    LOOPBACK,
+    PRIVACY,
+    child_command,
+    child_imports,
+    make_login,
+    prefect_home,
+    server_environment,
+)
 from flows.stack.state import (
+    HEALTH_SOCKET,
     POLL_SECONDS,
     ChildState,
     Phase,
     StackState,
     code_on_disk,
     read_state,
-    role_folder,
     stack_folder,
     take_lock,
 )
-from okl.distributed.processes import CONFIG
+from okl.distributed.certificates import FILES, write_self_signed
+from okl.distributed.processes import CONFIG, HEALTH, PRIVATE
+from okl.foundation.locations import keep_private, make_folders
 
 # Processes of a stack have its identity in their environment: unlike process ids, it is never used again.
 
@@ -105,7 +115,6 @@ class StackOptions:
     home: Path
     port: int = 0
     workers: int = 2
-    tls: Path | None = None
 
 
 @dataclass
@@ -186,6 +195,7 @@ def children_of(options: StackOptions, state: StackState, listener: int) -> list
     environment |= PRIVACY | child_imports(os.environ) | {"OKL_HOME": str(options.home), MARK: state.instance}
     for name in ("NO_PROXY", "no_proxy"):
         environment[name] = f"{environment.get(name, '')},{LOOPBACK}".lstrip(",")
+    login = make_login(options.home)
     pages = {
         "PREFECT_SERVER_UI_ENABLED": "true",
         "PREFECT_UI_API_URL": state.url,
@@ -193,39 +203,31 @@ def children_of(options: StackOptions, state: StackState, listener: int) -> list
     }
     client = {
         "PREFECT_API_URL": state.url,
+        "PREFECT_API_AUTH_STRING": login,
         "PREFECT_HOME": str(home),
         "PREFECT_WORKER_QUERY_SECONDS": QUERY_SECONDS,
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": HEARTBEAT_SECONDS,
     }
-    dask = environment | ONE_THREAD | DASK
-
-    def certificates(role: str) -> list[str]:
-        if options.tls is None:
-            return []
-        ca, certificate, key = (
-            str(role_folder(options.tls, role) / name) for name in ("ca.pem", "cert.pem", "key.pem")
-        )
-        return ["--protocol", "tls", "--tls-ca-file", ca, "--tls-cert", certificate, "--tls-key", key]
-
-    if options.tls is not None:
-        dask["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    dask = environment | ONE_THREAD | DASK | {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
+    ca, certificate, key = (str(Path(state.tls) / name) for name in FILES)
+    tls = ["--protocol", "tls", "--tls-ca-file", ca, "--tls-cert", certificate, "--tls-key", key]
     limit = psutil.virtual_memory().total // max(1, options.workers)
     scheduler = child_command(
         "scheduler", "--host", LOOPBACK, "--port", state.scheduler.rpartition(":")[2], "--no-dashboard",
-        "--dashboard-address", f"{LOOPBACK}:{state.health_port}", *certificates("scheduler"),
+        "--dashboard-address", f"{LOOPBACK}:0", "--preload", PRIVATE, *tls,
     )  # fmt: skip
     worker = child_command(
         "worker", state.scheduler, "--host", LOOPBACK, "--no-nanny", "--nthreads", 1, "--memory-limit", limit,
-        "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0", *certificates("worker"),
-        *(word for module in PRELOADED for word in ("--preload", module)),
+        "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0", *tls,
+        *(word for module in (*PRELOADED, PRIVATE) for word in ("--preload", module)),
     )  # fmt: skip
     return [
         Child(
             "server", child_command("server", listener, home / "start.lock"),
-            server_environment(options.home, environment, deployments=True) | pages,
+            server_environment(options.home, environment, True, login) | pages,
             folder / "server.log", state.url, inherited=(listener,),
         ),
-        Child("scheduler", scheduler, dask, folder / "scheduler.log", state.scheduler),
+        Child("scheduler", scheduler, dask | {HEALTH: HEALTH_SOCKET}, folder / "scheduler.log", state.scheduler),
         Child(
             "prefect-worker",
             child_command("prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", PREFECT_WORKER),
@@ -374,14 +376,15 @@ def supervise(options: StackOptions) -> int:
         except OSError:
             return PORT_IS_TAKEN
         with api:
-            with listening_socket(0) as scheduler, listening_socket(0) as health:
-                port, scheduler_port, health_port = (one.getsockname()[1] for one in (api, scheduler, health))
+            with listening_socket(0) as scheduler:
+                port, scheduler_port = (one.getsockname()[1] for one in (api, scheduler))
             remembered.write_text(str(port))
-            protocol = "tcp" if options.tls is None else "tls"
+            certificates = folder / "certificates"
+            make_folders(certificates)
+            write_self_signed(certificates)  # new ones at each start: they never expire
             state = StackState(
                 uuid.uuid4().hex, os.getpid(), time.time(), "starting", f"http://{LOOPBACK}:{port}/api",
-                f"{protocol}://{LOOPBACK}:{scheduler_port}", health_port, POOL, options.workers,
-                None if options.tls is None else str(options.tls), code_on_disk(), (),
+                f"tls://{LOOPBACK}:{scheduler_port}", POOL, options.workers, str(certificates), code_on_disk(), (),
             )  # fmt: skip
             Supervisor(folder, state, children_of(options, state, api.fileno())).run()
     return 0
@@ -390,11 +393,9 @@ def supervise(options: StackOptions) -> int:
 def main(words: str) -> int:
     """Supervise with options as JSON."""
     restore_signals()
+    keep_private()
     values = json.loads(words)
-    tls = values["tls"]
-    return supervise(
-        StackOptions(Path(values["home"]), values["port"], values["workers"], None if tls is None else Path(tls))
-    )
+    return supervise(StackOptions(Path(values["home"]), values["port"], values["workers"]))
 
 
 if __name__ == "__main__":

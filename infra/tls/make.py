@@ -4,7 +4,7 @@
 
 writes FOLDER/authority (keep its ca-key.pem away from every machine that runs work) and FOLDER/client, FOLDER/scheduler
 and FOLDER/worker, each with ca.pem, cert.pem and key.pem. Run again, it keeps the authority and makes new certificates:
-that is how they are renewed. It needs the package `cryptography`: pip install 'okl[tls]'.
+that is how they are renewed. It needs the package `cryptography`, which okl brings.
 """
 
 from __future__ import annotations

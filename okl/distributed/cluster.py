@@ -12,21 +12,22 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 from distributed import Client, LocalCluster, Security, WorkerPlugin
 from distributed.core import connect
 from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
+from okl.distributed.certificates import FILES, self_signed
 from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
-from okl.distributed.processes import deferred_interrupts, importing_main, restored_environment, run_apart
+from okl.distributed.processes import PRIVATE, deferred_interrupts, importing_main, restored_environment, run_apart
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.validation import check_at_least
 
 # TLS certificates: both sides authenticate.
 
-FILES = ("ca.pem", "cert.pem", "key.pem")
 ROLES = ("client", "scheduler", "worker")
 _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one for each role"
 
@@ -47,8 +48,7 @@ def security_from(folder: str | Path | None) -> Any:
     authority, certificate, key = (str(Path(folder) / name) for name in FILES)
     for path in (authority, certificate, key):
         _check_readable(path)
-    shown = {f"tls_{role}_cert": certificate for role in ROLES} | {f"tls_{role}_key": key for role in ROLES}
-    security = Security(tls_ca_file=authority, **shown, require_encryption=True)
+    security = _mutual(authority, certificate, key)
     try:
         security.get_connection_args("client")  # reads the files, and matches the key with its certificate
     except OSError as error:
@@ -57,6 +57,12 @@ def security_from(folder: str | Path | None) -> Any:
             f"folder {_FOLDER}."
         ) from None
     return security
+
+
+def _mutual(authority: str, certificate: str, key: str) -> Any:
+    """Return Dask's settings for mutual TLS, the same for each role; files or PEM."""
+    shown = {f"tls_{role}_cert": certificate for role in ROLES} | {f"tls_{role}_key": key for role in ROLES}
+    return Security(tls_ca_file=authority, **shown, require_encryption=True)
 
 
 def check_encrypted(address: str, security: Any, folder: str | Path | None) -> None:
@@ -201,25 +207,29 @@ def reason_of(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
+def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
     """Start worker processes of one thread each, with a scheduler in this process, on the loopback interface only.
 
     Parameters
     ----------
-    security : certificates of all connections; None: any user of this machine may connect
+    security : certificates of all connections: without, any user of the machine could run code as this one
     """
     if importing_main():
         # a worker process that imports a script without a main guard would start workers of its own; the parent
         # reports that it ended
         sys.exit(1)
+    preloads = {
+        f"distributed.{role}.preload": [*dask.config.get(f"distributed.{role}.preload"), PRIVATE]
+        for role in ("scheduler", "worker")
+    }
     try:
-        with restored_environment(), deferred_interrupts():
+        with restored_environment(), deferred_interrupts(), dask.config.set(preloads):
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
-                # without a dashboard the scheduler still serves its health check, by default on port 8787
+                # without a dashboard the scheduler still opens a port for its health check, by default 8787
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
                 memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
-                silence_logs=logging.CRITICAL, security=security, protocol=None if security is None else "tls://",
+                silence_logs=logging.CRITICAL, security=security, protocol="tls://",
             )  # fmt: skip
             # Dask runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
             disable_gc_diagnosis(force=True)
@@ -338,7 +348,10 @@ def connect_to_cluster(
     if n_workers is not None:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True))
         check_at_least("workers", n_workers, 1)
-        started = start_cluster(n_workers, folder, security if tls else None)
+        if tls is None:
+            certificate, key = self_signed()
+            security = _mutual(certificate, certificate, key)
+        started = start_cluster(n_workers, folder, security)
         stack.callback(started.close)
         return ClusterConnection(str(started.scheduler_address), security, n_workers)
     if cluster is not None:

@@ -110,6 +110,9 @@ CONFIG = {
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
 
+PRIVATE = "okl.distributed.private"  # preload of scheduler and workers: they serve no web pages
+HEALTH = "OKL_HEALTH_SOCKET"  # path of the unix socket of the scheduler's health check
+
 
 # Running workers of this machine: OKL_STANDING_WORKERS.
 

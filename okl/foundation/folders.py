@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from okl.foundation.errors import CheckpointError, ConfigError, DataError, PlaceError, PlaceTakenError
-from okl.foundation.locations import Place, RemotePath, okl_home
+from okl.foundation.locations import Place, RemotePath, make_folders, okl_home, private_umask
 
 # Local folders, published by renaming.
 #
@@ -137,7 +137,8 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
     """
     while True:
         temporary_path = _unfinished(folder)
-        temporary_path.mkdir(parents=True)
+        make_folders(temporary_path.parent)
+        temporary_path.mkdir(0o777 & ~private_umask())
         try:
             lock = lock_folder(temporary_path)
         except (BlockingIOError, FileNotFoundError):  # another run removed it before it was locked
@@ -417,7 +418,7 @@ def write_whole(location: Place, content: str | bytes) -> None:
     """
     try:
         if isinstance(location, Path):
-            location.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(location.parent)
         with atomic_file(location) as temporary_path:
             temporary_path.write_bytes(content.encode() if isinstance(content, str) else content)
             sync(temporary_path)

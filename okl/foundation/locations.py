@@ -8,6 +8,7 @@ import io
 import os
 import random
 import re
+import stat
 import tempfile
 import time
 from collections import OrderedDict
@@ -28,14 +29,25 @@ from okl.foundation.validation import bytes_from_environment
 
 # okl's home folder: OKL_HOME, or .okl in the user's home.
 
+LONGEST_STEM = 60  # of a file's name in the name of its run
 DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 
 
 def okl_home() -> Path:
-    """Return okl's home folder, made if necessary; raise ConfigError if it cannot be made."""
+    """Return okl's home folder, which only its owner may enter, made if necessary.
+
+    Raises
+    ------
+    ConfigError : it cannot be made, or OKL_UMASK is not a number
+    """
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
+        status = folder.stat()
+        # a folder of another user, such as a volume of a container, is left as its administrator made it, and so is
+        # one where everybody may write, such as /tmp
+        if status.st_mode & 0o077 and status.st_uid == os.getuid() and not status.st_mode & stat.S_ISVTX:
+            folder.chmod(0o700)
     except OSError as error:
         raise ConfigError(
             f"okl's home folder {folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
@@ -43,14 +55,60 @@ def okl_home() -> Path:
     return folder
 
 
+# Other users of the machine: what okl writes is for its user alone, unless OKL_UMASK grants more.
+
+UMASK = "OKL_UMASK"
+
+
+def private_umask() -> int:
+    """Return the permissions that files and folders of okl lack: OKL_UMASK, or 077.
+
+    Raises
+    ------
+    ConfigError : OKL_UMASK is not an octal number up to 077
+    """
+    text = os.environ.get(UMASK, "077")
+    if not re.fullmatch("0*[0-7]{1,2}", text):
+        raise ConfigError(
+            f"{UMASK} = {text!r}; expected an octal number up to 077, such as 027 for a group of readers."
+        )
+    return int(text, 8)
+
+
+def keep_private() -> None:
+    """Let this process and its children write for their user only; for processes of okl, not for a library."""
+    os.umask(private_umask())
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and the missing ones above it, for this user only, also where a library sets no umask."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.is_dir():
+            each.mkdir(0o777 & ~private_umask(), exist_ok=True)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a secret, readable by this user only from the first byte on; a file that is there is replaced."""
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary_path.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(text)
+    temporary_path.replace(path)
+
+
 def name_after(location: str) -> str:
     """Return a run name for data: the file or folder name without suffixes; for a glob, that of its folder.
 
+    Other characters than those of names (see `okl.foundation.validation.NAME`) become dashes.
+
+    >>> name_after("data/<b>my rows.csv")
+    'b-my-rows'
     >>> [name_after(place) for place in ("data/churn.csv.gz", "s3://bucket/churn", "churn/part-*.parquet", "*.csv")]
     ['churn', 'churn', 'churn', 'run']
     """
     stems = (part.split(".")[0] for part in reversed(Path(location).parts) if not has_magic(part))
-    return next((stem for stem in stems if stem.strip("/")), "run")
+    names = (re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:LONGEST_STEM] for stem in stems)
+    return next(filter(None, names), "run")
 
 
 def runs_named(name: str) -> list[Path]:

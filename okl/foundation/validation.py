@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Collection
 from numbers import Integral, Real
 
@@ -23,6 +24,20 @@ def check_at_least(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not whole or value < least:
         raise ConfigError(f"{name} = {value!r}; expected an integer of at least {least}.")
     return int(value)
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""Names of models and runs: they are names of folders, parts of URLs, and words of a shell and of reports."""
+
+
+def check_name(name: str) -> str:
+    """Return the name of a model or run, or raise ConfigError."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a name: expected at most 100 letters (a-z, A-Z), digits, '.', '-' and '_', starting with "
+            "a letter or digit."
+        )
+    return name
 
 
 def check_choice(name: str, value: str, choices: Collection[str]) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.locations import RemotePath, close_to, place_of, runs_named
+from okl.foundation.validation import NAME
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
-from okl.models.registry import CHAMPION, MODEL, NAME, Registry, Version
+from okl.models.registry import CHAMPION, MODEL, Registry, Version
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 

@@ -30,11 +30,13 @@ from okl.foundation.locations import (
     file_digest,
     file_sha256,
     file_system,
+    make_folders,
     okl_home,
     place_of,
     status_of,
     with_retries,
 )
+from okl.foundation.validation import NAME, check_name
 from okl.models.file import Model, load_model
 
 # Sealed JSON: it contains its own digest.
@@ -131,7 +133,7 @@ def unwritable(path: Place, error: OSError) -> RegistryError:
 def _create_local(path: Path, content: bytes) -> bool:
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         with open(temporary_path, "xb") as stream:
             stream.write(content)
             stream.flush()
@@ -549,7 +551,8 @@ class Payload:
         try:
             if isinstance(self.folder, RemotePath):
                 return self._send(self.folder, write)
-            self.folder.mkdir(parents=True)
+            make_folders(self.folder.parent)
+            self.folder.mkdir()
             return _written(self.folder, write)
         except OSError as error:
             if error.errno not in PLACE_FAULTS:
@@ -1064,7 +1067,6 @@ def _pruned(state: AliasState, keep: int) -> AliasState:
 
 # The registry.
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MARK = "registry.json"
 
 
@@ -1083,12 +1085,7 @@ class Registry:
 
     def model(self, name: str) -> RegisteredModel:
         """Return a model, whether versions of it are there or not; raises ConfigError for what is no name."""
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"{name!r} is not a valid model name: at most 100 letters, digits, '.', '-' and '_', starting "
-                "with a letter or digit."
-            )
-        folder = self.folder / name
+        folder = self.folder / check_name(name)
         return RegisteredModel(name, folder, RegistryLog(folder / "log"), prepare=self.prepare)
 
     def models(self) -> list[RegisteredModel]:

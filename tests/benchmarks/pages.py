@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from flows.server import get_json
+from flows.server import connection, get_json, stack_login
 from okl.lifecycle.settings import RetrainSettings
 from tests.benchmarks.browser import Browser, browser
 from tests.lifecycle.shards import content, land
@@ -78,7 +78,7 @@ def okl(home: Path, *words: str) -> str:
 
 def ask(server: str, path: str, body: Any = None) -> Any:
     """What the server answers."""
-    return get_json(f"{server}/api/{path}", {} if body is None else body, seconds=30.0)
+    return get_json(f"{server}/api/{path}", body, 30.0, os.environ["PREFECT_API_AUTH_STRING"])
 
 
 def retrained(home: Path, server: str) -> str:
@@ -91,10 +91,10 @@ def retrained(home: Path, server: str) -> str:
         inbox_with(inbox, days)
         if days:
             land(inbox, "few.parquet", content(99, 10))
-        deployment = get_json(f"{server}/api/deployments/name/okl-retrain/{MODEL}")["id"]
+        deployment = ask(server, f"deployments/name/okl-retrain/{MODEL}")["id"]
         run = _started(server, deployment)
         deadline = time.monotonic() + MOST_SECONDS
-        while (state := get_json(f"{server}/api/flow_runs/{run}")["state_type"]) in ("SCHEDULED", "PENDING", "RUNNING"):
+        while (state := ask(server, f"flow_runs/{run}")["state_type"]) in ("SCHEDULED", "PENDING", "RUNNING"):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the flow run {run} is {state}")
             time.sleep(0.5)
@@ -106,7 +106,8 @@ def _started(server: str, deployment: str) -> str:
     from prefect.client.orchestration import get_client
     from prefect.settings import temporary_settings
 
-    with temporary_settings({"api.url": f"{server}/api"}), get_client(sync_client=True) as client:
+    settings = connection(f"{server}/api", os.environ["PREFECT_API_AUTH_STRING"])
+    with temporary_settings(settings), get_client(sync_client=True) as client:
         return str(client.create_flow_run_from_deployment(UUID(deployment)).id)
 
 
@@ -125,7 +126,7 @@ def look_at_form(pages: Pages, deployment: str) -> None:
     said = page.text()
     for name, field in RetrainSettings.model_fields.items():
         pages.expect(str(field.description)[:40] in said, f"form: {name} is not explained")
-    before = ask(pages.server, "flow_runs/count")
+    before = ask(pages.server, "flow_runs/count", {})
     page.run(
         "(() => { const label = [...document.querySelectorAll('label, span, div')].filter(one => one.innerText && "
         "one.innerText.trim().startsWith('Holdout (Optional)')).at(-1); let box = label; "
@@ -137,7 +138,7 @@ def look_at_form(pages: Pages, deployment: str) -> None:
     page.click("Submit", "button")
     time.sleep(2 * SETTLE_SECONDS)
     pages.take("form-refuses")
-    pages.expect(ask(pages.server, "flow_runs/count") == before, "form: a wrong value started a run")
+    pages.expect(ask(pages.server, "flow_runs/count", {}) == before, "form: a wrong value started a run")
     pages.expect("maximum of 1" in page.text(), "form: it does not say what is wrong")
 
 
@@ -151,6 +152,7 @@ def main(folder: str) -> None:
         home.mkdir()
         try:
             server = json.loads(okl(home, "up", "--workers", "1", "--json"))["pages"]
+            os.environ["PREFECT_API_AUTH_STRING"] = stack_login(home)
             run = retrained(home, server)
             okl(
                 home,
@@ -165,7 +167,7 @@ def main(folder: str) -> None:
             )
             with browser(Path(name) / "profile") as page:
                 pages = Pages(page, server, out)
-                deployment = get_json(f"{server}/api/deployments/name/okl-retrain/{MODEL}")["id"]
+                deployment = ask(server, f"deployments/name/okl-retrain/{MODEL}")["id"]
                 pages.show("deployments", "/deployments", MODEL)
                 pages.show("deployment", f"/deployments/deployment/{deployment}", MODEL)
                 look_at_form(pages, deployment)

@@ -33,6 +33,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import temporary_settings
 
+from flows.server import connection, stack_login
 from flows.stack.state import StackState, live_state, stack_folder
 from tests.lifecycle.shards import content
 
@@ -88,7 +89,10 @@ class Stack:
     @contextmanager
     def client(self) -> Iterator[SyncPrefectClient]:
         """A client of its server."""
-        with temporary_settings({"api.url": self.state().url}), get_client(sync_client=True) as client:
+        with (
+            temporary_settings(connection(self.state().url, stack_login(self.home))),
+            get_client(sync_client=True) as client,
+        ):
             yield client
 
 

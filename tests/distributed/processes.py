@@ -44,7 +44,7 @@ def listening(pids: set[int]) -> list[str]:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:
-                addresses.append(fields[1].split(":")[0])
+                addresses.append(fields[1])
     return addresses
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
+from okl.distributed.certificates import write_self_signed
 from okl.distributed.dask import DaskExecution
 from okl.foundation.errors import ConfigError, ExecutionError
 from tests.distributed import works
@@ -28,9 +29,17 @@ ROUNDS, START_SECONDS = 8, 60.0
 
 
 @pytest.fixture(scope="module")
-def execution() -> Iterator[DaskExecution]:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    write_self_signed(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def execution(certificates: Path) -> Iterator[DaskExecution]:
     """Two workers, reached by their handlers only, that are not waited for long."""
-    with DaskExecution(2, n_threads=1, straggler_seconds=0.5, carrier="handler") as execution:
+    tls = str(certificates)
+    with DaskExecution(2, n_threads=1, straggler_seconds=0.5, carrier="handler", tls=tls) as execution:
         yield execution
 
 
@@ -120,14 +129,17 @@ from importlib import metadata
 real = metadata.version
 metadata.version = lambda name: "1.0" if name == "scipy" else real(name)
 from distributed.cli.dask_worker import main
-options = ["--no-nanny", "--nthreads=1", "--host=127.0.0.1", "--no-dashboard", f"--local-directory={sys.argv[2]}"]
+ca, certificate, key = (f"{sys.argv[3]}/{name}" for name in ("ca.pem", "cert.pem", "key.pem"))
+options = ["--protocol=tls", f"--tls-ca-file={ca}", f"--tls-cert={certificate}", f"--tls-key={key}"]
+options += ["--no-nanny", "--nthreads=1", "--host=127.0.0.1", "--no-dashboard", f"--local-directory={sys.argv[2]}"]
 main([sys.argv[1], *options])
 """
 
 
 def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it(
-    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, certificates: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     command = f"pip install scipy=={metadata.version('scipy')} It gets no work."
 
     def told() -> bool:
@@ -140,7 +152,7 @@ def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it
 
     assert soon(complete, START_SECONDS), "those that other tests killed are back"
     newcomer = subprocess.Popen(
-        [sys.executable, "-c", OTHER, execution.address, str(tmp_path)], stderr=subprocess.DEVNULL
+        [sys.executable, "-c", OTHER, execution.address, str(tmp_path), str(certificates)], stderr=subprocess.DEVNULL
     )
     try:
         assert soon(told, START_SECONDS)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from flows import run as recording
-from flows.server import TemporaryServer, prefect_home, temporary_server
+from flows.server import TemporaryServer, connection, prefect_home, temporary_server
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
@@ -53,8 +53,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def give_database(home: Path, database: Path) -> Path:
     """Put a copy of a migrated database into okl's home folder, so that its server starts soon; return the folder."""
-    prefect_home(home).mkdir(parents=True)
-    shutil.copy(database, prefect_home(home) / "prefect.db")
+    prefect_home(home).mkdir(0o700, parents=True)
+    shutil.copyfile(database, prefect_home(home) / "prefect.db")
+    (prefect_home(home) / "prefect.db").chmod(0o600)
     return home
 
 
@@ -75,10 +76,11 @@ def configured(
     from prefect.settings import temporary_settings
 
     monkeypatch.setenv("PREFECT_API_URL", server.url)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", server.login)
     monkeypatch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
     # this process has imported Prefect long ago, so that the variable alone would come too late
     # and heartbeats, which only matter to a long run, would keep each run for up to a second
-    with temporary_settings({"api.url": server.url, "flows.heartbeat_frequency": None}):
+    with temporary_settings(connection(server.url, server.login) | {"flows.heartbeat_frequency": None}):
         yield server
 
 

@@ -65,7 +65,7 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
     # the whole stack: the command with Dask's scheduler, Prefect's server, the worker and its nanny
     addresses = listening({process.pid, *descendants(process.pid)})
     assert len(addresses) >= 4
-    assert set(addresses) <= LOOPBACK
+    assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
     assert [name.split(".unfinished-")[0][:5] for name in os.listdir(home / "runs")] == [".rows"]
     interrupt(process)
     outcome = wait(process)

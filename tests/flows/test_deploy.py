@@ -31,7 +31,7 @@ from flows.artifacts import announce
 from flows.cli.deploy import deployed_text
 from flows.deploy import deploy, packaged_plan
 from flows.records import wait_for_records
-from flows.server import TemporaryServer
+from flows.server import TemporaryServer, connection
 from flows.service import RetrainService
 from flows.stack.status import deployments_of, rescoring_at, schedules_at
 from flows.stages import Started
@@ -69,8 +69,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
-    with pytest.MonkeyPatch.context() as patch, temporary_settings({"api.url": server.url}):
+    with pytest.MonkeyPatch.context() as patch, temporary_settings(connection(server.url, server.login)):
         patch.setenv("PREFECT_API_URL", server.url)
+        patch.setenv("PREFECT_API_AUTH_STRING", server.login)
         patch.setenv("OKL_HOME", str(place / "home"))
         patch.chdir(place)  # the data's path is relative to it
         with get_client(sync_client=True) as opened:
@@ -96,7 +97,10 @@ def worker(server: TemporaryServer, deployed: list[str], tmp_path_factory: pytes
     """A worker of Prefect's, started as in infra/README.md, but in a folder of its own and looking for work often."""
     folder = tmp_path_factory.mktemp("worker")
     environment = child_environment(
-        PREFECT_API_URL=server.url, PREFECT_HOME=str(folder / "prefect"), PREFECT_WORKER_QUERY_SECONDS="1"
+        PREFECT_API_URL=server.url,
+        PREFECT_API_AUTH_STRING=server.login,
+        PREFECT_HOME=str(folder / "prefect"),
+        PREFECT_WORKER_QUERY_SECONDS="1",
     )
     environment.pop("OKL_HOME")  # it comes with the deployment
     with (folder / "worker.log").open("w") as log:

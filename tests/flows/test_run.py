@@ -24,8 +24,8 @@ from flows import run
 from flows.processes import process_tag
 from flows.records import mark_killed_runs
 from flows.run import perform_run
-from flows.server import TemporaryServer, temporary_server
-from okl.foundation.errors import DataError
+from flows.server import TemporaryServer, connection, temporary_server
+from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from okl.runs.run import Run
 from tests.flows.conftest import give_database, query
@@ -222,6 +222,17 @@ def test_a_server_that_does_not_work_costs_the_record_only(
     assert line.endswith("The run itself is complete.")
 
 
+@pytest.mark.usefixtures("configured")
+def test_a_wrong_login_is_refused_and_the_message_names_the_variable() -> None:
+    from prefect.settings import temporary_settings
+
+    with (
+        temporary_settings({"api.auth_string": "okl:guessed"}),
+        pytest.raises(ExecutionError, match=r"answers 401\. Set PREFECT_API_AUTH_STRING to its login; for the server"),
+    ):
+        run.require_server()
+
+
 def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,7 +250,8 @@ def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
                     server.process.wait()
 
         monkeypatch.setenv("PREFECT_API_URL", server.url)
-        with temporary_settings({"api.url": server.url, "client.max_retries": 0, "flows.heartbeat_frequency": None}):
+        settings = connection(server.url, server.login) | {"client.max_retries": 0, "flows.heartbeat_frequency": None}
+        with temporary_settings(settings):
             assert count(Killer(), upto=40, seconds=8.0) == {"counted": 40}
         assert server.process is not None
         assert server.process.returncode == -9, "the flow was being recorded when its server was killed"

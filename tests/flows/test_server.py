@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -63,8 +64,9 @@ def listening(pid: int) -> set[str]:
 
 def get_json(server: TemporaryServer, path: str) -> Any:
     connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)
+    token = base64.b64encode(server.login.encode()).decode()
     try:
-        connection.request("GET", f"/api{path}")
+        connection.request("GET", f"/api{path}", headers={"Authorization": f"Basic {token}"})
         return json.loads(connection.getresponse().read())
     finally:
         connection.close()

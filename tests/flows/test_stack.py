@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from flows.server import connection, login_file, stack_login
 from flows.stack.control import down, prepare
 from flows.stack.state import (
     StackState,
@@ -34,22 +37,27 @@ from tests.flows.blobs import write_blobs
 from tests.flows.commandline import Outcome, Terminal, end_started, start, wait, without_notice
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
+from tests.flows.strangers import reached
 
 LOOPBACK = "0100007F"
 WORKERS = 1
 
 
 @pytest.fixture(scope="module")
-def home(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home folder with a migrated database, and a source beside it."""
-    folder = tmp_path_factory.mktemp("stack")
+def home(database: Path) -> Iterator[Path]:
+    """A home folder with a migrated database, and a source beside it, where other users can enter."""
+    folder = Path(tempfile.mkdtemp(prefix="okl-stack-"))
+    folder.chmod(0o755)
     give_database(folder / "home", database)
     write_blobs(folder / "rows.parquet")
-    try:
-        yield folder / "home"
-    finally:
-        okl(folder / "home", "down")
-        end_started()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OKL_HOME", str(folder / "home"))
+        try:
+            yield folder / "home"
+        finally:
+            okl(folder / "home", "down")
+            end_started()
+            shutil.rmtree(folder)
 
 
 def okl(home: Path, *words: str) -> Outcome:
@@ -73,7 +81,6 @@ def up(home: Path) -> Outcome:
 
 def status(home: Path, terminal: Terminal) -> dict[str, Any]:
     terminal.patch.delenv("PREFECT_API_URL", raising=False)
-    terminal.patch.setenv("OKL_HOME", str(home))
     return terminal.okl_json("status")
 
 
@@ -91,7 +98,10 @@ def pid_of(home: Path, name: str) -> int | None:
 def test_up_prints_the_line_that_prefect_needs(home: Path, up: Outcome) -> None:
     state = live_state(stack_folder(home))
     assert state is not None
-    assert (up.code, up.out) == (0, f"export PREFECT_API_URL={state.url}\n")
+    assert (up.code, up.out) == (
+        0,
+        f'export PREFECT_API_URL={state.url} PREFECT_API_AUTH_STRING="$(cat {login_file(home)})"\n',
+    )
     assert up.err.startswith("okl is up (")
 
 
@@ -114,8 +124,30 @@ def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path, terminal:
     supervisor = told["processes"][0]["pid"]
     tree = {supervisor} | descendants(supervisor)
     assert tree >= {one["pid"] for one in told["processes"]}
-    assert set(listening(tree)) == {LOOPBACK}
+    assert {address.partition(":")[0] for address in listening(tree)} == {LOOPBACK}
     assert stack_folder(home).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.usefixtures("up")
+def test_another_user_of_the_machine_is_refused_at_each_port_and_file(home: Path) -> None:
+    state = live_state(stack_folder(home))
+    assert state is not None
+    ports = {int(address.rpartition(":")[2], 16) for address in listening({state.pid} | descendants(state.pid))}
+    api, scheduler = (int(url.removesuffix("/api").rpartition(":")[2]) for url in (state.url, state.scheduler))
+    assert {api, scheduler} < ports
+    assert len(ports) == 3 + WORKERS, "Prefect's worker has a channel to its runs; no process serves pages of its own"
+    files, answers = reached(home, *sorted(ports))
+    assert files == []
+    assert answers.pop(str(api)) == [401, 401, 404, "refused"]
+    assert set().union(*answers.values()) <= {"refused", "silent"}
+    assert answers[str(scheduler)] == ["refused"] * 4
+    open_to_others = {path.name for path in home.rglob("*") if path.lstat().st_mode & 0o077 and not path.is_symlink()}
+    assert open_to_others <= {"assets", "ico", "fonts"}, "the folders of Prefect's own pages"
+    login = stack_login(home)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    logs = [path.read_bytes() for path in home.rglob("*.log")]
+    assert not [text for text in (*commands, *logs) if login.encode() in text]
 
 
 @pytest.mark.usefixtures("up")
@@ -132,7 +164,7 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
 
     server = stack_server(home)
     assert server is not None
-    with temporary_settings({"api.url": server.url}), get_client(sync_client=True) as client:
+    with temporary_settings(connection(server.url, server.login)), get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("okl-train/default")
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
@@ -217,7 +249,7 @@ def test_a_state_file_without_its_supervisor_is_no_stack(tmp_path: Path, torn: b
     folder = prepare(StackOptions(tmp_path))
     # the process is there, and another one's: a restart of the machine gives numbers anew
     state = StackState(
-        "none", os.getpid(), time.time(), "up", "http://127.0.0.1:9/api", "tcp://127.0.0.1:9", 9, "okl", 1, None, "", ()
+        "none", os.getpid(), time.time(), "up", "http://127.0.0.1:9/api", "tcp://127.0.0.1:9", "okl", 1, "", "", ()
     )
     state.write(folder)
     if torn:
@@ -233,8 +265,6 @@ def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
         prepare(StackOptions(tmp_path, port=70000))
     with pytest.raises(ConfigError, match=r"--workers -1 is invalid: expected"):
         prepare(StackOptions(tmp_path, workers=-1))
-    with pytest.raises(ConfigError, match=r"ca\.pem is missing\. --tls requires a folder"):
-        prepare(StackOptions(tmp_path, tls=tmp_path))
     assert not down(tmp_path), "there was nothing to end"
 
 

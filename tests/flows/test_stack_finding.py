@@ -12,6 +12,7 @@ from threading import Thread
 
 import pytest
 
+from flows.server import stack_login
 from flows.stack.control import prepare
 from flows.stack.state import StackServer, StackState, stack_server, take_lock
 from flows.stack.status import leaving, schedules_at
@@ -62,7 +63,7 @@ def url(listener: socket.socket, tmp_path: Path) -> Iterator[str]:
     folder, url = prepare(StackOptions(tmp_path)), f"http://127.0.0.1:{listener.getsockname()[1]}/api"
     lock = take_lock(folder)
     assert lock is not None
-    state = StackState("x", os.getpid(), time.time(), "up", url, "tcp://127.0.0.1:9", 9, "okl", 0, None, "", ())
+    state = StackState("x", os.getpid(), time.time(), "up", url, "tcp://127.0.0.1:9", "okl", 0, "", "", ())
     state.write(folder)
     with lock:
         yield url
@@ -79,7 +80,7 @@ def test_a_stack_that_does_not_answer_at_first_is_asked_again(
 
     answering = Thread(target=answer_the_second, daemon=True)
     answering.start()
-    assert stack_server(tmp_path) == StackServer(url)
+    assert stack_server(tmp_path) == StackServer(url, stack_login(tmp_path))
     answering.join()
 
 
@@ -92,7 +93,9 @@ def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_
 
 def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
     url = "http://127.0.0.1:4200/api"
-    assert leaving(url, f"{url}/") == ["This shell still uses its server. Type: unset PREFECT_API_URL"]
+    assert leaving(url, f"{url}/") == [
+        "This shell still uses its server. Type: unset PREFECT_API_URL PREFECT_API_AUTH_STRING"
+    ]
     assert leaving(url, None) == leaving(url, None, n_schedules=0) == leaving(url, "http://127.0.0.1:4201/api") == []
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.foundation.folders import RunFolder, check_run_folder, remove_leftovers
+from okl.foundation.folders import RunFolder, check_run_folder, remove_leftovers, write_whole
+from okl.foundation.locations import keep_private, make_folders, okl_home, write_private
 
 RUN = """
 import sys
@@ -114,3 +116,45 @@ def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> N
         check_run_folder(tmp_path / "file" / "run")
     check_run_folder(tmp_path / "new" / "run")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+@pytest.fixture
+def careless_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("careless_umask")
+def test_folders_and_secrets_are_private_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "a" / "home"))
+    assert [mode(path) for path in (okl_home(), okl_home().parent)] == [0o700, 0o700]
+    run = RunFolder(tmp_path / "runs" / "one")
+    run.open()
+    run.complete()
+    run.close()
+    write_whole(tmp_path / "registry" / "file", "")
+    write_private(tmp_path / "key", "secret")
+    found = [mode(tmp_path / name) for name in ("runs", "runs/one", "registry", "key")]
+    assert found == [0o700, 0o700, 0o700, 0o600]
+
+
+@pytest.mark.usefixtures("careless_umask")
+def test_umask_of_okl_grants_more_but_never_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("OKL_UMASK", "027")
+    make_folders(tmp_path / "shared")
+    keep_private()
+    (tmp_path / "file").touch()
+    assert [mode(path) for path in (okl_home(), tmp_path / "shared", tmp_path / "file")] == [0o700, 0o750, 0o640]
+    tmp_path.chmod(0o1777)
+    assert okl_home().stat().st_mode & 0o7777 == 0o1777, "such as /tmp, which is not only okl's"
+    for wrong in ("800", "0o27", "-1", "0277", ""):
+        monkeypatch.setenv("OKL_UMASK", wrong)
+        with pytest.raises(ConfigError, match=r"OKL_UMASK = '.*'; expected an octal number up to 077, such as 027"):
+            keep_private()

@@ -330,7 +330,7 @@ def test_what_is_not_there_or_is_no_name_is_one_sentence(model: RegisteredModel,
     with pytest.raises(RegistryError, match=r"churn has no version 7"):
         model.publish(writer(2), lineage(2, 7))
     for name in ("", "a/b", "../up", ".hidden", "a b", "churn@1"):
-        with pytest.raises(ConfigError, match="is not a valid model name"):
+        with pytest.raises(ConfigError, match="is not a name: expected"):
             Registry(tmp_path).model(name)
     for alias, told in (
         ("Best one", "is not a valid alias"),
