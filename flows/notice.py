@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import Any
 
 from prefect import flow
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.artifacts import record_markdown
 from okl.foundation.locations import okl_home
+from okl.report.render import plain
 
 NAME = "okl-notice"
 LINES = "notices.jsonl"
@@ -49,7 +51,9 @@ def okl_notice(notice: NoticeSettings) -> dict[str, Any]:
     details = details[:MOST_CHARACTERS]
     get_run_logger().error("%s: %s\n%s", notice.event, notice.about, details)
     record_markdown(
-        NAME, f"# {notice.event}\n\n**{notice.about}**\n\n```\n{details}\n```\n", f"{notice.event}: {notice.about}"
+        NAME,
+        f"# {plain(notice.event)}\n\n**{plain(notice.about)}**\n\n{indent(details, '    ')}\n",
+        f"{notice.event}: {notice.about}",
     )
     line = {"time": datetime.now(UTC).isoformat(), "event": notice.event, "about": notice.about, "said": notice.said}
     _append(json.dumps(line, default=str))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,6 +31,7 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS, LOSSES, SOLVERS
 from okl.foundation.types import Task
+from okl.foundation.validation import check_name
 
 
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
@@ -55,6 +57,7 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
 
 # Numbers and names that settings accept
 
+Name = Annotated[str, AfterValidator(check_name)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 

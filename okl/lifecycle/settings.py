@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from okl.foundation.settings import Count, IngestSettings
+from okl.foundation.settings import Count, IngestSettings, Name
 from okl.solvers.settings import TrainSettings
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Share = float
 _OF_A_RACE = "a retraining makes no automatic choice; without a solver it uses fogd"
 _BROKEN_OFF = "an interrupted retraining starts again from the stored shards"
@@ -67,7 +65,7 @@ class RetrainSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="name of the model in the registry")
+    name: Name = Field(description="name of the model in the registry")
     source: str = Field(description="folder, URL or glob of arriving files; each file is a shard")
     registry: str | None = Field(None, description="folder or URL of the registry; none: OKL_REGISTRY, or okl's home")
     train: TrainSettings = Field(description="the solver and its options; data is ignored")
@@ -114,15 +112,6 @@ class RetrainSettings(BaseModel):
     dry_run: bool = Field(
         False, description="do everything except publishing; shards are still accepted or quarantined"
     )
-
-    @field_validator("name")
-    @classmethod
-    def _plain(cls, name: str) -> str:
-        if not NAME.fullmatch(name):
-            raise ValueError(
-                "a name has letters, digits, dots, dashes and underscores, and starts with a letter or digit"
-            )
-        return name
 
     @field_validator("train")
     @classmethod

@@ -59,13 +59,13 @@ def data_uri(png: bytes) -> str:
 
 def markdown(page: Page) -> str:
     """Return a page as Markdown, with figures as PNG data URIs in light colours."""
-    parts = [f"# {_plain(page.title)}", *map(_markdown, page.lead)]
+    parts = [f"# {plain(page.title)}", *map(_markdown, page.lead)]
     for section in page.sections:
-        parts += [f"## {_plain(section.title)}", *map(_markdown, section.blocks)]
+        parts += [f"## {plain(section.title)}", *map(_markdown, section.blocks)]
     return "\n\n".join(parts) + "\n"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text on one line, escaped for Markdown and HTML."""
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", escape(" ".join(text.split()), quote=False))
 
@@ -73,35 +73,35 @@ def _plain(text: str) -> str:
 def _markdown(block: Block) -> str:
     match block:
         case Paragraph(text):
-            return _plain(text)
+            return plain(text)
         case Heading(text):
-            return f"### {_plain(text)}"
+            return f"### {plain(text)}"
         case WarningBlock(text):
-            return f"**Warning.** {_plain(text)}"
+            return f"**Warning.** {plain(text)}"
         case Tiles(tiles):
             return _markdown_table(("", ""), tiles)
         case Figure(title, draw, caption):
-            return f"{_markdown_caption(title, caption)}\n\n![{_plain(title)}]({data_uri(draw(LIGHT))})"
+            return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(draw(LIGHT))})"
         case BarChart(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
             return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', ''), rows)}"
         case Table(title, header, rows, note):
             parts = [
-                f"### {_plain(title)}",
-                *([_plain(note)] if note else []),
+                f"### {plain(title)}",
+                *([plain(note)] if note else []),
                 _markdown_table(header or ("", ""), rows),
             ]
             return "\n\n".join(parts)
         case Code(title, lines):
-            return "\n".join([_plain(title), "", *(f"    {line}" for line in lines)])
+            return "\n".join([plain(title), "", *(f"    {part}" for line in lines for part in line.splitlines())])
 
 
 def _markdown_caption(title: str, caption: str) -> str:
-    return f"**{_plain(title)}** {_plain(caption)}".rstrip()
+    return f"**{plain(title)}** {plain(caption)}".rstrip()
 
 
 def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    first, *others = [[_plain(cell) for cell in row] for row in (header, *rows)]
+    first, *others = [[plain(cell) for cell in row] for row in (header, *rows)]
     lines = [first, ["---", *["---:"] * (len(header) - 1)], *others]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Names, Positive
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Name, Names, Positive
 from okl.foundation.types import Optimise, Precision
 
 
@@ -84,4 +84,4 @@ class CompareSettings(ExecutionSettings):
     seed: int = Field(0, ge=0, description="seed of the sample, the folds, the frequencies and the orders")
     precision: Precision = Field("float32", description="precision of inputs and maps; sums are float64")
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
-    name: str | None = Field(None, description="name of the winner's model")
+    name: Name | None = Field(None, description="name of the winner's model")

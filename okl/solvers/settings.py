@@ -36,6 +36,7 @@ from okl.foundation.settings import (
     KernelName,
     LossName,
     MapName,
+    Name,
     OrExtension,
     Positive,
     SolverName,
@@ -383,7 +384,7 @@ class TrainSettings(ExecutionSettings):
         None, description="rounds, stream segments or gap checks between checkpoints; none: checkpoints by time only"
     )
     out: str | None = Field(None, description="folder of the run; none: a new folder in okl's home folder")
-    name: str | None = Field(None, description="name of the model")
+    name: Name | None = Field(None, description="name of the model")
 
     if TYPE_CHECKING:
 
