@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -34,6 +36,7 @@ class Arrival:
 
     name : relative to the folder, or to the fixed part of a glob; stamp : changes with the content, "" if unknown;
         age_seconds : time since the last change, None if unknown
+    problem : why it cannot be read, "" if it can be
     """
 
     name: str
@@ -41,14 +44,26 @@ class Arrival:
     size_bytes: int
     stamp: str
     age_seconds: float | None = None
+    problem: str = ""
+
+    def is_unchanged(self) -> bool:
+        """Return whether the file is still the one that was listed."""
+        if isinstance(self.location, RemotePath):
+            return _stamp(self.location.info() or {}) == self.stamp
+        try:
+            status = self.location.stat()
+        except OSError:
+            return False
+        return status.st_size == self.size_bytes and self.stamp in ("", f"{status.st_mtime_ns}-{status.st_ino}")
 
 
-def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival]]:
+def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival], list[Arrival]]:
     """Return data files of a folder and of its folders, or what a glob matches, by name.
 
     Returns
     -------
-    files that are complete, and files that were changed within settle_seconds and may be incomplete
+    files that are complete, files that were changed within settle_seconds and may be incomplete, and those with a
+    problem: links to nothing, pipes, devices, files without permission, names that are no text
 
     Raises
     ------
@@ -57,11 +72,11 @@ def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], l
     location = place_of(source)
     files = _remote(location) if isinstance(location, RemotePath) else _local(location.absolute())
     selected = sorted((arrival for arrival in files if _is_data(arrival)), key=lambda arrival: arrival.name)
-    fresh = [
-        arrival for arrival in selected if arrival.age_seconds is not None and abs(arrival.age_seconds) < settle_seconds
-    ]
-    names = {arrival.name for arrival in fresh}
-    return [arrival for arrival in selected if arrival.name not in names], fresh
+    settled, fresh, odd = list[Arrival](), list[Arrival](), list[Arrival]()
+    for arrival in selected:
+        is_fresh = arrival.age_seconds is not None and abs(arrival.age_seconds) < settle_seconds
+        (odd if arrival.problem else fresh if is_fresh else settled).append(arrival)
+    return settled, fresh, odd
 
 
 def _is_data(arrival: Arrival) -> bool:
@@ -71,24 +86,54 @@ def _is_data(arrival: Arrival) -> bool:
 
 def _local(path: Path) -> Iterable[Arrival]:
     if path.is_dir():
-        root, files = path, [file for file in path.rglob("*") if file.is_file()]
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise ConfigError(f"{path} cannot be listed: no permission. Grant it to the user that retrains.")
+        root, files = path, [*path.rglob("*")]
     elif path.is_file():
         root, files = path.parent, [path]
     elif has_magic(str(path)):
         root = Path(re.split(r"[*?\[]", str(path))[0].rpartition("/")[0] or "/")
-        files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
+        files = [Path(name) for name in glob(str(path), recursive=True)]
     else:
         raise ConfigError(f"{path} does not exist. Expected a folder of arriving files, a file or a glob.")
     now = time.time_ns()
     for file in files:
+        name, size, stamp, age = file.relative_to(root).as_posix(), 0, "", None
+        problem = "" if _is_text(name) else "its name is not UTF-8"
         try:
             status = file.stat()
-        except FileNotFoundError:  # removed in the meantime
-            continue
-        unchanged = now - status.st_mtime_ns > SETTLED_NANOSECONDS
-        stamp = f"{status.st_mtime_ns}-{status.st_ino}" if unchanged else ""
-        name = file.relative_to(root).as_posix()
-        yield Arrival(name, file, status.st_size, stamp, (now - status.st_mtime_ns) / 1e9)
+        except OSError as error:
+            if not file.is_symlink():  # removed in the meantime
+                continue
+            problem = f"it is a link that leads nowhere ({error.strerror})"
+        else:
+            if stat.S_ISDIR(status.st_mode):
+                continue
+            unchanged = now - status.st_mtime_ns > SETTLED_NANOSECONDS
+            size, age = status.st_size, (now - status.st_mtime_ns) / 1e9
+            stamp = f"{status.st_mtime_ns}-{status.st_ino}" if unchanged else ""
+            if not stat.S_ISREG(status.st_mode):
+                problem = f"it is {KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}"
+            elif not os.access(file, os.R_OK):
+                problem = "no permission to read it"
+        yield Arrival(shown(name), file, size, stamp, age, problem)
+
+
+KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name is UTF-8: JSON, reports and Arrow can hold it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(name: str) -> str:
+    """Return a name with bytes that are not UTF-8 as escapes."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _remote(location: RemotePath) -> Iterable[Arrival]:
@@ -100,9 +145,11 @@ def _remote(location: RemotePath) -> Iterable[Arrival]:
     else:
         root, files = str(location), location.files(below=True)
     for file, size in files:
-        details: dict[str, Any] = file.info() or {}
-        stamp = next((str(details[key]) for key in STAMPS if details.get(key)), "")
-        yield Arrival(str(file).removeprefix(root).lstrip("/"), file, size, stamp)
+        yield Arrival(str(file).removeprefix(root).lstrip("/"), file, size, _stamp(file.info() or {}))
+
+
+def _stamp(details: dict[str, Any]) -> str:
+    return next((str(details[key]) for key in STAMPS if details.get(key)), "")
 
 
 def content_sha256(location: Place) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from okl.data.dataset import Dataset, Schema
@@ -44,7 +46,7 @@ def validate_file(
     time_column: str | None = None,
     released: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
-) -> ShardRecord:
+) -> ShardRecord | None:
     """Hold a file to the contract, and accept or quarantine it; killed at any moment, it is done again.
 
     Parameters
@@ -55,7 +57,7 @@ def validate_file(
 
     Returns
     -------
-    its record, written
+    its record, written; None if the file was changed since it was listed, so that the digest may be of other bytes
 
     Raises
     ------
@@ -68,6 +70,7 @@ def validate_file(
     status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
     record = _record(arrival, sha256, result, status, baseline.schema)
     record = replace(record, contract=contract_digest(contract, time_column), released=waived)
+    data = None
     if status == "accepted":
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
         try:
@@ -76,7 +79,12 @@ def validate_file(
             raise  # a full disk, a store that does not answer: the shard may be well, and is held again
         except DataError as error:  # such as too few rows to leave one to learn
             finding = Finding("unreadable", f"{arrival.name} cannot be read: {error}", {"error": str(error)})
-            return store.put(replace(record, status="quarantined", findings=(*record.findings, finding)))
+            record = replace(record, status="quarantined", findings=(*record.findings, finding))
+    if not arrival.is_unchanged():
+        if data is not None and isinstance(data.folder, Path):
+            shutil.rmtree(data.folder, ignore_errors=True)
+        return None
+    if data is not None:
         record = replace(record, train_rows=data.rows("train"), test_rows=data.rows("test"))
     return store.put(record)
 
@@ -144,6 +152,7 @@ class Intake:
 
     history : records and champion at the start
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
+    unread : name of each file that cannot be read, and why
     accepted, bad : records of this run
     same : names under which bytes of before have come for the first time, the name of before, the digest
     vain : records to release that cannot be trained on
@@ -156,6 +165,7 @@ class Intake:
     history: ModelHistory
     new: list[tuple[Arrival, str]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
+    unread: list[dict[str, str]] = field(default_factory=list)
     accepted: list[ShardRecord] = field(default_factory=list)
     bad: list[ShardRecord] = field(default_factory=list)
     same: list[tuple[str, str, str]] = field(default_factory=list)
@@ -172,7 +182,8 @@ class Intake:
         ConfigError : the folder of arriving files does not exist; DataError : it does not answer, or a file is lost, or
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
-        settled, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
+        settled, fresh, odd = arrivals(self.settings.source, self.settings.settle_seconds)
+        self.unread = [{"name": arrival.name, "why": arrival.problem} for arrival in odd]
         self.files = len(settled)
         state, self._records = self.store.file_state(), dict(self.history.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
@@ -215,7 +226,11 @@ class Intake:
                 baseline = baseline_of(reference, accepted, self.history.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
-                record = validate_file(self.store, arrival, digest, *parts)
+                checked = validate_file(self.store, arrival, digest, *parts)
+                if checked is None:
+                    self.fresh.append(arrival.name)
+                    continue
+                record = checked
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
                 record = self.store.know_under(record, name)  # so that it is reported once
             records[digest] = record
@@ -247,6 +262,7 @@ class Intake:
         return {
             "files": self.files,
             "still_written": self.fresh,
+            "unread": self.unread,
             "under_another_name": self._describe_duplicates(),
             "accepted": [_describe(record) for record in self.accepted],
             "rejected": [_describe(record) for record in self.bad],

@@ -266,7 +266,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     DataError : storage that does not answer; files of which none can be read by the settings, or like those before;
         a shard to release that is not quarantined or cannot be trained on
     """
-    arrived, _ = arrivals(settings.source)
+    arrived, *_ = arrivals(settings.source)
     model = Registry(settings.registry).model(settings.name)
     _check_released(settings, model)
     reference = _reference(model)

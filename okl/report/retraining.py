@@ -106,17 +106,21 @@ def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> s
 
 
 def passed_over(shards: Mapping[str, Any]) -> list[str]:
-    """Return sentences about files that were skipped: changed just now, or equal to earlier files.
+    """Return sentences about files that were skipped: unreadable, changed just now, or equal to earlier files.
 
     >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "already trained on"}]
-    >>> for line in passed_over({"still_written": ["b.csv"], "under_another_name": same}):
+    >>> odd = [{"name": "p.csv", "why": "it is a named pipe"}]
+    >>> for line in passed_over({"still_written": ["b.csv"], "under_another_name": same, "unread": odd}):
     ...     print(line)
+    Not read: p.csv (it is a named pipe).
     Left for the next run, because it has just been changed: b.csv.
     day8.csv is the same as day4.csv: already trained on.
     """
     fresh = shards["still_written"]
     were = "it has" if len(fresh) == 1 else "they have"
-    lines = [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
+    unread = [f"{one['name']} ({one['why']})" for one in shards.get("unread", ())]
+    lines = [f"Not read: {_named(unread)}."] if unread else []
+    lines += [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
     for status in ("already trained on", "quarantined"):
         same = [shard for shard in shards["under_another_name"] if shard["status"] == status]
         if len(same) == 1:

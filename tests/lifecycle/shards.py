@@ -52,7 +52,7 @@ def first_schema(folder: Path, text: bool = False) -> Schema:
 
 
 def arrival(path: Path) -> Arrival:
-    (found,), _ = arrivals(str(path))
+    (found,), *_ = arrivals(str(path))
     return found
 
 
@@ -68,4 +68,6 @@ def validated(
     """The record of a file that is held to a contract."""
     known = baseline or baseline_of(schema, store.accepted())
     digest, asked = content_sha256(place_of(path)), SETTINGS.model_copy(update=ingesting or {})
-    return validate_file(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)
+    record = validate_file(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)
+    assert record is not None, "nobody changed the file"
+    return record

@@ -7,14 +7,17 @@ import resource
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from okl.foundation.errors import DataError, ModelError, RegistryError
+from okl.foundation.errors import ConfigError, DataError, ModelError, RegistryError
+from okl.lifecycle import contract
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.models.registry import Registry
+from tests.lifecycle import odd_arrivals as odd
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
@@ -145,3 +148,69 @@ def test_a_backfill_over_past_windows_is_night_by_night(place: Path) -> None:
     assert other.number == 2
     for key, array in other.load().predictor.arrays().items():
         np.testing.assert_array_equal(backfilled[key], array)
+
+
+def test_odd_files_are_named_with_a_reason_and_the_good_one_among_them_is_learnt(place: Path) -> None:
+    timed = settings(place)
+    land(place / "in", odd.GOOD, content(1))
+    assert retrain(timed)["version"] == 1
+    for make in odd.QUICK.values():
+        make(place / "in", 7)
+    odd.wide(place / "in", 7, columns=400_000)
+    odd.bomb(place / "in", 7, megabytes=10)
+    land(place / "in", "next.parquet", content(2))
+    result = retrain(timed)
+    unread = {one["name"]: one["why"] for one in result["shards"]["unread"]}
+    assert unread == {
+        "dangling-7.parquet": "it is a link that leads nowhere (No such file or directory)",
+        "loop-7.parquet": "it is a link that leads nowhere (Too many levels of symbolic links)",
+        "pipe-7.csv": "it is a named pipe", "device-7.csv": "it is a device",
+        "\\udcff\\udcfe-7.parquet": "its name is not UTF-8",
+    }  # fmt: skip
+    rejected = {one["name"]: one for one in result["shards"]["rejected"]}
+    assert {one["kinds"][0] for one in rejected.values()} == {"unreadable", "empty"}
+    assert all(one["reason"] for one in rejected.values())
+    for name in ("wide-7.csv", "bomb-7.csv.gz"):
+        assert "has a line of more than 2 MiB. Expected rows" in rejected[name]["reason"]
+    learnt = lineage(place)
+    assert {odd.GOOD, "next.parquet", "new\nline-7.parquet", "<b>x&amp;-7.parquet", "木é-7.parquet"} <= set(learnt)
+    assert len(learnt) == len(set(learnt)) == 2 + 9 + 1
+    assert retrain(timed)["outcome"] == "nothing new"
+
+
+def test_a_file_that_changes_while_it_is_read_is_left_for_the_next_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = settings(place)
+    shards(place, 1, 2)
+    growing, whole = place / "in" / "day-02.parquet", (place / "in" / "day-02.parquet").read_bytes()
+    run = RetrainingRun(asked)
+    check = contract.check_contract
+
+    def grown(location: Path, *rest: Any) -> Any:
+        if location == growing:
+            growing.write_bytes(whole + b" ")
+        return check(location, *rest)
+
+    monkeypatch.setattr("okl.lifecycle.intake.check_contract", grown)
+    result = run.perform()
+    assert (lineage(place), result["shards"]["still_written"]) == (["day-01.parquet"], ["day-02.parquet"])
+    monkeypatch.undo()
+    growing.write_bytes(whole)
+    assert retrain(asked)["outcome"] == "published"
+    assert lineage(place) == ["day-02.parquet", "day-01.parquet"]
+
+
+@pytest.mark.parametrize("denied", ["file", "folder"])
+def test_what_may_not_be_read_is_named(place: Path, monkeypatch: pytest.MonkeyPatch, denied: str) -> None:
+    """The system itself would let root read it."""
+    shards(place, 1, 2)
+    closed = place / "in" / ("day-02.parquet" if denied == "file" else "")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed)
+    if denied == "folder":
+        with pytest.raises(ConfigError, match=r"in cannot be listed: no permission"):
+            retrain(settings(place))
+        return
+    told = retrain(settings(place))
+    assert told["shards"]["unread"] == [{"name": "day-02.parquet", "why": "no permission to read it"}]
+    assert lineage(place) == ["day-01.parquet"]

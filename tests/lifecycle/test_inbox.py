@@ -76,6 +76,7 @@ def test_what_a_killed_process_left_under_other_settings_is_taken_in_anew(tmp_pa
     (tmp_path / "data" / "records" / f"{before.key}.json").unlink()
     known, half = baseline_of(schema, []), SETTINGS.model_copy(update={"holdout": 0.5})
     after = validate_file(store, arrival(path), before.sha256, known, ContractSettings(), half)
+    assert after is not None
     assert after.status == "accepted"
     assert store.dataset(after).rows("test") == after.test_rows > 2 * before.test_rows
 
@@ -210,8 +211,8 @@ def test_arrivals_are_data_files_by_name_wherever_below(tmp_path: Path) -> None:
         (tmp_path / name).write_text("rows")
     assert [one.name for one in arrivals(str(tmp_path))[0]] == ["2026/a.csv", "b.parquet"]
     assert [one.name for one in arrivals(f"{tmp_path}/*.parquet")[0]] == ["b.parquet"]
-    assert arrivals(f"{tmp_path}/*.svm") == ([], [])
-    settled_ones, fresh = arrivals(str(tmp_path), settle_seconds=60.0)
+    assert arrivals(f"{tmp_path}/*.svm") == ([], [], [])
+    settled_ones, fresh, _ = arrivals(str(tmp_path), settle_seconds=60.0)
     assert (settled_ones, [one.name for one in fresh]) == ([], ["2026/a.csv", "b.parquet"])
     os.utime(tmp_path / "b.parquet", (0, time.time() + 3600))  # by a clock that was set back meanwhile
     assert [one.name for one in arrivals(str(tmp_path), settle_seconds=60.0)[0]] == ["b.parquet"]
@@ -222,14 +223,14 @@ def test_arrivals_are_data_files_by_name_wherever_below(tmp_path: Path) -> None:
 def test_a_file_is_hashed_once_unless_it_may_have_changed(tmp_path: Path) -> None:
     path, seen = tmp_path / "a.csv", FileState()
     path.write_text("1")
-    (fresh,), _ = arrivals(str(tmp_path))
+    (fresh,), *_ = arrivals(str(tmp_path))
     assert (fresh.stamp, seen.sha256(fresh), seen.entries) == ("", content_sha256(path), {})
     os.utime(path, (0, 1000))
-    (old,), _ = arrivals(str(tmp_path))
+    (old,), *_ = arrivals(str(tmp_path))
     digest = seen.sha256(old)
     path.write_text("2")
     os.utime(path, (0, 2000))
-    (changed,), _ = arrivals(str(tmp_path))
+    (changed,), *_ = arrivals(str(tmp_path))
     assert seen.sha256(changed) == content_sha256(path) != digest
     assert FileState.from_text(seen.text()).entries == seen.entries
     assert FileState.from_text('{"a.csv": [1]}').entries == {}

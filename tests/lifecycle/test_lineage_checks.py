@@ -27,7 +27,7 @@ def begun_with(folder: Path, text: str, **ingest: Any) -> Schema:
     (folder / "in").mkdir(parents=True)
     file = folder / "in" / ("day.csv" if "," in text else "day.svm")
     file.write_text(text)
-    (found,), _ = arrivals(str(folder / "in"))
+    (found,), *_ = arrivals(str(folder / "in"))
     return first_reference([(found, "")], IngestSettings.model_validate({"rows_per_group": 64} | ingest))
 
 

@@ -164,6 +164,7 @@ def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
 
 QUOTE, NEWLINE = b'"\n'
 BLOCK_BYTES = 2 * 2**20
+LONG_LINE = re.compile("straddles two block boundaries|cannot infer number of columns")  # as Arrow has it
 RANGE_BYTES = 16 * BLOCK_BYTES  # memory of a reader of a range
 MOST_BLOCKS = 16  # that a value in quotes may span
 
@@ -471,6 +472,9 @@ def explained(
         )
     match = re.search(FAULT, message)
     if not match or types is None:
+        if LONG_LINE.search(message):
+            most = BLOCK_BYTES >> 20
+            return f"{file} has a line of more than {most} MiB. Expected rows: check its line ends and quotes."
         message = message if before >= HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
         return f"{file} cannot be read as CSV: {message.removeprefix('CSV parse error: ')}."
     name = [*types][int(match[1])]
