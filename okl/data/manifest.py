@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
+from okl.foundation.validation import parse_json
 
 # The manifest: JSON with the same bytes for the same data, verified when opened.
 
@@ -112,7 +113,7 @@ def read_manifest(folder: str | Place) -> Manifest:
         )
     text = path.read_bytes()
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except ValueError as error:
         raise DataError(f"{path} is damaged: it is not JSON ({error}). Ingest the source again.") from None
     if not isinstance(content, dict) or not isinstance(content.get("format_version"), int):
@@ -123,6 +124,17 @@ def read_manifest(folder: str | Place) -> Manifest:
             f"{FORMAT_VERSION}. Upgrade okl."
         )
     check_keys({key: value for key, value in content.items() if key not in ENCODING_KEYS}, KEYS, str(path))
+    for key, kind in (
+        ("source", Mapping),
+        ("settings", Mapping),
+        ("warnings", list),
+        ("features", list),
+        ("shards", list),
+    ):
+        if not isinstance(content[key], kind):
+            raise DataError(
+                f"{path} is damaged: {key} = {str(content[key])[:LONGEST_WORD]!r}. Ingest the source again."
+            )
     schema, shards = _schema_from(content, path), _shards_from(content, path)
     _check_files(folder, shards)
     data = Dataset(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any
+
+from pydantic import ValidationError
 
 from okl.foundation.errors import ConfigError
 
@@ -24,6 +28,41 @@ def check_at_least(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not whole or value < least:
         raise ConfigError(f"{name} = {value!r}; expected an integer of at least {least}.")
     return int(value)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text from a file that somebody may have damaged or edited.
+
+    Raises
+    ------
+    ValueError : no JSON, a name that occurs twice, a number that is not finite, or nesting that is too deep
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unlike, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def fault(error: ValueError) -> str:
+    """Return what is wrong, for the middle of a sentence; of an error of pydantic the first fault and its place."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return values
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -22,6 +22,7 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place, RemotePath, file_digest, place_of
+from okl.foundation.validation import parse_json
 from okl.lifecycle.record import DIGITS, Finding, ShardRecord, record_from, record_text
 
 # Arrivals.
@@ -178,7 +179,7 @@ class FileState:
     def from_text(cls, text: str) -> FileState:
         """Return the stored digests; empty if the text is damaged."""
         try:
-            entries = json.loads(text)
+            entries = parse_json(text)
             sound = all(len(entry) == 3 and len(entry[2]) == 64 for entry in entries.values())
         except (ValueError, AttributeError, TypeError):
             return cls()
@@ -272,7 +273,7 @@ class ShardStore:
             files: list[Place] = [*sorted(folder.glob("[0-9a-f]*.json"))]
         else:
             files = [file for file, _ in folder.files() if file.suffix == ".json"]
-        records = [record_from(file.read_text(encoding="utf-8"), str(file)) for file in files]
+        records = [_record_in(file) for file in files]
         return {record.sha256: record for record in records}
 
     def accepted(self) -> list[ShardRecord]:
@@ -298,7 +299,7 @@ class ShardStore:
         if not file.is_file():
             return None
         try:
-            return TypeAdapter(Schema).validate_python(json.loads(file.read_text(encoding="utf-8")))
+            return TypeAdapter(Schema).validate_python(parse_json(file.read_bytes()))
         except (ValueError, ValidationError):
             raise DataError(f"{file} is damaged: expected a schema. Restore it from the champion's model.") from None
 
@@ -312,7 +313,7 @@ class ShardStore:
     def file_state(self) -> FileState:
         """Return the cached digests of files."""
         file = self.location / SEEN
-        return FileState.from_text(file.read_text(encoding="utf-8")) if file.is_file() else FileState()
+        return FileState.from_text(file.read_bytes().decode(errors="replace")) if file.is_file() else FileState()
 
     def write_file_state(self, state: FileState) -> None:
         """Store them."""
@@ -341,6 +342,18 @@ class ShardStore:
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard with findings, whose data set exists."""
         return self.put(replace(record, status="accepted", released=True))
+
+
+def _record_in(file: Place) -> ShardRecord:
+    try:
+        record = record_from(file.read_bytes().decode(errors="replace"), str(file))
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}). Restore the file, or remove it.") from None
+    if file.name != f"{record.key}.json":
+        raise DataError(
+            f"{file} is damaged: it is the record of the shard {record.key}. Restore the file, or remove it."
+        )
+    return record
 
 
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:

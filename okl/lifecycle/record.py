@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from okl.data.dataset import ColumnStatistics
 from okl.foundation.errors import DataError
+from okl.foundation.validation import fault, parse_json
 from okl.lifecycle.error_drift import ShardScores
 
 FORMAT_VERSION = 1
 DIGITS = 16
+SHA256 = re.compile("[0-9a-f]{64}")
 ATTEMPTS = "attempts"  # folder of rejected challengers in the shard store
 PAGE = "report.html"  # report of a version
 Status = Literal["accepted", "quarantined", "duplicate"]
@@ -100,34 +106,29 @@ def record_from(text: str, where: str) -> ShardRecord:
     DataError : it is damaged or of a newer format
     """
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         version = content.pop("format_version")
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise DataError(
-            f"{where} is damaged: expected the record of a shard. Remove it; the next run validates the file again."
-        ) from None
-    if version > FORMAT_VERSION:
-        raise DataError(
-            f"{where} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. Upgrade okl."
-        )
-    names = {field.name for field in fields(ShardRecord)}
-    if not names >= content.keys() or not {"sha256", "names", "size_bytes", "status"} <= content.keys():
-        raise DataError(f"{where} is damaged: its entries are not those of a record. Remove it.")
-    return ShardRecord(
-        **content
-        | {
-            "names": tuple(content["names"]),
-            "findings": tuple(Finding(**finding) for finding in content.get("findings", ())),
-            "class_counts": tuple(content.get("class_counts", ())),
-            "columns": _columns(content.get("columns", ())),
-            "target": None if content.get("target") is None else ColumnStatistics(**content["target"]),
-            "scored": None if content.get("scored") is None else ShardScores(**content["scored"]),
-        }
-    )
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise DataError(
+                f"{where} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. Upgrade "
+                "okl."
+            )
+        if unknown := content.keys() - {field.name for field in fields(ShardRecord)}:
+            raise ValueError(f"unknown {sorted(unknown)[0]!r}")
+        record = _records().validate_python(content)
+        if not SHA256.fullmatch(record.sha256) or not record.names:
+            raise ValueError("it names no shard")
+    except DataError:
+        raise
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        why = fault(error) if isinstance(error, ValueError) else "expected the record of a shard"
+        raise DataError(f"{where} is damaged ({why}). Remove it; the next run validates the file again.") from None
+    return record
 
 
-def _columns(stored: Sequence[Mapping[str, Any]]) -> tuple[ColumnStatistics, ...]:
-    return tuple(ColumnStatistics(**column) for column in stored)
+@cache
+def _records() -> TypeAdapter[ShardRecord]:
+    return TypeAdapter(ShardRecord)
 
 
 def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:

@@ -14,11 +14,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
+
+from pydantic import TypeAdapter
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError, ModelError, OklError, RegistryError
 from okl.foundation.folders import PLACE_FAULTS, UPLOADS, RunFolder, local_folder, sync
@@ -36,7 +39,7 @@ from okl.foundation.locations import (
     status_of,
     with_retries,
 )
-from okl.foundation.validation import NAME, check_name
+from okl.foundation.validation import NAME, check_name, fault, parse_json
 from okl.models.file import Model, load_model
 
 # Sealed JSON: it contains its own digest.
@@ -67,10 +70,12 @@ def read_sealed(path: Place, advice: str) -> dict[str, Any]:
     except OSError as error:
         raise RegistryError(f"{path} cannot be read ({error.strerror}). {advice}") from None
     try:
-        content = json.loads(stored)
+        content = parse_json(stored)
         version = content["format_version"]
     except (ValueError, KeyError, TypeError):
         raise RegistryError(f"{path} is damaged: not valid JSON of a registry. {advice}") from None
+    if not isinstance(version, int):
+        raise RegistryError(f"{path} is damaged: it names no format_version. {advice}")
     if version > FORMAT_VERSION:
         raise RegistryError(
             f"{path} has format {version} of a later okl version; this one reads up to {FORMAT_VERSION}. Upgrade okl."
@@ -248,6 +253,7 @@ class Lineage:
 
 # Log entries.
 
+VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
 Kind = Literal["publish", "promote", "rollback", "move", "prune"]
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
 
@@ -338,13 +344,24 @@ class Entry:
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> Entry:
-        """Build the record from stored JSON; raise KeyError or TypeError if a field is missing."""
+        """Build the record from stored JSON; raise ValueError for a field that is missing or malformed."""
         given = {name: value for name, value in content.items() if name != "format_version"}
-        state, published = given.pop("state"), given.pop("published")
-        if published is not None:
-            published = Publication(**{**published, "lineage": Lineage(**published["lineage"])})
-        state = AliasState(**{**state, "former": tuple(state["former"]), "kept": tuple(state["kept"])})
-        return cls(**{**given, "state": state, "published": published, "discarded": tuple(given["discarded"])})
+        if unknown := given.keys() - {field.name for field in fields(cls)}:
+            raise ValueError(f"unknown {sorted(unknown)[0]!r}")
+        entry = _entries().validate_python(given)
+        published = entry.published
+        named = [*entry.discarded, *([published.folder] if published else [])]
+        if stray := [name for name in named if not VERSION_FOLDER.fullmatch(name)]:
+            raise ValueError(f"{stray[0]!r} is not the folder of a version")
+        for path in published.files if published else ():
+            if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+                raise ValueError(f"the path {path!r} leads out of the version")
+        return entry
+
+
+@cache
+def _entries() -> TypeAdapter[Entry]:
+    return TypeAdapter(Entry)
 
 
 def _author() -> str:
@@ -410,8 +427,8 @@ class RegistryLog:
             content = read_sealed(path, ADVICE)
             try:
                 entry = Entry.from_stored(content)
-            except (KeyError, TypeError) as error:
-                raise RegistryError(f"{path} is not an entry of a log ({error}). {ADVICE}") from None
+            except ValueError as error:
+                raise RegistryError(f"{path} is not an entry of a log ({fault(error)}). {ADVICE}") from None
             if entry.number != number:
                 raise RegistryError(f"{path} is damaged: its number is {entry.number}. {ADVICE}")
             self._known[number] = entry
@@ -520,7 +537,6 @@ class RegistryLog:
 
 Write = Callable[[Path], object]
 MODEL = "model"
-VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
 PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl models rollback, okl models promote."
 
 

@@ -36,6 +36,7 @@ from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import settings_from
 from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
+from okl.foundation.validation import parse_json
 from okl.runs.run import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 from okl.solvers.settings import TrainSettings
@@ -368,12 +369,14 @@ def read_head(folder: Path) -> CheckpointHead:
     """Return the head of a checkpoint. Raises CheckpointError (it is missing, damaged, or of a later okl)."""
     try:
         stored = (folder / HEAD).read_bytes()
-        head = json.loads(stored)
+        head = parse_json(stored)
         version, about, files, sizes = (head[key] for key in ("format_version", "about", "files", "sizes"))
     except OSError as error:
         raise _damaged(folder / HEAD, f"it cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, KeyError):
         raise _damaged(folder / HEAD, "it is no checkpoint's JSON") from None
+    if not all(map(isinstance, (version, about, files, sizes), (int, dict, dict, dict))):
+        raise _damaged(folder / HEAD, "it is no checkpoint's JSON")
     if version > FORMAT_VERSION:
         raise CheckpointError(
             f"{folder / HEAD} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.foundation.validation import check_at_least, check_positive
+from okl.foundation.validation import check_at_least, check_positive, parse_json
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.int64(2), np.uint8(2), np.float32(2), np.float64(2)], ids=repr)
@@ -27,3 +27,10 @@ def test_anything_else_is_refused_by_name(value: Any) -> None:
 def test_a_broken_number_is_no_count() -> None:
     with pytest.raises(ConfigError, match=r"budget = 2\.5; expected an integer of at least 1"):
         check_at_least("budget", 2.5, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[NaN]", "[1e999]", "[" * 100_000, '{"a":' * 50_000, "", b"\xff"])
+def test_json_that_somebody_made_up_is_refused_without_another_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text)
+    assert parse_json('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}

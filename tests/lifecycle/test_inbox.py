@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +22,7 @@ from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.inbox import FileState, ShardStore, arrivals, content_sha256, find_quarantined
 from okl.lifecycle.intake import validate_file
 from okl.lifecycle.profile import ColumnTally, merged_statistics
-from okl.lifecycle.record import Finding, record_from, record_text
+from okl.lifecycle.record import Finding, ShardRecord, record_from, record_text
 from okl.lifecycle.settings import ContractSettings
 from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, validated
 
@@ -127,6 +129,31 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
         find_quarantined(store.records(), record.key)
     (tmp_path / "data" / "records" / f"{record.key}.json").write_text("{")
     with pytest.raises(DataError, match="is damaged"):
+        store.records()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"sha256": "../../up" + "0" * 56}, {"sha256": 1}, {"names": []}, {"names": [1.5]}, {"columns": [None]},
+        {"class_counts": ["/etc/passwd"]}, {"target": 10**30}, {"status": "learnt"}, {"unknown": 1}, {"rows": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_record_that_was_edited_is_refused_in_one_sentence(fault: dict[str, Any]) -> None:
+    good = {"format_version": 1, "sha256": "0" * 64, "names": ["a.csv"], "size_bytes": 1, "status": "accepted"}
+    assert record_from(json.dumps(good), "here").name == "a.csv"
+    with pytest.raises(
+        DataError, match=r"^here is damaged \(.+\)\. Remove it; the next run validates the file again\.$"
+    ):
+        record_from(json.dumps(good | fault), "here")
+
+
+def test_a_record_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    store = ShardStore(tmp_path)
+    store.put(ShardRecord("0" * 64, ("a.csv",), 1, "accepted"))
+    (tmp_path / "records" / f"{'0' * 16}.json").rename(tmp_path / "records" / f"{'1' * 16}.json")
+    with pytest.raises(DataError, match=r"1111\.json is damaged: it is the record of the shard 0000"):
         store.records()
 
 

@@ -224,12 +224,22 @@ def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredMod
 
     whole = (log / "00000003.json").read_bytes()
     advice = r"Restore the file from a backup of the registry\."
-    later = seal({**json.loads(whole), "format_version": 2}).replace(b'"format_version": 1', b'"format_version": 2', 1)
+    content = json.loads(whole)
+    published = content["published"]
+    stray = seal({**content, "published": {**published, "folder": "../../elsewhere"}})
+    outside = seal({**content, "published": {**published, "files": {"../../../etc/passwd": {"bytes": 1}}}})
+    pruning = seal({**content, "kind": "prune", "published": None, "discarded": ["../log"]})
+    later = seal({**content, "format_version": 2}).replace(b'"format_version": 1', b'"format_version": 2', 1)
     for stored, told in (
         (whole[:-40], rf"00000003\.json is damaged: not valid JSON of a registry\. {advice}"),
         (whole.replace(b'"champion": 3', b'"champion": 1'), rf"is damaged: the sha256 does not match\. {advice}"),
         (seal({"number": 3}), rf"00000003\.json is not an entry of a log .+ {advice}"),
         ((log / "00000002.json").read_bytes(), rf"is damaged: its number is 2\. {advice}"),
+        (stray, r"not an entry of a log \('\.\./\.\./elsewhere' is not the folder of a version\)"),
+        (outside, r"the path '\.\./\.\./\.\./etc/passwd' leads out of the version"),
+        (pruning, r"'\.\./log' is not the folder of a version"),
+        (seal({**content, "state": {**content["state"], "aliases": None}}), r"state\.aliases: Input should be"),
+        (b"[" * 100_000, r"not valid JSON of a registry"),
         (b'{"format_version": 2}', r"has format 2 of a later okl version; this one reads up to 1\. Upgrade okl\."),
         (later, r"of a later okl"),
     ):
