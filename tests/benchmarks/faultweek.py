@@ -1,0 +1,321 @@
+"""A seeded simulation of an operator's worst weeks, on the real retraining.
+
+    python -m tests.benchmarks.faultweek [WEEKS [SEED [NIGHTS]]]
+
+Each week (20 unless said otherwise) has a registry and an inbox of its own, and NIGHTS (7) nights. In a night shards
+arrive, and with them odd files (`tests.lifecycle.odd_arrivals`), shards that are too small or have flipped labels; the
+retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, or
+meets a second one; then the operator may promote, roll back, prune, release a shard, clear the inbox, or damage the
+cache of digests.
+
+After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
+published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
+sentence. After each week all shards that were accepted, and no others, are in the champion's lineage, and after two
+prunings nothing but named versions is on the disk. Each violation is printed with the seed of its week.
+
+Retrainings run in forked processes, so that the imports are paid once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from okl.foundation.errors import OklError
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
+from tests.lifecycle.odd_arrivals import GOOD, QUICK
+from tests.lifecycle.shards import content, land
+
+ROWS, FEW, KEEP = 300, 10, 3
+MOST_SECONDS = 120.0
+Told = dict[str, Any]
+
+
+class Forked:
+    """A task in a forked process, which returns what JSON can hold."""
+
+    def __init__(self, task: Callable[[], Told]) -> None:
+        self.begun = time.monotonic()
+        self.reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.reading)
+            code = 1
+            try:
+                with os.fdopen(writing, "w") as out:
+                    json.dump(task(), out)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        os.close(writing)
+
+    def end(self, seconds: float) -> Told | None:
+        """Wait for its end, and kill it after some seconds; return what the task returned, None if it was killed.
+
+        Raises RuntimeError if the task raised.
+        """
+        while (ended := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
+            if time.monotonic() > self.begun + seconds:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.002)
+        with os.fdopen(self.reading) as out:
+            text = out.read()
+        if os.WIFEXITED(ended[1]) and ended[1]:
+            raise RuntimeError("a process failed; its traceback is above")
+        told: Told | None = json.loads(text) if ended[1] == 0 else None
+        return told
+
+    def result(self) -> Told:
+        """Return what the task returned; raise RuntimeError if it failed or hung."""
+        told = self.end(MOST_SECONDS)
+        if told is None:
+            raise RuntimeError(f"a process failed after {time.monotonic() - self.begun:.1f} s")
+        return told
+
+
+class Week:
+    """One registry, its inbox, and what must hold. seed : of all that happens"""
+
+    def __init__(self, place: Path, seed: int) -> None:
+        self.place, self.inbox, self.random = place, place / "in", random.Random(seed)
+        self.settings = RetrainSettings.model_validate({
+            "name": "m", "source": str(self.inbox), "registry": str(place / "registry"), "settle_seconds": 0,
+            "publish_if": "not worse", "ingest": {"scale": "standard", "keys": ["hour"]},
+            "contract": {"min_rows": 50},
+            "train": {"frequencies": 30, "bandwidth": 1.0, "seed": 1, "step_size": 0.3, "threads": 1},
+        })  # fmt: skip
+        self.first = 1000 * seed
+        self.day = 0
+        self.scores: dict[str, list[float]] = {}
+        self.happened, self.wrong = Counter[str](), list[str]()
+        self.usual_seconds = 1.0
+
+    def model(self) -> Any:
+        return Registry(self.place / "registry").model("m")
+
+    # What happens
+
+    def arrive(self) -> None:
+        """A good shard, seldom none or two, and in half of the nights something else."""
+        for _ in range(self.random.choice((0, 1, 1, 1, 2))):
+            self.day += 1
+            name = GOOD if self.day == 1 else f"day-{self.day:04}.parquet"
+            land(self.inbox, name, content(self.first + self.day, ROWS))
+        if self.random.random() < 0.5:
+            self.odd()
+
+    def odd(self) -> None:
+        """One odd thing in the inbox."""
+        what = self.random.choice([*QUICK, "few", "flipped"])
+        self.happened[what] += 1
+        number = self.first + 500 + sum(self.happened.values())
+        if what in QUICK and (what != "same_bytes" or (self.inbox / GOOD).exists()):
+            QUICK[what](self.inbox, number)
+        elif what == "flipped":
+            land(self.inbox, f"flipped-{number}.parquet", content(number, ROWS, flipped=True))
+        else:
+            land(self.inbox, f"few-{number}.parquet", content(number, FEW))
+
+    def night(self) -> None:
+        """Retrain, disturbed or not."""
+        how = self.random.choices(("alone", "killed", "starved", "two"), (5, 4, 2, 1))[0]
+        self.happened[how] += 1
+        if how == "killed":
+            killed = Forked(lambda: self.retrained(0)).end(self.random.uniform(0.0, 1.1 * self.usual_seconds))
+            self.happened["killed too late"] += killed is not None
+            return
+        limit = int(2 ** self.random.uniform(6, 17)) if how == "starved" else 0
+        runs = [Forked(lambda: self.retrained(limit)) for _ in range(2 if how == "two" else 1)]
+        for run in runs:
+            told = run.result()
+            self.happened[told["outcome"]] += 1
+            sentence = told["reason"].strip()
+            if not sentence or not sentence.endswith((".", "!", "?", ")")) or "Traceback" in sentence:
+                self.wrong.append(f"no sentence: {told}")
+        if how == "alone":
+            self.usual_seconds = 0.7 * self.usual_seconds + 0.3 * (time.monotonic() - runs[0].begun)
+
+    def retrained(self, most_bytes: int = 0, **changes: Any) -> Told:
+        """Retrain in this process; most_bytes : of any file that it writes, 0: no limit."""
+        if most_bytes:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        try:
+            result = retrain(self.settings.model_copy(update=changes))
+        except OklError as error:
+            return {"outcome": type(error).__name__, "reason": str(error)}
+        except OSError as error:
+            if error.strerror is None or not most_bytes:
+                raise
+            # as the command says it
+            return {"outcome": "OSError", "reason": f"file access of {error.filename!r} failed: {error.strerror}."}
+        return {"outcome": result["outcome"], "reason": result["reason"] or result["outcome"] + "."}
+
+    def by_hand(self) -> None:
+        """What an operator does, or nothing."""
+        what = self.random.choice(("promote", "roll back", "prune", "release", "clear", "damage", "", "", "", ""))
+        if what:
+            self.happened[what] += 1
+            draw = self.random.random()
+            told = Forked(lambda: self.operated(what, draw)).result()
+            if "\n" in told["said"]:
+                self.wrong.append(f"{what}: {told}")
+
+    def operated(self, what: str, draw: float) -> Told:
+        """Do it in this process; a refusal in a sentence is fine."""
+        model = self.model()
+        try:
+            match what:
+                case "promote":
+                    model.promote(1 + int(draw * model.state().latest), why="by hand")
+                case "roll back":
+                    model.rollback(why="by hand")
+                case "prune":
+                    model.prune(KEEP)
+                case "release":
+                    records = ShardStore(model.folder / "data").records().values()
+                    held = sorted(one.key for one in records if one.status == "quarantined")
+                    if held:
+                        return {"said": self.retrained(release=(held[int(draw * len(held))],))["reason"]}
+                case "clear":
+                    shutil.rmtree(self.inbox)
+                    self.inbox.mkdir()
+                case "damage":
+                    if (seen := model.folder / "data" / "seen.json").exists():
+                        seen.write_bytes(seen.read_bytes()[: int(draw * seen.stat().st_size)])
+        except OklError as error:
+            return {"said": str(error)}
+        return {"said": ""}
+
+    # What must hold
+
+    def check(self) -> None:
+        """Note what does not hold."""
+        found = Forked(self.found).result()
+        for version, scores in found["scores"].items():
+            if self.scores.setdefault(version, scores) != scores:
+                self.wrong.append(f"version {version} scores otherwise than when it was published")
+        self.wrong += found["wrong"]
+
+    def found(self) -> Told:
+        """Return the scores of the champion, and what is wrong with the registry."""
+        model, wrong = self.model(), list[str]()
+        state = model.state()
+        if state.champion is None:
+            return {"scores": {}, "wrong": []}
+        model.entries()
+        champion = model.version()
+        champion.verify()
+        rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
+        scores = {champion.published.folder: champion.load().scores(rows).tolist()}
+        lineage = [shard for one in model.ancestry(champion) for shard in one.lineage.shards]
+        records = ShardStore(model.folder / "data").records()
+        twice = [digest for digest, number in Counter(shard["sha256"] for shard in lineage).items() if number > 1]
+        wrong += [f"{digest[:16]} was learnt twice" for digest in twice]
+        for shard in lineage:
+            record = records.get(shard["sha256"])
+            if record is None or record.train_rows != shard["rows"]:
+                wrong.append(f"{shard['name']} in the lineage is not the shard of its record")
+        return {"scores": scores, "wrong": wrong}
+
+    def finish(self) -> None:
+        """Retrain in peace until all is learnt, prune twice, and compare lineage, records and disk."""
+        for _ in range(10):
+            self.day += 1
+            land(self.inbox, f"day-{self.day:04}.parquet", content(self.first + self.day, ROWS))
+            told = Forked(self.retrained).result()
+            if told["outcome"] == "published":
+                break
+        else:
+            self.wrong.append(f"the retrainings after the week did not publish: {told['reason']}")
+        self.check()
+        found = Forked(self.left_over).result()
+        self.wrong += found["wrong"]
+
+    def left_over(self) -> Told:
+        model, wrong = self.model(), list[str]()
+        for _ in range(2):
+            model.prune(KEEP)
+        state = model.state()
+        learnt = {shard["sha256"] for one in model.ancestry(model.version()) for shard in one.lineage.shards}
+        accepted = {one.sha256 for one in ShardStore(model.folder / "data").accepted()}
+        wrong += [f"{digest[:16]} was accepted and not learnt" for digest in sorted(accepted - learnt)]
+        named = {one.published.folder for one in model.versions() if not one.pruned}
+        wrong += [f"{path} is left over" for path in (model.folder / "versions").iterdir() if path.name not in named]
+        odd = (path for path in model.folder.rglob("*") if path.name.startswith(".") or ".partial" in path.name)
+        wrong += [f"{path} is half-written" for path in odd]
+        if len(named) > KEEP + len(set(state.aliases.values())):
+            wrong.append(f"{len(named)} versions are kept")
+        return {"wrong": wrong}
+
+
+def week(seed: int, nights: int) -> tuple[list[str], Counter[str], int]:
+    """Return the violations of a week, what happened in it, and the bytes of its registry in the end."""
+    with tempfile.TemporaryDirectory(prefix="okl-week-") as folder:
+        one = Week(Path(folder), seed)
+        one.inbox.mkdir()
+        try:
+            for _ in range(nights):
+                one.arrive()
+                one.night()
+                one.check()
+                one.by_hand()
+                one.check()
+            one.finish()
+        except RuntimeError as error:
+            one.wrong.append(str(error))
+        size = sum(path.stat().st_size for path in (one.place / "registry").rglob("*") if path.is_file())
+    return one.wrong, one.happened, size
+
+
+def warm_up() -> None:
+    """Retrain once in this process, so that those that are forked find imports and machine code in memory."""
+    with tempfile.TemporaryDirectory(prefix="okl-week-") as folder:
+        one = Week(Path(folder), 0)
+        for day in (1, 2):
+            land(one.inbox, f"{day}.parquet", content(day, ROWS))
+            one.retrained()
+
+
+def main(weeks: str = "20", seed: str = "1", nights: str = "7") -> int:
+    """Print what happened, and each violation with its seed; return how many there are."""
+    os.environ["OKL_HOME"] = tempfile.mkdtemp(prefix="okl-week-home-")
+    warm_up()
+    happened, violations, begun, sizes = Counter[str](), 0, time.monotonic(), list[int]()
+    for number in range(int(seed), int(seed) + int(weeks)):
+        wrong, more, size = week(number, int(nights))
+        happened += more
+        sizes.append(size)
+        violations += len(wrong)
+        for line in wrong:
+            print(f"seed {number}: {line}", flush=True)
+    shutil.rmtree(os.environ["OKL_HOME"])
+    total, last, seconds = int(weeks) * int(nights), int(seed) + int(weeks) - 1, time.monotonic() - begun
+    print(
+        f"{total} nights in {weeks} weeks, seeds {seed} to {last}, {seconds:.0f} s: {violations} violations; "
+        f"largest registry {max(sizes) / 2**20:.1f} MiB"
+    )
+    print(", ".join(f"{name} {number}" for name, number in sorted(happened.items())))
+    return violations
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(*sys.argv[1:])))
