@@ -409,6 +409,27 @@ def atomic_file(location: Place) -> Iterator[Path]:
         location.put(Path(folder) / location.name)
 
 
+TEMPORARY = re.compile(r"\..+\.(?P<host>[^/]*)-(?P<pid>\d+)-[0-9a-f]{8}\.tmp")  # see `atomic_file`
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Remove the files that killed processes of this host were writing in a folder; see `atomic_file`."""
+    for path in folder.glob(".*.tmp"):
+        match = TEMPORARY.fullmatch(path.name)
+        if match and match["host"] == platform.node() and not _is_alive(int(match["pid"])):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
 def write_whole(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 

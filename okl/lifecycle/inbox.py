@@ -20,10 +20,10 @@ from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import remove_temporary_files, write_whole
 from okl.foundation.locations import Place, RemotePath, file_digest, place_of
 from okl.foundation.validation import parse_json
-from okl.lifecycle.record import DIGITS, Finding, ShardRecord, record_from, record_text
+from okl.lifecycle.record import ATTEMPTS, DIGITS, Finding, ShardRecord, record_from, record_text
 
 # Arrivals.
 
@@ -260,6 +260,12 @@ class ShardStore:
 
     def __init__(self, location: str | Place) -> None:
         self.location = place_of(location).absolute()
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes of this host were writing; their unfinished data sets go with the next one."""
+        if isinstance(self.location, Path):
+            for folder in (self.location, self.location / RECORDS, self.location / ATTEMPTS):
+                remove_temporary_files(folder)
 
     def records(self) -> dict[str, ShardRecord]:
         """Return all records by SHA-256.

@@ -168,6 +168,7 @@ class RetrainingRun(Run[RetrainSettings]):
         """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None:
             check_mlflow()
+        self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
         self.record.parent = self.history.parent
         self._attempts = Attempts(self.store.location, self.history.parent)

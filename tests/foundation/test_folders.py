@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.foundation.folders import RunFolder, check_run_folder, remove_leftovers, write_whole
+from okl.foundation.folders import (
+    RunFolder,
+    atomic_file,
+    check_run_folder,
+    remove_leftovers,
+    remove_temporary_files,
+    write_whole,
+)
 from okl.foundation.locations import keep_private, make_folders, okl_home, write_private
 
 RUN = """
@@ -116,6 +123,20 @@ def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> N
         check_run_folder(tmp_path / "file" / "run")
     check_run_folder(tmp_path / "new" / "run")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
+    source = (
+        "import os, signal, sys; from pathlib import Path; from okl.foundation.folders import atomic_file\n"
+        "with atomic_file(Path(sys.argv[1]) / 'a.json') as path: path.touch(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", source, str(tmp_path)], check=False)
+    (elsewhere := tmp_path / ".b.json.another-host-1-00000000.tmp").touch()
+    assert len(list(tmp_path.iterdir())) == 2
+    with atomic_file(tmp_path / "c.json") as writing:
+        writing.touch()
+        remove_temporary_files(tmp_path)
+        assert set(tmp_path.iterdir()) == {elsewhere, writing}
 
 
 @pytest.fixture
