@@ -12,11 +12,12 @@ import json
 import os
 import secrets
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 ASK_SECONDS = 2.0
 LONGEST_SOCKET_PATH = 100
+MOST_READ = 5_000  # letters of the end of a log
 ROOT = Path(__file__).absolute().parents[1]
 
 PRIVACY = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
@@ -166,6 +168,29 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
     return environment
 
 
+LATER = "Can't locate revision"  # as Alembic has it
+
+
+def database_problem(home: Path, log: Path) -> str:
+    """Return a sentence about the database of a server that did not start, with what to do; "" if it looks sound.
+
+    log : of the server
+    """
+    path = prefect_home(home) / "prefect.db"
+    remedy = "Restore it from a backup, or move it away: it holds runs and schedules, and no models."
+    if log.is_file() and LATER in log.read_text(errors="replace")[-MOST_READ:]:
+        return f"Its database {path} was written by a later version of Prefect. {remedy}"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.0)) as connection:
+            connection.execute("select * from alembic_version")
+            sound = connection.execute("pragma quick_check(1)").fetchall() == [("ok",)]
+    except sqlite3.OperationalError as error:
+        return f"Its database {path} is locked by another program. End that program." if "locked" in str(error) else ""
+    except sqlite3.DatabaseError:
+        sound = False
+    return "" if sound else f"Its database {path} is damaged. {remedy}"
+
+
 class TemporaryServer:
     """Prefect server in a child process, on a free port of 127.0.0.1, with its database in okl's home folder.
 
@@ -234,7 +259,7 @@ class TemporaryServer:
             if (code := self.process.poll()) is not None:
                 raise ExecutionError(
                     f"okl's own Prefect server ended with code {code} before it was ready; its log is {self.log}. "
-                    "Fix the cause, or set PREFECT_API_URL to a running server."
+                    + (database_problem(self.home, self.log) or "Fix the cause, or use a server that runs: okl up.")
                 )
             if time.monotonic() > deadline:
                 raise ExecutionError(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from flows.server import child_imports, make_login, prefect_home
+from flows.server import child_imports, database_problem, make_login, prefect_home
 from flows.stack.state import (
     POLL_SECONDS,
     StackState,
@@ -110,8 +110,9 @@ def _wait_ready(
         if state is not None and state.phase == "up":
             for child in state.children:
                 if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
+                    why = database_problem(folder.parent, Path(child.log)) if child.name == "server" else ""
                     raise ExecutionError(
-                        f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}."
+                        f"The {child.name} of the stack {child.ended} repeatedly; its log is {child.log}. {why}".strip()
                     )
             found = health(state)
             show(found)

@@ -6,18 +6,21 @@ import base64
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.server import LOOPBACK, TemporaryServer, prefect_home, temporary_server
+from flows.server import LOOPBACK, TemporaryServer, database_problem, prefect_home, temporary_server
 from okl.foundation.errors import ExecutionError
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
@@ -160,3 +163,19 @@ def test_a_removed_home_is_made_again(tmp_path: Path) -> None:
     server.stop()
     assert server.log.is_file()
     server.stop()
+
+
+@pytest.mark.parametrize("fault", ["damaged", "locked by another program", "written by a later version of Prefect"])
+def test_what_is_wrong_with_the_database_of_a_server_is_named(used_home: Path, fault: str) -> None:
+    path, log = prefect_home(used_home) / "prefect.db", prefect_home(used_home) / "log"
+    assert database_problem(used_home, log) == ""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if fault == "damaged":
+            path.write_bytes(b"no database" * 1000)
+        elif fault.startswith("locked"):
+            other.execute("pragma journal_mode=delete")
+            other.execute("begin exclusive")
+        else:
+            log.write_text("alembic.util.exc.CommandError: Can't locate revision identified by 'ffff'\n")
+        found = database_problem(used_home, log)
+    assert re.match(rf"Its database {path} (is|was) {fault}\. (End|Restore)", found)

@@ -85,7 +85,7 @@ def names(inbox: Path, seed: int) -> None:
 
 def long_name(inbox: Path, seed: int) -> None:
     """A name as long as a file system allows."""
-    land(inbox, "n" * 240 + f"-{seed}.parquet", content(seed))
+    land(inbox, f"-{seed}.parquet".rjust(255, "n"), content(seed))
 
 
 def empty(inbox: Path, seed: int) -> None:
