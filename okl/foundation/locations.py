@@ -47,7 +47,8 @@ def okl_home() -> Path:
         # a folder of another user, such as a volume of a container, is left as its administrator made it, and so is
         # one where everybody may write, such as /tmp
         if status.st_mode & 0o077 and status.st_uid == os.getuid() and not status.st_mode & stat.S_ISVTX:
-            folder.chmod(0o700)
+            with suppress(OSError):  # a file system that is read-only, or has no such permissions
+                folder.chmod(0o700)
     except OSError as error:
         raise ConfigError(
             f"okl's home folder {folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
