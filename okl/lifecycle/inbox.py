@@ -100,7 +100,7 @@ def _local(path: Path) -> Iterable[Arrival]:
     now = time.time_ns()
     for file in files:
         name, size, stamp, age = file.relative_to(root).as_posix(), 0, "", None
-        problem = "" if _is_text(name) else "its name is not UTF-8"
+        problem = "" if shown(name) == name else "its name is not UTF-8"
         try:
             status = file.stat()
         except OSError as error:
@@ -123,17 +123,8 @@ def _local(path: Path) -> Iterable[Arrival]:
 KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
-def _is_text(name: str) -> bool:
-    """Return whether a name is UTF-8: JSON, reports and Arrow can hold it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def shown(name: str) -> str:
-    """Return a name with bytes that are not UTF-8 as escapes."""
+    """Return a name with bytes that are not UTF-8 as escapes: JSON, reports and Arrow cannot hold them."""
     return name.encode(errors="backslashreplace").decode()
 
 
