@@ -36,6 +36,8 @@ class Pages:
     def __init__(self, page: Browser, server: str, folder: Path) -> None:
         self.page, self.server, self.folder = page, server, folder
         self.wrong: list[str] = []
+        page.open(server)  # where its pages keep the login
+        page.run(f"localStorage.setItem('prefect-password', btoa({json.dumps(os.environ['PREFECT_API_AUTH_STRING'])}))")
 
     def show(self, name: str, path: str, words: str, height: int = 900, pictures: int = 0) -> None:
         """Open a page of Prefect's, wait until it says some words, and take a picture of it."""
