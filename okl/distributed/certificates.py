@@ -14,7 +14,7 @@ VALID = timedelta(days=3650)  # both ways: a clock that is set back must not end
 def self_signed() -> tuple[str, str]:
     """Return a new certificate, which is its own authority, and its private key, as PEM.
 
-    Whoever holds the key may connect, and nobody else: a scheduler and workers execute what they are sent.
+    Only processes with the key can connect: a scheduler and workers execute what they are sent.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
