@@ -123,7 +123,7 @@ def test_missing_shard_is_named(backend: Execution, data: Dataset, tmp_path: Pat
     with pytest.raises((DataError, ExecutionError), match=r"elsewhere.*00000.parquet") as caught:
         backend.sum(SampledSum(elsewhere, seed=1), data.shards, (0, np.zeros(6)), add_up)
     if backend.n_workers:
-        assert "Worker tcp://127.0.0.1:" in str(caught.value)
+        assert "Worker tls://127.0.0.1:" in str(caught.value)
 
 
 def test_blas_runs_one_thread_in_work(backend: Execution) -> None:

@@ -99,7 +99,7 @@ def test_shard_that_kills_every_worker_is_named(execution: DaskExecution, data: 
 
 def test_full_disk_of_a_worker_is_named(execution: DaskExecution, tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    message = r"Worker tcp://.* cannot write to .*File too large.*free some space"
+    message = r"Worker tls://.* cannot write to .*File too large.*free some space"
     with pytest.raises(ExecutionError, match=message) as caught:
         list(execution.map(works.WriteTooMuch(path), range(1)))
     assert "\n" not in str(caught.value)

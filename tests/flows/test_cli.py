@@ -163,7 +163,7 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
     assert "Activity of this process and of each worker over time" in (tmp_path / "there" / "report.html").read_text()
     lanes = set(pq.read_table(tmp_path / "there" / "timeline.parquet")["lane"].to_pylist())
     assert "driver" in lanes
-    assert len({lane for lane in lanes if lane.startswith("tcp://127.0.0.1:")}) == 2
+    assert len({lane for lane in lanes if lane.startswith("tls://127.0.0.1:")}) == 2
 
     predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
     assert terminal.okl_json(*predict, tmp_path / "scores")["rows"] == 1200

@@ -125,7 +125,7 @@ def test_warnings_of_workers_come_back_and_name_run_shard_and_worker(
     assert len(told) == len(shards)
     for shard in shards:
         (line,) = (line for line in told if shard.path in line)
-        assert f", {shard.path}: too few of {shard.rows} rows (worker tcp://127.0.0.1:" in line or line.startswith(
+        assert f", {shard.path}: too few of {shard.rows} rows (worker tls://127.0.0.1:" in line or line.startswith(
             "sum"
         )
 

@@ -194,10 +194,10 @@ def test_a_worker_that_dies_with_written_shards_leaves_no_trace(
 @pytest.mark.parametrize(
     ("meddle", "message"),
     [
-        (lambda work: Cramped(work, 2000), r"Worker tcp://\S+ cannot write to .* \(File too large\)"),
+        (lambda work: Cramped(work, 2000), r"Worker tls://\S+ cannot write to .* \(File too large\)"),
         (
             Elsewhere,
-            r"/somewhere/else is not there.* Worker tcp://\S+ cannot open it: the data must have the same path",
+            r"/somewhere/else is not there.* Worker tls://\S+ cannot open it: the data must have the same path",
         ),
     ],
 )
