@@ -239,7 +239,7 @@ RARE_OF: dict[str | None, frozenset[str]] = {
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""
-RARE_OF_INGEST = frozenset({"min_documents", "max_terms", "storage", "normalise", "hash_columns"})
+RARE_OF_INGEST = frozenset({"svmlight_index", "min_documents", "max_terms", "storage", "normalise", "hash_columns"})
 ALL_OPTIONS = "okl.all_options"  # key in click's context: whether the help shows all options, as with --help-all
 HIDDEN = frozenset(
     {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}

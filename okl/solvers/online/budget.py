@@ -63,6 +63,7 @@ class BudgetStrategy:
     compiled : the named tuple, whose names are fields; reduced : brings supports down to the budget
     recalled : computes memory from the supports of several shards that were joined; None for nothing to compute
     buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
+    keeps_root : whether the matrix is a root of the inverse kernel matrix
     least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
     count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
     size_free : whether no step size is chosen on a sample of classes: decisions are the same, or rest on steps of 1
@@ -76,6 +77,7 @@ class BudgetStrategy:
     recalled: ClassVar[Change | None] = None
     buffers: ClassVar[int] = 0
     keeps_matrix: ClassVar[bool] = False
+    keeps_root: ClassVar[bool] = False
     least_budget: ClassVar[int] = 1
     spare_slots: ClassVar[int] = 0
     count_rows: ClassVar[int] = 0
@@ -220,6 +222,31 @@ def support_arrays(state: BudgetState) -> SupportArrays:
         column=_zeros((1, n_inputs), precision)[0],
         scores=np.zeros(len(state.coefficients), dtype=precision),
     )
+
+
+def take_root(matrix: NDArray[np.float64]) -> None:
+    """Replace an inverse kernel matrix, which states of earlier versions hold, by its root; a root is left alone.
+
+    matrix : (>= n, n), of which the first n rows change in place. A root is triangular, or a reflection of that, and
+        so is symmetric only where both are diagonal
+    """
+    n = matrix.shape[1]
+    inverse, largest = matrix[:n], np.abs(matrix[:n]).max(initial=0.0)
+    apart = np.abs(np.tril(inverse, -1)).max(initial=0.0)
+    if apart <= _ALIKE * largest or not np.allclose(inverse, inverse.T, rtol=0.0, atol=_ALIKE * largest):
+        return
+    share = 1e-15
+    while True:
+        try:
+            # R'R with a lower triangular R: Cholesky from the last row on
+            inverse[:] = np.linalg.cholesky(inverse[::-1, ::-1])[::-1, ::-1].T
+            return
+        except np.linalg.LinAlgError:  # the earlier version has lost digits of an inverse that is nearly singular
+            np.einsum("ii->i", inverse)[:] += share * largest
+            share *= 10.0
+
+
+_ALIKE = 1e-6  # of the largest entry
 
 
 def state_from(supports: SupportArrays, task: Task) -> BudgetState:
@@ -409,6 +436,8 @@ class BudgetLearner:
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         self._check_state(state)
         supports = support_arrays(state)
+        if self.strategy.keeps_root:
+            take_root(supports.memory[self.strategy.buffers :, : state.n_supports])
         self.strategy.learn(supports, inputs, targets, self.rule)
         after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)

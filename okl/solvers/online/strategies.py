@@ -275,6 +275,7 @@ class Projectron(BudgetStrategy):
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
     buffers: ClassVar[int] = 1
     keeps_matrix: ClassVar[bool] = True
+    keeps_root: ClassVar[bool] = True
     reduced: ClassVar[Change] = staticmethod(project_excess)
 
     @property
@@ -306,6 +307,7 @@ class ProjectronPlus(BudgetStrategy):
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
     buffers: ClassVar[int] = 1
     keeps_matrix: ClassVar[bool] = True
+    keeps_root: ClassVar[bool] = True
     reduced: ClassVar[Change] = staticmethod(project_excess)
 
     @property
@@ -398,6 +400,7 @@ class BPAProjection(_PassiveAggressive):
     compiled: ClassVar[type[tuple[Any, ...]]] = ProjectingPassive
     buffers: ClassVar[int] = 3
     keeps_matrix: ClassVar[bool] = True
+    keeps_root: ClassVar[bool] = True
     reduced: ClassVar[Change] = staticmethod(remove_from_span)
 
 
