@@ -85,7 +85,10 @@ def make_folders(folder: Path) -> None:
     """Make a folder and the missing ones above it, for this user only, also where a library sets no umask."""
     for each in (*reversed(folder.parents), folder):
         if not each.is_dir():
-            each.mkdir(0o777 & ~private_umask(), exist_ok=True)
+            try:
+                each.mkdir(0o777 & ~private_umask(), exist_ok=True)
+            except FileExistsError:  # as the system says of a folder in a file
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each)) from None
 
 
 def write_private(path: Path, text: str) -> None:

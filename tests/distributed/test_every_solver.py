@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from okl.data.dataset import Dataset
+from okl.distributed.certificates import write_self_signed
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
 from okl.foundation.types import Task
@@ -27,11 +28,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def clusters() -> Iterator[dict[int, DaskExecution]]:
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, DaskExecution]]:
     """One cluster of two workers, seen as one of 1, which goes by tasks first, and of 2, which goes by handlers."""
+    tls = tmp_path_factory.mktemp("certificates")
+    write_self_signed(tls)
     with ExitStack() as stack:
-        two = stack.enter_context(DaskExecution(2, n_threads=1, carrier="handler"))
-        yield {1: stack.enter_context(DaskExecution(address=two.address, n_threads=1, most_workers=1)), 2: two}
+        two = stack.enter_context(DaskExecution(2, n_threads=1, carrier="handler", tls=str(tls)))
+        one = stack.enter_context(DaskExecution(address=two.address, n_threads=1, most_workers=1, tls=str(tls)))
+        yield {1: one, 2: two}
 
 
 def test_every_solver_of_the_command_line_is_registered() -> None:
