@@ -315,10 +315,11 @@ def multiply_matrix(out: Doubles, matrix: Doubles, values: Doubles, n: int) -> N
 
 
 @compiled_row_sum
-def _root_product(root: Doubles, row: FloatArray, width: int) -> float:
+def _leading_product(left: Doubles, right: FloatArray, n: int) -> float:
+    """Return the product of the first n entries."""
     total = 0.0
-    for i in range(width):
-        total += root[i] * np.float64(row[i])
+    for i in range(n):
+        total += left[i] * np.float64(right[i])
     return total
 
 
@@ -332,7 +333,7 @@ def project_row(place: Doubles, root: Doubles, row: FloatArray, n: int, removes:
     length = 0.0
     for j in range(n):
         width, r = n if removes else j + 1, root[j]
-        product = _root_product(r, row, width)
+        product = _leading_product(r, row, width)
         length += product * product
         for i in range(width):
             place[i] += product * r[i]
@@ -867,15 +868,6 @@ class GrowingArrays(NamedTuple):
     scores: Doubles
 
 
-@compiled_row_sum
-def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
-    """Return the sum over the block's rows before `last`."""
-    total = 0.0
-    for j in range(last):
-        total += coefficients[j] * np.float64(values[j])
-    return total
-
-
 @compiled_row
 def learn_growing(
     grown: GrowingArrays,
@@ -896,7 +888,7 @@ def learn_growing(
     coefficients, floats, counts, _, _, scores = grown
     for row in range(targets.shape[0]):
         for k in range(scores.shape[0]):
-            scores[k] = floats[0] * (known[row, k] + _among_block(coefficients[k], among[row], row))
+            scores[k] = floats[0] * (known[row, k] + _leading_product(coefficients[k], among[row], row))
         seen = count_row(grown, targets[row], code)
         step = row_step(settings.kind, code, epsilon, settings.step_size, settings.share, floats, seen)
         floats[0] *= settings.decay

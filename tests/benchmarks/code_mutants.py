@@ -128,7 +128,7 @@ def _attempt(mutant: Mutant, module: str, kept: Kept) -> Callable[[], bytes]:
 
 
 def _passes(item: pytest.Item | None, following: pytest.Item | None, seconds: float) -> bool:
-    """Whether a test passes within so many seconds of the processor."""
+    """Return whether a test passes within so many seconds of the processor."""
     assert item is not None
     signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -143,7 +143,7 @@ def _passes(item: pytest.Item | None, following: pytest.Item | None, seconds: fl
 
 
 def forked(work: Callable[[], bytes], seconds: float) -> bytes | None:
-    """What a function in a forked process returns; None if it takes longer than that, b"" if it dies."""
+    """Return the value of a function in a forked process; None if it takes longer than that, b"" if it dies."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

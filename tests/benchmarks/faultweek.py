@@ -170,7 +170,7 @@ class Week:
         return {"outcome": result["outcome"], "reason": result["reason"] or result["outcome"] + "."}
 
     def by_hand(self) -> None:
-        """What an operator does, or nothing."""
+        """Do what an operator does, or nothing."""
         what = self.random.choice(("promote", "roll back", "prune", "release", "clear", "damage", "", "", "", ""))
         if what:
             self.happened[what] += 1

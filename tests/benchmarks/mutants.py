@@ -5,7 +5,7 @@
 Each mutant is one small change of a copy of okl, at least one for a learner of Lu et al., a model of Ito et al., SCS
 and a method of constrained online optimisation. The cells of its site, a part of a table, are run with it and without
 it, judged by the same verdict. Counted are cells that have information and are reproduced without the change: a mutant
-is told apart if one of them no longer is, and at most 10% of all mutant cells may still be. Finished runs stay in the
+is detected if one of them no longer is, and at most 10% of all mutant cells may still be. Finished runs stay in the
 work folder.
 """
 

@@ -1,4 +1,4 @@
-"""What another user of the machine reaches: files of a folder, and ports of a stack."""
+"""Files of a folder and ports of a stack that another user of the machine can open."""
 
 from __future__ import annotations
 
