@@ -17,7 +17,9 @@ from okl.solvers.accelerated.base import Certificate
 from okl.solvers.accelerated.method import rounded_ending
 from okl.solvers.base import Outcome
 
-_MOST_IDLE, _IDLE = 12, 0.99  # checks, in which the gap does not fall to such a share
+# checks, in which the gap does not fall to such a share, and the objective not by such a share of itself: of steps that
+# go on, the gap of some problems stays what it is for dozens, as the dual point moves last
+_MOST_IDLE, _IDLE, _STILL = 12, 0.99, 1e-9
 
 
 @stored("newton-record")
@@ -74,8 +76,11 @@ class CertifiedSteps:
         reached = f"relative gap {certificate.relative_gap:.2g}"
         if record.iteration >= self.max_iterations:
             return Outcome("not converged", f"{record.iteration} {self.STEPS}, {reached}")
-        gaps = [one.certificate.gap for one in state.history]
+        gaps, primals = zip(*((one.certificate.gap, one.certificate.primal) for one in state.history), strict=True)
         if len(gaps) <= _MOST_IDLE or min(gaps[-_MOST_IDLE:]) <= _IDLE * min(gaps[:-_MOST_IDLE]):
+            return None
+        least = min(primals[:-_MOST_IDLE])
+        if least - min(primals[-_MOST_IDLE:]) > _STILL * abs(least):
             return None
         steps = f"{self.STEPS[0].upper()}{self.STEPS[1:]}"
         return Outcome(

@@ -4,7 +4,12 @@ A step minimises the penalty and a quadratic model of the losses over the column
 coordinate descent, which finds their signs, and by the linear system of the weights of these signs, which does not slow
 down where columns are of unlike size or nearly dependent. Slopes of the losses give the dual point.
 
-Source: Yuan, Ho & Lin, JMLR 13, 2012, newGLMNET; Lee, Battle, Raina & Ng, NIPS 2006, for the search of signs.
+Where the second derivatives change much along a step, as for squared hinges of rows that can nearly be separated, the
+model holds near the start of the step only, and steps are short. The squared length of the step times a damping is then
+added to the model; the damping rises after a short step and falls after a full one.
+
+Source: Yuan, Ho & Lin, JMLR 13, 2012, newGLMNET; Lee, Battle, Raina & Ng, NIPS 2006, for the search of signs;
+Nocedal & Wright, Numerical Optimization, 2006, section 10.3, for the damping.
 """
 
 from __future__ import annotations
@@ -116,6 +121,7 @@ class L1State:
     best: Iterate
     best_record: NewtonRecord
     history: tuple[NewtonRecord, ...]
+    damping: float = 0.0  # of the next step, in the largest second derivative
 
     @property
     def reads(self) -> int:
@@ -128,6 +134,13 @@ _MOST_WORKING, _GROWTH = 1000, 2  # columns of a step, unless more have a weight
 _SHARE, _FLAT, _MOST_TRIALS = 0.01, 0.1, 40  # of the violation that a step leaves; of the slope along it; of lengths
 _MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 4, 100  # of the search of signs; steps in a round
 _EPSILON = float(np.finfo(np.float64).eps)
+_SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
+_LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = (
+    1e-8,
+    1.0,
+    1e-12,
+    10.0,
+)  # first, largest; none below; by this factor
 
 
 @dataclass(frozen=True)
@@ -163,6 +176,8 @@ class L1Newton(CertifiedSteps):
         parts = problem.evaluate((L1Part.curvature, point, columns))
         lower = np.tril(np.sum(parts, axis=0))
         products = lower + np.tril(lower, -1).T
+        bends = np.einsum("ii->i", products)
+        bends += state.damping * float(bends.max(initial=0.0))
         weights = point.weights[columns]
         enough = _SHARE * violation(point.weights, slopes)
         target = minimised_model(weights, slopes[columns], products, enough)
@@ -174,11 +189,20 @@ class L1Newton(CertifiedSteps):
         if step == 1.0:
             moved[columns] = target  # zeros stay zeros
         following = replace(point, serial=point.serial + 2, weights=moved)
-        return _checked(problem, following, state, n_trials + 1)
+        return replace(_checked(problem, following, state, n_trials + 1), damping=_next_damping(state.damping, step))
 
     def solution(self, state: L1State, problem: Any) -> Solution:
         """Return the weights of least gap so far, with their certificate."""
         return Solution(state.best_point.weights.copy(), 0.0, state.best_record.certificate)
+
+
+def _next_damping(damping: float, step: float) -> float:
+    """Return the damping after a step of some length, at most 1."""
+    if step < _SHORT:
+        return max(min(_DAMPED * damping, _MOST_DAMPING), _LEAST_DAMPING)
+    if step >= _FULL:
+        return damping / _DAMPED if damping > _NO_DAMPING else 0.0
+    return damping
 
 
 def _checked(problem: L1Problem, point: Point, before: L1State | None, requests: int) -> L1State:

@@ -102,6 +102,30 @@ def test_large_costs_raw_columns_and_weights_are_certified(kind: Any) -> None:
         assert again.primal == pytest.approx(state.best_record.certificate.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("C", [1e3, 1e5])
+def test_rows_that_can_nearly_be_separated_are_solved_though_most_steps_are_short(C: float) -> None:
+    """The gap stays near 1 for dozens of steps: the run once ended there."""
+    rng = np.random.default_rng(0)
+    inputs = (rng.random((400, 100)) < 0.05).astype(np.float64)
+    scores = inputs @ rng.standard_normal(100) + 0.3 * rng.standard_normal(400)
+    labels = np.where(scores > np.quantile(scores, 0.95), 1.0, -1.0)
+    _, outcome, weights = solved(L1SquaredHinge(C), DenseRows(inputs, labels), tolerance=1e-8)
+    assert outcome.kind == "done", outcome
+    assert any(step.damping > 0.0 for step in steps_of(L1SquaredHinge(C).problem(DenseRows(inputs, labels)), 60))
+    slopes = -2.0 * C * inputs.T @ (labels * np.maximum(0.0, 1.0 - labels * (inputs @ weights)))
+    np.testing.assert_allclose(np.clip(-slopes, -1.0, 1.0)[weights != 0], np.sign(weights[weights != 0]), rtol=1e-3)
+    assert np.abs(slopes).max() < 1.0 + 1e-3
+
+
+def steps_of(problem: Any, n_steps: int) -> list[Any]:
+    method = L1Newton()
+    opened = method.opened(problem)
+    states = [method.start(opened)]
+    for _ in range(n_steps):
+        states.append(method.advance(states[-1], opened))
+    return states
+
+
 def problem_image(problem: Any, point: Doubles) -> Doubles:
     image = np.empty(problem.n_image)
     problem.image(image, point)
