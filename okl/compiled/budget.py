@@ -203,10 +203,9 @@ def learn_row(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
     _STEPS[type(settings)](kept, rule, settings, x, seen)
 
 
-@overload(learn_row, jit_options=STEP_OPTIONS)
+@overload(learn_row, jit_options=STEP_OPTIONS, strict=False)
 def _choose_step(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
-    step = _STEPS[settings.instance_class]
-    return lambda kept, rule, settings, x, seen: step(kept, rule, settings, x, seen)
+    return _STEPS[settings.instance_class].py_func  # not a function that calls it: each level is optimised again
 
 
 @compiled_row

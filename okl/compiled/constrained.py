@@ -10,7 +10,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
-from okl.compiled.jit import compiled, compiled_step, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_step, compiled_sum
 from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
 from okl.compiled.sgd import (
     ROWS,
@@ -121,7 +121,7 @@ def _within(
     return inside
 
 
-@compiled_step
+@compiled_row
 def _correct(
     w_left: FloatArray, w_right: FloatArray, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
@@ -316,16 +316,14 @@ def in_turn(task, block, scores, targets):  # type: ignore[no-untyped-def]
     _IN_TURN[type(task)](task, block, scores, targets)
 
 
-@overload(before_turn, jit_options=_OPTIONS)
+@overload(before_turn, jit_options=_OPTIONS, strict=False)
 def _choose_before(task, block):  # type: ignore[no-untyped-def]
-    work = _BEFORE_TURN[task.instance_class]
-    return lambda task, block: work(task, block)
+    return _BEFORE_TURN[task.instance_class].py_func
 
 
-@overload(in_turn, jit_options=_OPTIONS)
+@overload(in_turn, jit_options=_OPTIONS, strict=False)
 def _choose_in_turn(task, block, scores, targets):  # type: ignore[no-untyped-def]
-    work = _IN_TURN[task.instance_class]
-    return lambda task, block, scores, targets: work(task, block, scores, targets)
+    return _IN_TURN[task.instance_class].py_func
 
 
 @compiled

@@ -102,7 +102,7 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
 
 
 def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: float = RADIUS) -> Limits:
-    is_low, owners = np.nonzero(np.isfinite([high, low]))
+    is_low, owners = np.ascontiguousarray(np.nonzero(np.isfinite([high, low])))  # as those of a run
     signs = np.where(is_low > 0, -1.0, 1.0)
     sides, bounds = signs[:, None] * matrix[owners], signs * np.array([high, low])[is_low, owners]
     for array in (sides, bounds):

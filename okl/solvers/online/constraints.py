@@ -711,7 +711,7 @@ class LinearLimits:
     @property
     def owners(self) -> NDArray[np.int64]:
         """Return the constraint of each finite limit, upper ones first, (k,)."""
-        return np.nonzero(self.has_side)[1]
+        return np.ascontiguousarray(np.nonzero(self.has_side)[1])  # a view otherwise, to be compiled for apart
 
     @property
     def sides(self) -> ConstraintRows:
