@@ -88,20 +88,24 @@ class LineObserver:
         self.seconds = seconds
         self.name = ""
         self.begun = self.printed = time.monotonic()
+        self.first: tuple[float, int] | None = None  # time and progress of the first call: what is before has no share
 
     def stage(self, name: str) -> None:
         """Begin a stage."""
-        self.name, self.begun = name, time.monotonic()
+        self.name, self.begun, self.first = name, time.monotonic(), None
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Print the progress of the stage if the last line was long ago."""
         now = time.monotonic()
+        self.first = self.first or (now, done)
         if now - self.printed < self.seconds:
             return
-        self.printed, passed = now, now - self.begun
-        parts = [f"{self.name}: {passed:.0f} s"]
+        self.printed, (since, before) = now, self.first
+        parts = [f"{self.name}: {now - self.begun:.0f} s"]
         if 0 < done <= total:
-            parts.append(f"{done / total:.0%} done, about {passed * (total - done) / done:.0f} s left")
+            parts.append(f"{done / total:.0%} done")
+        if before < done <= total:
+            parts.append(f"about {(now - since) * (total - done) / (done - before):.0f} s left")
         print(", ".join([*parts, describe_metrics(metrics)] if metrics else parts), file=sys.stderr, flush=True)
 
     def finish(self) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from flows import progress
 from flows.artifacts import artifact_key, clean
 from flows.progress import LineObserver, TerminalObserver, describe_metrics, terminal_observer
 
@@ -45,7 +47,20 @@ def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd
         observer.finish()
     out, err = capfd.readouterr()
     assert out == ""
-    assert re.fullmatch(r"learn: 0 s, 50% done, about 0 s left, mistake rate 0\.5\nlearn: 0 s\n", err)
+    assert re.fullmatch(r"learn: 0 s, 50% done, mistake rate 0\.5\nlearn: 0 s\n", err)
+
+
+def test_time_left_leaves_out_what_came_before_the_first_report(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass over a file before its rows are counted once made 'about 4575 s left' of 30 s."""
+    observer, clock = LineObserver(10.0), iter([0.0, 29.0, 31.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    observer.stage("ingest")
+    observer.printed = 20.0
+    observer.advance(1, 101, {})
+    observer.advance(51, 101, {})
+    assert capfd.readouterr().err == "ingest: 31 s, 50% done, about 2 s left\n"
 
 
 def test_the_bar_belongs_to_standard_error_and_ends_twice(capsys: pytest.CaptureFixture[str]) -> None:
