@@ -185,7 +185,7 @@ def draw_uniform(integers: Integers) -> float:
 # A strategy is a named tuple of its numbers and a step for them, chosen by the type of the tuple when the loop is
 # compiled, and compiled into the loop: a tuple of arrays handed on for every row costs twice as much as its kernel row.
 
-_STEPS: dict[type, Callable[..., None]] = {}
+_STEPS: dict[type, Any] = {}
 
 
 def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
