@@ -192,8 +192,8 @@ def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., N
     """Make a function of (kept, rule, settings, x, seen) the step of all strategies whose numbers are of a type."""
 
     def register(step: Callable[..., None]) -> Callable[..., None]:
-        _STEPS[settings] = compiled_step(step)
-        return _STEPS[settings]
+        learnt = _STEPS[settings] = compiled_step(step)
+        return learnt
 
     return register
 
