@@ -238,8 +238,11 @@ def find_warnings(
     if constant := [name for name, column in statistics if column.constant]:
         shown = ", ".join(constant[:5]) + (", ..." if len(constant) > 5 else "")
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
+        if len(constant) == schema.n_features:
+            effect += ". Every prediction will be the same"
+        verb = "changes" if len(constant) == 1 else "change"
         warnings.append(
-            f"{len(constant)} of {schema.n_features} input columns never change in the training rows: {shown}{effect}."
+            f"{len(constant)} of {schema.n_features} input columns never {verb} in the training rows: {shown}{effect}."
         )
     if rows_dropped:
         warnings.append(f"{rows_dropped} of {rows_read} rows were dropped for {why_dropped}.")

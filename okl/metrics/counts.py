@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -75,7 +75,7 @@ class Tally:
     leads : rows by the lead of their best score, columns (wrong, right); None unless the task is multiclass
     log_loss : sum of the log losses; None for scores without probabilities. With it, `ranking` is by log-odds
     residuals : sums and counts of residuals; None unless the task is regression
-    excess : sums of the loss of each row less that of a reference predictor, and of the squares of these; or None
+    excess : by metric, sums of the loss of each row less that of a reference predictor, and of the squares of these
     largest : the rows of largest loss, if these were noted; or None
     """
 
@@ -85,7 +85,7 @@ class Tally:
     leads: KeyedCounts | None = None
     log_loss: float | None = None
     residuals: Residuals | None = None
-    excess: tuple[float, float] | None = None
+    excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     largest: LargestLosses | None = None
 
     @property
@@ -99,12 +99,12 @@ class Tally:
         """Return metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
         The metrics of the task, and for classes confusion (K x K), reliability and, for two, thresholds; for a
-        regression residual_histogram, and predicted_vs_true if requested; excess (mean and standard_error of the loss
-        less that of a reference), if it was compared with one.
+        regression residual_histogram, and predicted_vs_true if requested; excess (by metric, mean and standard_error of
+        the loss less that of a reference), if it was compared with one.
         """
         report: dict[str, Any] = {name: known.value(self) for name, known in metrics().items() if known.applies(self)}
-        if self.excess is not None and self.rows:
-            report |= {"excess": _mean_and_error(*self.excess, self.rows)}
+        if self.excess and self.rows:
+            report |= {"excess": {name: _mean_and_error(*sums, self.rows) for name, sums in self.excess.items()}}
         if self.residuals is not None:
             return report | self.residuals.pictures()
         assert self.confusion is not None
@@ -218,7 +218,7 @@ def _sum(tallies: list[Tally]) -> Tally:
     leads = [tally.leads for tally in tallies if tally.leads is not None]
     residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
     losses = [tally.log_loss for tally in tallies if tally.log_loss is not None]
-    excesses = [tally.excess for tally in tallies if tally.excess is not None]
+    excesses = [tally.excess for tally in tallies]
     largest = [tally.largest for tally in tallies if tally.largest is not None]
     return Tally(
         tallies[0].task,
@@ -227,7 +227,11 @@ def _sum(tallies: list[Tally]) -> Tally:
         leads=merge_counts(leads) if leads else None,
         log_loss=sum(losses[1:], losses[0]) if losses else None,
         residuals=merge_residuals(residuals) if residuals else None,
-        excess=(sum(one[0] for one in excesses), sum(one[1] for one in excesses)) if excesses else None,
+        excess={
+            name: (sum(one[name][0] for one in excesses), sum(one[name][1] for one in excesses))
+            for name in excesses[0]
+            if all(name in one for one in excesses)
+        },
         largest=_largest(largest) if largest else None,
     )
 

@@ -23,9 +23,14 @@ UNSOLVED = "*"
 
 
 def header(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return HEADER with the name of the criterion."""
+    """Return HEADER with the name of the criterion, and with the log loss beside an accuracy."""
     name = score_name(result)
-    return ("Model", f"{name[0].upper()}{name[1:]}", *HEADER[2:])
+    beside = ("Log loss",) if _has_log_losses(result) else ()
+    return ("Model", f"{name[0].upper()}{name[1:]}", *beside, *HEADER[2:])
+
+
+def _has_log_losses(result: Mapping[str, Any]) -> bool:
+    return any("log_loss" in row for row in result["models"])
 
 
 def score_name(result: Mapping[str, Any]) -> str:
@@ -66,11 +71,13 @@ def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
 
 
 def _table_row(result: Mapping[str, Any], row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
+    beside = [f"{row['log_loss']:.4f}" if "log_loss" in row else "-"] if _has_log_losses(result) else []
     if row["mean"] is None:
-        return [row["model"], "failed", *["-"] * 3, duration(row["seconds"]), "-", "-"]
+        return [row["model"], "failed", *beside, *["-"] * 3, duration(row["seconds"]), "-", "-"]
     return [
         row["model"],
         score_text(result, row["mean"], row["spread"]),
+        *beside,
         parameter_text(row),
         row["bias"] if row["kind"] == "certified" else "-",
         "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
@@ -208,7 +215,14 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
     if not alike:
         than = "every other model" if len(judged) == len(others) else "every other model that did not fail"
         return f"{text}, and significantly better than {than} (p <= {SIGNIFICANT})."
-    return f"{text}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+    text = f"{text}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+    if apart := [
+        f"{row['model']} has {row['log_loss']:.4f}"
+        for row in judged
+        if row["model"] in alike and row.get("log_loss_p_value", 1.0) <= SIGNIFICANT
+    ]:
+        text += f" Their log losses differ significantly from its {best['log_loss']:.4f}: {', '.join(apart)}."
+    return text
 
 
 def _judged(result: Mapping[str, Any]) -> str:

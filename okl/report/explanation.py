@@ -14,7 +14,7 @@ from okl.foundation.types import Criterion
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs
 from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, counted, metric_name, number
 from okl.report.render import text
-from okl.report.results import given_settings
+from okl.report.results import ROOT, UNSHOWN, given_settings
 from okl.solvers.settings import TrainSettings
 
 MOST_COLUMNS = 20
@@ -155,15 +155,20 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
 
 
 def _shown(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    known = {name: value for name, value in (metrics or {}).items() if name in METRICS}
     return {
-        name: value for name, value in (metrics or {}).items()
-        if name in METRICS and isinstance(value, int | float)
+        name: value for name, value in known.items()
+        if isinstance(value, int | float) and UNSHOWN.get(name) not in known
     }  # fmt: skip
+
+
+INTERNAL = ("shown", "floor")
+"""Entries of a certificate that reports go by, and readers do not."""
 
 
 def _certificate(explanation: Mapping[str, Any]) -> list[Block]:
     proof = explanation.get("certificate")
-    facts = {name: value for name, value in _scalars(proof or {}).items() if value != ""}
+    facts = {name: value for name, value in _scalars(proof or {}).items() if value != "" and name not in INTERNAL}
     return [Heading("certificate"), _table(facts)] if facts else []
 
 
@@ -203,7 +208,15 @@ def metric_blocks(shares: Mapping[str, float]) -> list[Block]:
     return [BarChart("Share of the squared distance of two rows in the learnt metric", bars), *more]
 
 
-ERROR_NAMES: dict[Criterion, str] = {**CRITERION_NAMES, "accuracy": "mistake rate"}
+ERROR_NAMES: dict[Criterion, str] = {
+    **CRITERION_NAMES,
+    "accuracy": "mistake rate",
+    "squared-error": ROOT.lower(),
+}
+
+
+def _short(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}" if value < 1000.0 else number(value)
 
 
 def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:
@@ -216,18 +229,26 @@ def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Bl
     """
     columns, criterion = importances["columns"][:MOST_COLUMNS], importances["criterion"]
     falls = criterion in ("auc", "average-precision", "balanced-accuracy")
-    value = 1.0 - importances["error"] if falls else importances["error"]
-    rounding = float(np.finfo(precision).eps) * importances["error"]
-    largest = max((item["rise"] for item in columns), default=0.0)
-    bars = []
-    for item in columns:
-        rise = 0.0 if abs(item["rise"]) <= rounding else item["rise"]
-        spread = item["spread"] if item["spread"] > rounding else 0.0
-        length = max(rise, 0.0) / largest if largest > 0.0 else 0.0
-        bars.append(Bar(item["column"], length, f"{f'{rise:+.4g}' if rise else '0':<10} +- {spread:.2g}"))
+    error = float(importances["error"])
+    rounding = float(np.finfo(precision).eps) * error
+    rises = [0.0 if abs(item["rise"]) <= rounding else float(item["rise"]) for item in columns]
+    spreads = [item["spread"] if item["spread"] > rounding else 0.0 for item in columns]
+    largest = max(rises, default=0.0)
+    lengths = [max(rise, 0.0) / largest if largest > 0.0 else 0.0 for rise in rises]
+    value = 1.0 - error if falls else error
+    if criterion == "squared-error":  # shown by its root, in units of the target
+        value, roots = error**0.5, [max(0.0, error + rise) ** 0.5 for rise in rises]
+        rises = [root - value for root in roots]
+        spreads = [spread / (2.0 * root or 1.0) for spread, root in zip(spreads, roots, strict=True)]
+    texts = ["-+"[rise > 0.0] + _short(abs(rise), 4) if rise else "0" for rise in rises]
+    width = max(map(len, texts), default=0)
+    bars = [
+        Bar(item["column"], length, f"{text:<{width}} +- {_short(spread, 2)}")
+        for item, length, text, spread in zip(columns, lengths, texts, spreads, strict=True)
+    ]
     title = (
         f"{'Decrease' if falls else 'Increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
-        f"(without: {value:.4g} on "
+        f"(without: {_short(value, 4)} on "
         f"{importances['rows']:,} {importances['on']}; {importances['repeats']} permutations each)"
     )
     hidden = len(importances["columns"]) - len(columns)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from html import escape
-from typing import Any, Never
+from typing import Any, NamedTuple, Never
 
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
@@ -175,6 +175,25 @@ class Difference:
         return abs(self.gain) <= self.chance
 
 
+class Second(NamedTuple):
+    """Values of a metric beside the criterion, of the model and a baseline, that differ beyond chance."""
+
+    metric: str
+    model: float
+    baseline: float
+
+    @property
+    def text(self) -> str:
+        """Return the clause that a tie by the criterion needs."""
+        than = "lower" if self.baseline < self.model else "higher"
+        name = metric_name(self.metric).lower()
+        return f"its {name} {number(self.baseline)} is clearly {than} than {number(self.model)}"
+
+
+SECOND = {"mistake_rate": "log_loss", "mse": "mae"}
+"""Metric that a tie by the first may hide: less is better."""
+
+
 @dataclass(frozen=True)
 class Assessment:
     """Errors of a model and its baselines by the criterion of the run, less is better.
@@ -190,6 +209,7 @@ class Assessment:
     passes : number of passes over the training rows
     class_counts : measured rows of each class, if known
     excess : by name of the baseline, mean and standard error of its loss less that of the model, row by row
+    seconds : by name of the baseline, `Second` metrics in which the model and the baseline clearly differ
     """
 
     split: str
@@ -204,6 +224,7 @@ class Assessment:
     class_counts: tuple[int, ...] = ()
     excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     boosting: float | None = None
+    seconds: Mapping[str, Second] = field(default_factory=dict)
 
     @property
     def is_share(self) -> bool:
@@ -290,7 +311,7 @@ class Assessment:
     def difference_text(self, difference: Difference) -> str:
         """Return a difference with its two standard errors, as part of a sentence."""
         if self.is_root or not difference.chance:
-            return "within chance" if difference.is_tie else "beyond chance"
+            return f"{'within' if difference.is_tie else 'beyond'} two standard errors"
         scale, unit = (100.0, " points") if self.is_share else (1.0, "")
         return f"difference {scale * abs(difference.gain):.2g} ± {scale * difference.chance:.2g}{unit}"
 
@@ -328,11 +349,15 @@ def assess(
     error, constant, linear, boosting = (
         _less_is_better(metric, one.get(metric)) for one in (figures, *of_baselines.values())
     )
-    excess = {
-        name: (one["excess"]["mean"], one["excess"]["standard_error"])
-        for name, one in of_baselines.items()
-        if None not in (one.get("excess") or {"mean": None}).values() and result.criterion == wanted
-    }
+    excess, seconds = dict[str, tuple[float, float]](), dict[str, Second]()
+    second = SECOND.get(metric, "")
+    for name, one in of_baselines.items():
+        apart = one.get("excess") or {} if result.criterion == wanted else {}
+        apart = {metric: apart} if "mean" in apart else apart  # as in results of earlier versions
+        if (found := _mean_and_error(apart.get(metric))) is not None:
+            excess[name] = found
+        if (found := _mean_and_error(apart.get(second))) is not None and abs(found[0]) > STANDARD_ERRORS * found[1]:
+            seconds[name] = Second(second, figures[second], one[second])
     counts = tuple(sum(line) for line in figures.get("confusion") or ())
     return Assessment(
         split=split,
@@ -347,7 +372,14 @@ def assess(
         class_counts=counts,
         excess=excess,
         boosting=boosting,
+        seconds=seconds,
     )
+
+
+def _mean_and_error(excess: Mapping[str, float | None] | None) -> tuple[float, float] | None:
+    """Return mean and standard error of the losses of a baseline less those of the model; None if unknown."""
+    mean, error = (excess or {}).get("mean"), (excess or {}).get("standard_error")
+    return None if mean is None or error is None else (mean, error)
 
 
 def progressive_errors(result: RunResult) -> Assessment:

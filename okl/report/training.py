@@ -40,6 +40,7 @@ from okl.report.format import (
     TERMINAL,
     aligned,
     chosen_facts,
+    counted,
     criterion_value,
     duration,
     flatten,
@@ -185,19 +186,26 @@ def headline_sentence(result: RunResult) -> str:
     if errors.error is None:
         return f"Predicting {result.target}: no errors were measured."
     passes = "" if errors.passes == 1 or errors.split != "progressive" else f" over {errors.passes} passes"
-    where = f" on {number(errors.rows)} {ROWS_OF[errors.split]}{passes}" if errors.rows else ""
+    rows = ROWS_OF[errors.split] if errors.rows > 1 else ROWS_OF[errors.split].replace("rows", "row", 1)
+    where = f" on {number(errors.rows)} {rows}{passes}" if errors.rows else ""
     parts = [f"{_said(errors, errors.error, first=True)}{where}"]
     if (constant := errors.difference(errors.constant_name)) is not None:
         verdict = ": no better" if constant.gain <= 0.0 else ": within chance" if constant.is_tie else ""
-        parts.append(f"{_constant_said(errors, result)}{verdict}")
+        parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
     for name, said, error in (
         ("linear", "a linear model", errors.linear),
         ("boosting", "gradient boosting", errors.boosting),
     ):
         if (difference := errors.difference(name)) is not None:
             tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
-            parts.append(f"{said} {_said(errors, error)}{tie or (': better' if difference.gain < 0.0 else '')}")
+            verdict = tie or (": better" if difference.gain < 0.0 else "")
+            parts.append(f"{said} {_said(errors, error)}{verdict}{_second(errors, name, tie)}")
     return "; ".join(parts) + "."
+
+
+def _second(errors: Assessment, baseline: str, tie: str) -> str:
+    """Return what a tie hides: another metric in which the model and a baseline clearly differ."""
+    return f", but {errors.seconds[baseline].text}" if tie and baseline in errors.seconds else ""
 
 
 ROWS_OF = {
@@ -273,6 +281,8 @@ def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
 # Sentences and warnings
 
 MOST_DATA_WARNINGS = 3
+FEW_ROWS = 30
+"""Test rows below which a warning says that figures may be chance."""
 
 
 def summary_sentences(result: Mapping[str, Any]) -> list[str]:
@@ -317,13 +327,18 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     linear = errors.difference("linear")
     if linear is not None and linear.gain < 0.0:
-        verdict = f"as good, within chance ({errors.difference_text(linear)})" if linear.is_tie else "better"
+        verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
+        hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
-            f"A linear model is {verdict}: "
-            f"{errors.sentence(errors.linear)}, this model {errors.sentence(errors.error)}. {_why_linear_wins(result)}"
+            f"A linear model is {verdict}: {errors.sentence(errors.linear)}, this model "
+            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden else _why_linear_wins(result)}".rstrip()
         )
     if missed := _never_predicted(result):
         warnings.append(missed)
+    if errors.split == "test" and 0 < errors.rows < FEW_ROWS:
+        warnings.append(
+            f"Only {counted(errors.rows, 'test row')}: figures of so few may be chance. `okl compare` uses all rows."
+        )
     if not errors.is_of_unseen_rows and errors.error is not None:
         cause = "only on training rows" if errors.split == "train" else f"over {errors.passes} passes of training"
         warnings.append(
@@ -342,15 +357,18 @@ def _never_predicted(result: RunResult) -> str:
     confusion = measured.get("confusion") or []
     if len(confusion) != len(labels):
         return ""
-    missed = [
-        f"{shortened(label, 30)!r} ({number(sum(row))} rows)"
+    missed = {
+        f"{shortened(label, 30)!r} ({counted(sum(row), 'row')})": sum(row)
         for index, (label, row) in enumerate(zip(labels, confusion, strict=True))
         if sum(row) and not sum(other[index] for other in confusion)
-    ]
+    }
     if not missed:
         return ""
+    said = f"Never predicted on test rows: {', '.join(list(missed)[:5])}."
+    if min(missed.values()) > RARE * sum(map(sum, confusion)):
+        return said  # not rare: the columns do not tell it
     way = "--class-weights balanced" + (" or a lower --threshold" if len(labels) == 2 else "")
-    return f"Never predicted on test rows: {', '.join(missed[:5])}. To find more of rare classes, use {way}."
+    return f"{said} To find more of rare classes, use {way}."
 
 
 RANKS = 0.6

@@ -23,7 +23,7 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Criterion, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
-from okl.metrics.criterion import criterion_error, criterion_of
+from okl.metrics.criterion import criterion_error, criterion_of, row_losses
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.runs.compare_grids import (
@@ -217,6 +217,8 @@ class Trial:
     errors : for each bias rule, the error by another criterion than accuracy; empty for accuracy
     scores, targets : for each bias rule scores (rows,) or (rows, n_classes) and (rows,) class indices or targets, for
         a test on the rows of one part by another criterion than accuracy; else empty
+    log_losses : of calibrated scores, (at most LOG_LOSS_ROWS,), beside the accuracy, which may hide a difference; the
+        bias rule does not change them
     """
 
     right: dict[str, bytes]
@@ -229,6 +231,7 @@ class Trial:
     errors: dict[str, float] = field(default_factory=dict)
     scores: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     targets: NDArray[np.float64] | IntArray | None = None
+    log_losses: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def correct_rows(self, bias: str) -> NDArray[np.bool_]:
         """Return which rows are classified correctly, (n_rows,)."""
@@ -238,6 +241,10 @@ class Trial:
     def score(self, bias: str) -> float:
         """Return 1 less the error by the criterion: the share of rows that are classified correctly, ..."""
         return 1.0 - self.errors[bias] if self.errors else float(self.correct_rows(bias).mean())
+
+
+LOG_LOSS_ROWS = 2000
+"""Validation rows of a part whose log losses are computed beside the accuracy: calibration takes time."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +265,9 @@ class Judge:
             bias: b"" if self.criterion == "squared-error" else packed(some, targets) for bias, some in wide.items()
         }
         if self.criterion == "accuracy":
-            return Trial(right, len(targets), **values)
+            some = next(iter(wide.values()))[:LOG_LOSS_ROWS]
+            losses = row_losses("log-loss", some, class_indices(self.schema, targets[:LOG_LOSS_ROWS]))
+            return Trial(right, len(targets), log_losses=losses, **values)
         kept = {bias: some.astype(np.float32) for bias, some in wide.items()} if self.keeps_scores else {}
         if self.criterion == "squared-error":
             spread = max(float(targets.var()), float(np.finfo(np.float64).tiny))
@@ -744,20 +753,42 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
     trials = candidate.trials[grid_point]
     own = part_scores(trials, bias)
     by_bias = {name: _of_bias(candidate, name) for name in BIASES if name in candidate.biases}
-    return row | {
-        "mean": candidate.mean(grid_point, bias),
-        "spread": spread(own),
-        "scores": own,
-        "bias": bias,
-        "biases": by_bias,
-        "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
-        "value": mean_value(trials),
-        "tried": len(candidate.grid.points),
-        "relative_gap": _largest_gap(trials),
-        "iterations": max(trial.iterations for trial in trials),
-        "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
-        "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share, judge),
-    }
+    return (
+        row
+        | {
+            "mean": candidate.mean(grid_point, bias),
+            "spread": spread(own),
+            "scores": own,
+            "bias": bias,
+            "biases": by_bias,
+            "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
+            "value": mean_value(trials),
+            "tried": len(candidate.grid.points),
+            "relative_gap": _largest_gap(trials),
+            "iterations": max(trial.iterations for trial in trials),
+            "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
+            "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share, judge),
+        }
+        | _log_loss(trials, best.trials[best.choice()[0]], test_share)
+    )
+
+
+def _log_loss(trials: Sequence[Trial], best: Sequence[Trial], test_share: float) -> dict[str, float]:
+    """Return the log loss and the p-value that it equals that of the best; empty where it was not computed."""
+    pairs = [
+        (mine.log_losses, theirs.log_losses)
+        for mine, theirs in zip(trials, best, strict=True)
+        if mine.log_losses is not None and theirs.log_losses is not None
+    ]
+    if len(pairs) < len(trials):
+        return {}
+    apart = [mine - theirs for mine, theirs in pairs]
+    p_value = (
+        corrected_resampled_t([float(rows.mean()) for rows in apart], test_share)
+        if len(apart) > 1
+        else paired_t(len(apart[0]), float(apart[0].sum()), float(np.square(apart[0]).sum())).two_sided
+    )
+    return {"log_loss": fmean(float(mine.mean()) for mine, _ in pairs), "log_loss_p_value": p_value}
 
 
 def part_scores(trials: Sequence[Trial], bias: str) -> list[float]:

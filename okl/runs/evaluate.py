@@ -55,34 +55,37 @@ class MeasureShard:
         main, n_rows = next(iter(self.predictors)), 0
         for targets, scores in scored_windows(self.data, shard, self.predictors, self.precision):
             losses = {name: self._losses(name, scores[name], targets) for name in tallies}
-            reference = next(iter(losses.values()))
+            reference = losses[main]
             for name, parts in tallies.items():
-                tally, own = tally_of(self.data.schema, scores[name], targets, self.predictors[name]), losses[name]
-                if own is not None and reference is not None and own is not reference:
-                    with np.errstate(over="ignore"):  # squares beyond float64 are reported as None
-                        apart = own - reference
-                        tally = replace(tally, excess=(float(apart.sum()), float(np.square(apart).sum())))
-                if name == main and self.criterion is not None:
+                tally = tally_of(self.data.schema, scores[name], targets, self.predictors[name])
+                if name != main:
+                    with np.errstate(over="ignore", invalid="ignore"):  # beyond float64: reported as None
+                        apart = {key: own - reference[key] for key, own in losses[name].items() if key in reference}
+                        sums = {key: (float(each.sum()), float(np.square(each).sum())) for key, each in apart.items()}
+                    tally = replace(tally, excess=sums)
+                elif self.criterion is not None:
                     each = row_losses(self.data.schema, self.predictors[name], scores[name], targets)
                     tally = replace(tally, largest=largest_losses(each, shard.index, n_rows))
                 parts.append(tally)
             n_rows += len(targets)
         return {name: merge(parts) for name, parts in tallies.items()}
 
-    def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64] | None:
-        """Return the loss of each row, (rows,); None without a criterion, or one that is a sum over rows."""
+    def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> dict[str, NDArray[np.float64]]:
+        """Return the losses of each row by metric, (rows,): of the criterion, and of a second metric that it may hide.
+
+        There are none without a criterion, or with one that is not a mean over rows.
+        """
         if self.criterion == "squared-error":
             with np.errstate(over="ignore"):
-                squares: NDArray[np.float64] = np.square(np.asarray(scores, dtype=np.float64) - targets)
-            return squares
+                apart = np.asarray(scores, dtype=np.float64) - targets
+                return {"mse": np.square(apart), "mae": np.abs(apart)}
         if self.criterion not in ("accuracy", "log-loss"):
-            return None
-        classes = class_indices(self.data.schema, targets)
+            return {}
+        classes, logits = class_indices(self.data.schema, targets), logits_of(self.predictors[name], scores)
+        losses = {} if logits is None else {"log_loss": log_losses(logits, classes)}
         if self.criterion == "accuracy":
-            mistakes: NDArray[np.float64] = (predicted_classes(scores) != classes).astype(np.float64)
-            return mistakes
-        logits = logits_of(self.predictors[name], scores)
-        return None if logits is None else log_losses(logits, classes)
+            losses["mistake_rate"] = (predicted_classes(scores) != classes).astype(np.float64)
+        return losses
 
 
 def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64]:

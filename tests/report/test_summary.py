@@ -122,8 +122,7 @@ def test_warning_of_an_advantage_within_chance() -> None:
     assert linear.startswith("A linear model is better: 25.00% mistakes, this model 29.90% mistakes.")
     assert "--rescale" not in linear
     assert warning_sentences(result | {"dataset": {"test_rows": 100}})[1].startswith(
-        "A linear model is as good, within chance (difference 4.9 ± 9.2 points): 25.00% mistakes, this model 29.90% "
-        "mistakes."
+        "A linear model is as good (difference 4.9 ± 9.2 points): 25.00% mistakes, this model 29.90% mistakes."
     )
     plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
     assert warning_sentences(plain)[1].endswith("; for columns with different ranges, use --rescale standard.")
@@ -240,3 +239,40 @@ def test_report_shows_the_candidates_of_the_automatic_choice_with_reasons() -> N
         ("strong", "100.0"),
         ("weak", "60.0"),
     ]
+
+
+def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> None:
+    def told(mae_error: float) -> str:
+        excess = {
+            "mse": {"mean": 5.0, "standard_error": 4.0},
+            "mae": {"mean": 1.25, "standard_error": mae_error},
+        }
+        result = {
+            "test": {"mse": 4.0, "mae": 0.75},
+            "baselines": {
+                "mean": {"test": {"mse": 30.0, "mae": 4.0}},
+                "linear": {"test": {"mse": 9.0, "mae": 2.0, "excess": excess}},
+            },
+            "dataset": {"test_rows": 1000},
+        }
+        return text_summary(result).splitlines()[0]
+
+    clear = "a tie (within two standard errors), but its mean absolute error 2 is clearly higher than 0.7500."
+    assert told(0.1).endswith(clear)
+    assert told(1.0).endswith("a tie (within two standard errors).")
+
+
+def test_a_class_that_is_not_rare_gets_no_advice_for_rare_ones() -> None:
+    def missed(rows: int) -> str:
+        test = {"mistake_rate": 0.1, "confusion": [[100, 0], [rows, 0]]}
+        return warning_sentences({"test": test, "dataset": {"labels": ["no", "yes"], "test_rows": 100 + rows}})[0]
+
+    assert missed(80) == "Never predicted on test rows: 'yes' (80 rows)."
+    assert missed(1).startswith("Never predicted on test rows: 'yes' (1 row). To find more of rare classes, use")
+
+
+def test_few_test_rows_are_a_warning() -> None:
+    result = {"test": {"mistake_rate": 0.5}, "dataset": {"test_rows": 1}}
+    assert warning_sentences(result)[0].startswith("Only 1 test row: figures of so few may be chance.")
+    assert text_summary(result).startswith("50.0% right on 1 test row.")
+    assert not warning_sentences(result | {"dataset": {"test_rows": 30}})

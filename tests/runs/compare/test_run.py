@@ -63,6 +63,8 @@ def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, An
         assert row["seconds"] > 0
         assert np.isclose(np.mean(row["scores"]), row["mean"])
         assert 0 <= row["p_value"] <= 1
+        assert 0 <= row["log_loss_p_value"] <= 1
+        assert 0 < row["log_loss"] < 0.3
         if row["kind"] == "certified":
             assert row["relative_gap"] >= 0
             assert {"C", "nu", "kappa"} >= {row["parameter"]}
@@ -79,9 +81,9 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
     # an optimum may be met to the last digit
     certified = [(row["relative_gap"] or 0.0) > 1e-9 for row in result["models"]]
     assert sum(certified) > 4
-    assert [cells[4].endswith("*") for cells in table_rows(strict)] == certified
+    assert [cells[5].endswith("*") for cells in table_rows(strict)] == certified
     tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
-    assert [cells[7].endswith("*") for cells in table_rows(strict)][1:] == tested
+    assert [cells[8].endswith("*") for cells in table_rows(strict)][1:] == tested
     assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
     assert any("c-svm" in told and "--iterations, for example to 400" in told for told in warning_sentences(strict))
     proof = {"certificate": {"relative_gap": 0.1}}
