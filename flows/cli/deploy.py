@@ -47,7 +47,7 @@ SERVICE = Options(
 # no --out: every run of a deployment creates its own folder
 DEPLOYED = TRAIN.without(
     "out",
-    solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto, or fogd with --retrain"),
+    solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto"),
 )
 SPLIT = INGEST.without(
     holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "

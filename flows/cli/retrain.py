@@ -32,7 +32,7 @@ RETRAIN = Options(
         PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
     },
 )
-OF_SHARDS = "fogd, which continues training on each new shard"
+OF_SHARDS = "the champion's; for a new model chosen as in okl train, and kept"
 
 
 def solver_help(auto: str, default: str) -> str:
@@ -43,7 +43,7 @@ def solver_help(auto: str, default: str) -> str:
 
 LEARNING = TRAIN.without(
     *NOT_OF_TRAIN,
-    solver=solver_help(f"auto: {OF_SHARDS}", "fogd"),
+    solver=solver_help(f"auto: {OF_SHARDS}", "auto"),
     learn_sensitive="also use the columns of the constraints as inputs; otherwise a new model gets them as keys "
     "[default: no]",
 )

@@ -246,7 +246,13 @@ class Challenger:
 
 def is_online(settings: TrainSettings, data: Dataset) -> bool:
     """Return whether the settings describe a learner that continues with new rows."""
-    return isinstance(make_solver(settings, data), OnlineSolver)
+    return isinstance(make_solver(within(settings, data), data), OnlineSolver)
+
+
+def within(settings: TrainSettings, data: Dataset) -> TrainSettings:
+    """Return settings with at most as many landmarks as training rows: shards differ in their rows."""
+    landmarks, rows = getattr(settings.options, "n_landmarks", None), data.rows("train")
+    return settings.replaced(n_landmarks=rows) if isinstance(landmarks, int) and landmarks > rows > 0 else settings
 
 
 def learn_shards(
@@ -312,7 +318,7 @@ def solve_window(
     DivergedError : the method has diverged
     """
     data = store.union(list(window))
-    solver = make_solver(settings, data)
+    solver = make_solver(within(settings, data), data)
     how = f"solved on the latest {len(window)} shards"
     if isinstance(solver, AcceleratedSolver | SubgradientSolver) and isinstance(warm, LinearPredictor):
         state: Any = solver.start(data, execution, warm)

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
@@ -239,7 +239,7 @@ def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
 # when it is complete, and a shard counts once its record is there, which the same bytes write again the same way.
 # Files stay where they arrived; what is quarantined stays there, too.
 
-RECORDS, REFERENCE, SEEN = "records", "reference.json", "seen.json"
+RECORDS, REFERENCE, CHOICE, SEEN = "records", "reference.json", "choice.json", "seen.json"
 MOST_NAMED = 10  # quarantined shards in a sentence
 
 
@@ -306,6 +306,26 @@ class ShardStore:
         if reference is None:
             write_whole(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
+
+    def choice(self) -> dict[str, Any]:
+        """Return the settings that were chosen automatically for the first shards; {} without a choice.
+
+        Raises
+        ------
+        DataError : they are damaged
+        """
+        file = self.location / CHOICE
+        try:
+            found = parse_json(file.read_bytes()) if file.is_file() else {}
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise DataError(f"{file} is damaged: expected settings of training. Remove it, and name a solver.")
+        return found
+
+    def set_choice(self, settings: Mapping[str, Any]) -> None:
+        """Store the settings that were chosen automatically for the first shards."""
+        write_whole(self.location / CHOICE, json.dumps(settings, indent=1, allow_nan=False) + "\n")
 
     def file_state(self) -> FileState:
         """Return the cached digests of files."""

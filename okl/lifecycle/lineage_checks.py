@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from okl.data.dataset import Schema
+from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import check_source, ingest
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.locations import okl_home
+from okl.foundation.locations import okl_home, place_of
 from okl.foundation.settings import IngestSettings
+from okl.foundation.telemetry import Observer
 from okl.lifecycle.contract import contract_digest, learnable
-from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
+from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined, union
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
+from okl.runs.select import choose_solver
+from okl.solvers.factory import training_columns
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
 from okl.solvers.settings import TrainSettings
@@ -28,30 +31,34 @@ from okl.solvers.settings import TrainSettings
 MOST_FIRST = 20
 
 
-def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSettings) -> Schema:
+def first_reference(
+    arrivals: Sequence[tuple[Arrival, str]],
+    settings: IngestSettings,
+    choose: Callable[[Dataset], Schema] = lambda data: data.schema,
+) -> Schema:
     """Return the reference schema of all shards from now on.
 
     Of the first file that can be read, scaled by all of them.
 
     The first 20 files are read; files unlike the first are left to the contract.
 
+    choose : returns the reference of the rows of these files, with a chosen scaling and metric
+
     Raises
     ------
     DataError : no file can be read with these settings
     """
     ingest_settings = settings.model_copy(update={"holdout": None})
-    first: Schema | None = None
-    parts: list[Schema] = []
+    parts: list[Dataset] = []
     refused: list[str] = []
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                schema = ingest(
-                    arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True
-                ).dataset.schema
+                data = ingest(arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True).dataset
             except DataError as error:
                 refused.append(str(error))
                 continue
+            schema = data.schema
             refuse_sparse(schema)
             if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
                 # a later request could not be distinguished from columns that this model never uses
@@ -60,12 +67,29 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
                     "rows. Remove it from the categories, or start with a file that has values."
                 )
                 continue
-            first = first or schema
+            first = parts[0].schema if parts else schema
             if schema.features == first.features and schema.labels == first.labels and schema.task == first.task:
-                parts.append(schema)
-    if first is None:
-        raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
-    return _joined(parts)
+                parts.append(data)
+        if not parts:
+            raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
+        joined = _joined([part.schema for part in parts])
+        return choose(union(place_of(scratch), [_as_part(part, joined) for part in parts]))
+
+
+def _as_part(data: Dataset, joined: Schema) -> Dataset:
+    return replace(data, schema=replace(joined, class_counts=data.schema.class_counts))
+
+
+def choose_training(
+    settings: RetrainSettings, data: Dataset, observer: Observer
+) -> tuple[TrainSettings, Schema, list[str]]:
+    """Return the settings that `okl train` would choose for rows, their schema with scaling and metric, and reasons.
+
+    Of several sizes, the largest that the budget allows.
+    """
+    choice = choose_solver(settings.train.replaced(data=str(data.folder)), data, observer)
+    schema = training_columns(choice.settings, data, metric=choice.metric).schema
+    return choice.settings.replaced(rescale="stored", metric="auto"), schema, choice.record["why"]
 
 
 def _joined(parts: Sequence[Schema]) -> Schema:
@@ -288,7 +312,12 @@ def check_arrivals(settings: RetrainSettings) -> None:
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
 
-def start_lineage(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
+def start_lineage(
+    model: RegisteredModel,
+    settings: RetrainSettings,
+    new: Sequence[tuple[Arrival, str]],
+    choose: Callable[[Dataset], Schema] = lambda data: data.schema,
+) -> Schema:
     """Return the reference schema of a new model from the first files; see `first_reference`.
 
     Raises
@@ -296,7 +325,7 @@ def start_lineage(model: RegisteredModel, settings: RetrainSettings, new: Sequen
     DataError : no file can be read with these settings; the message lists models with similar names
     """
     try:
-        return first_reference(new, first_ingest(settings))
+        return first_reference(new, first_ingest(settings), choose)
     except DataError as error:
         raise DataError(f"{error}{_misspelt(model, settings)}") from None
 

@@ -140,6 +140,25 @@ def options_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in ours.items() if name not in apart and _plainly(value) != usual[name]}
 
 
+def with_solver(settings: RetrainSettings, history: ModelHistory, store: ShardStore) -> RetrainSettings:
+    """Return settings with a solver: as given, otherwise the champion's, or what was chosen for the first shards.
+
+    Other settings that are given stay as they are. A model that was begun before there was a choice uses fogd.
+    """
+    train = settings.train
+    if train.solver != "auto":
+        return settings
+    configuration = {} if history.champion is None else history.champion.model.configuration
+    if configuration.get("solver"):  # none where a comparison chose the champion
+        taken = {"solver": configuration["solver"]} | options_of(configuration)
+    else:
+        taken = store.choice() or {"solver": "fogd"}
+    usual = TrainSettings(data="").model_dump(mode="json")
+    given = {name for name, value in train.model_dump(mode="json").items() if value != usual[name]}
+    taken = {name: value for name, value in taken.items() if name not in given}
+    return settings.model_copy(update={"train": train.replaced(**taken)})
+
+
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without those that a retraining ignores."""
     return {name: value for name, value in train.items() if name not in (*NOT_OF_TRAIN, *OF_DECISIONS)}

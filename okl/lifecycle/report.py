@@ -55,6 +55,7 @@ class RetrainResult:
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files; apart : as of Known, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.describe`
+    chosen : reasons of the automatic choice for the first shards
     report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
@@ -75,6 +76,7 @@ class RetrainResult:
     judgement: ChallengerResult | None = None
     certificate: dict[str, Any] | None = None
     changed: dict[str, Any] | None = None
+    chosen: list[str] = field(default_factory=list)
     report: str | None = None
     mlflow: str | None = None
     started_at: float = field(default_factory=time.perf_counter)
@@ -96,6 +98,7 @@ class RetrainResult:
             "drift": self.drift,
             "history": self.history,
             "how": challenger.how if challenger else None,
+            "chosen": self.chosen,
             "learning": list(challenger.curve) if challenger else [],
             "decision": judgement.decision.as_json() if judgement else None,
             "judged_on": list(judgement.shards) if judgement else [],

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.certificates.certify import gap_proof
+from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
@@ -21,8 +22,8 @@ from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import judge_challenger
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
-from okl.lifecycle.publish import Attempts, next_model, options_of, plan_learning, taken_back
+from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
+from okl.lifecycle.publish import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_html, report_markdown
 from okl.lifecycle.scoring import Scoring
@@ -186,8 +187,9 @@ class RetrainingRun(Run[RetrainSettings]):
         champion, new = self.history.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
-            reference = start_lineage(self._model, self.settings, new)
+            reference = start_lineage(self._model, self.settings, new, self._choose)
         if reference is not None:
+            self.settings = self.record.settings = with_solver(self.settings, self.history, self.store)
             check_lineage_start(self.settings, reference)
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
@@ -195,6 +197,14 @@ class RetrainingRun(Run[RetrainSettings]):
         self._pending = self.intake.pending(self.history)
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
+
+    def _choose(self, data: Dataset) -> Schema:
+        """Choose solver, scaling and metric for the first shards, unless a solver is given."""
+        if self.settings.train.solver != "auto":
+            return data.schema
+        train, schema, self.record.chosen = choose_training(self.settings, data, self.observer)
+        self.store.set_choice({"solver": train.solver} | options_of(train.model_dump(mode="json")))
+        return schema
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""

@@ -10,14 +10,11 @@ from okl.foundation.settings import Count, IngestSettings, Name
 from okl.solvers.settings import TrainSettings
 
 Share = float
-_OF_A_RACE = "a retraining makes no automatic choice; without a solver it uses fogd"
 _BROKEN_OFF = "an interrupted retraining starts again from the stored shards"
 NOT_OF_TRAIN = {
     "ingest": "a retraining has its own settings of ingest",
     "rescale": "shards are scaled like the first ones; set scale of ingest (--scale) when the model is created",
     "metric": "the metric stays that of the model that was registered, as the scaling does",
-    "budget_seconds": _OF_A_RACE,
-    "validation": _OF_A_RACE,
     "beside": "challengers are compared with the champion; okl train compares with baselines",
     "certify": "the gap of a batch solver is always certified, the regret of an online solver never",
     "checkpoint_seconds": _BROKEN_OFF,
@@ -116,13 +113,13 @@ class RetrainSettings(BaseModel):
     @field_validator("train")
     @classmethod
     def _select_solver(cls, train: TrainSettings) -> TrainSettings:
-        """Select fogd without a solver: it continues with each new shard."""
+        """Refuse settings that a retraining would pass over."""
         values, defaults = train.model_dump(), type(train)(data="", solver=train.solver).model_dump()
         for name, why in NOT_OF_TRAIN.items():
             if (value := values.get(name)) != defaults.get(name):
                 given = "" if name == "ingest" else f" = {value!r}"
                 raise ValueError(f"{name}{given} is not a setting of a retraining: {why}. Remove it.")
-        return train.replaced(solver="fogd") if train.solver == "auto" else train
+        return train
 
     @field_validator("ingest")
     @classmethod

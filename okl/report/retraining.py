@@ -162,6 +162,8 @@ def summary_text(result: Mapping[str, Any]) -> str:
     if trained := shards["learnt"]:
         rows = sum(shard["rows"] for shard in trained)
         blocks.append(Paragraph(f"shards: {_named([shard['name'] for shard in trained])} ({rows:,} rows)"))
+    if chosen := chosen_sentence(result):
+        blocks.append(Paragraph(f"chosen: {chosen}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
     warnings = in_vain(shards)
@@ -173,6 +175,13 @@ def summary_text(result: Mapping[str, Any]) -> str:
     if names := [shard["name"] for shard in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
         warnings.append(f"already quarantined in an earlier run: {_named(names)}.")
     return text([*blocks, *map(WarningBlock, warnings), *_passed_over(result)])
+
+
+def chosen_sentence(result: Mapping[str, Any]) -> str:
+    """Return what was chosen automatically for the first shards, and for how long; "" without a choice."""
+    why = result.get("chosen") or []
+    kept = "Later retrainings keep solver, settings, scaling and metric (--solver changes the solver)."
+    return f"{why[0]} {kept}" if why else ""
 
 
 def _passed_over(result: Mapping[str, Any]) -> list[Block]:
@@ -192,6 +201,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     rejected = len(shards["rejected"])
     lead = paragraphs(
         result["reason"],
+        *([chosen] if (chosen := chosen_sentence(result)) else []),
         f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
     )
     if result["progressive"]:

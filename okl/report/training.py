@@ -151,9 +151,31 @@ def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
         *(("Assumed", sentence) for sentence in result.get("assumptions") or []),
         *(fact for fact in proof_facts(result) if fact[0] != "Outcome"),
         ("Trained on", trained),
+        *([("Budget", exceeded)] if (exceeded := budget_sentence(result)) else []),
         ("Report", f"{result.run or '.'}/report.html"),
         ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
     ]
+
+
+def budget_sentence(result: RunResult) -> str:
+    """Return by how much the choice and the training exceeded --budget-seconds, and why; "" if they did not."""
+    choice = result.choice
+    budget, nominal = choice.get("budget_seconds"), choice.get("nominal_seconds")
+    if budget is None or nominal is None:
+        return ""
+    spent = choice["seconds"] + result.seconds
+    if spent <= OVER * budget:
+        return ""
+    why = (
+        f"the budget counts operations ({duration(nominal)} of two cores), so that models do not depend on the clock, "
+        "and this machine is slower or busy"
+    )
+    if nominal > budget:
+        why = f"the smallest choice and model need {duration(nominal)}"
+    return (
+        f"the choice and the training took {duration(spent)}, {duration(spent - budget)} more than "
+        f"--budget-seconds {budget:g}: {why}"
+    )
 
 
 def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
@@ -280,6 +302,8 @@ def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
 
 # Sentences and warnings
 
+OVER = 1.1
+"""Times the budget, from which on a sentence says that it was exceeded."""
 MOST_DATA_WARNINGS = 3
 FEW_ROWS = 30
 """Test rows below which a warning says that figures may be chance."""

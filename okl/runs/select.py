@@ -153,16 +153,24 @@ def selection_rounds(
 
     learns_metric : whether steps of a learnt metric, each of which costs as much as a candidate, are added
     """
-    rounds: list[tuple[int, int]] = []
-    spent = 0.0
-    running = (n_candidates, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
-    for (sample, landmarks), number in zip(_ROUNDS, running, strict=True):
-        size = min(shape.rows, sample), min(shape.rows, landmarks)
-        spent += number * ridge_seconds(replace(shape, rows=size[0]), size[1])
-        if rounds and (size in rounds or spent > SELECTION_SHARE * budget_seconds):
-            break
-        rounds.append(size)
+    sizes = dict.fromkeys((min(shape.rows, sample), min(shape.rows, landmarks)) for sample, landmarks in _ROUNDS)
+    rounds = list(sizes)
+    while len(rounds) > 1 and (
+        rounds_seconds(rounds, shape, n_candidates, learns_metric) > SELECTION_SHARE * budget_seconds
+    ):
+        rounds.pop()
     return rounds
+
+
+def rounds_seconds(
+    rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
+) -> float:
+    """Return the nominal seconds of rounds of sampled rows and landmarks."""
+    running = (n_candidates, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
+    return sum(
+        number * ridge_seconds(replace(shape, rows=rows), landmarks)
+        for number, (rows, landmarks) in zip(running, rounds, strict=False)
+    )
 
 
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
@@ -732,11 +740,19 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "criterion": criterion,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
+        "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
+        + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
     }
     return Choice(tuple(models), record, metric)
+
+
+def _nominal_seconds(settings: TrainSettings, options: AutoSettings, schema: Schema, shape: Shape) -> float:
+    """Return the nominal seconds of the rounds, without another pass for similar neighbouring rows."""
+    cost = shape, len(initial_candidates(_scales(settings, schema))), settings.metric != "none"
+    return rounds_seconds(selection_rounds(options.budget_seconds, *cost), *cost)
 
 
 def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:

@@ -19,7 +19,7 @@ from okl.runs.select import Choice, Size, named_error
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.falkon import FalkonState
-from okl.solvers.ridge.path import SAMPLE_ROWS, apart
+from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, apart
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
 
@@ -95,7 +95,8 @@ def train_sizes(
     assert best is not None, "a choice has models"
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
     why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion, clipped)]
-    record = choice.record | {"sizes": sizes, "why": why}
+    nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
+    record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
 

@@ -14,8 +14,6 @@ import typer
 import flows.cli  # noqa: F401  the command's own module
 from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
 from flows.cli.options import OTHER, PANELS, Command
-from okl.lifecycle.settings import RetrainSettings
-from okl.solvers.settings import TrainSettings
 from tests.flows.commandline import Terminal
 
 
@@ -114,11 +112,10 @@ def test_help_of_retraining_names_its_default_solver(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
-    default = RetrainSettings(name="m", source="in", train=TrainSettings(data="in")).train.solver
     told = {name: " ".join(terminal.okl(name, "--help").out.split()) for name in ("retrain", "deploy")}
-    assert f"auto: {default}, which continues training on each new shard;" in told["retrain"]
-    assert f"[default: {default}]" in told["retrain"]
-    assert f"with --retrain, {default}, which continues training" in told["deploy"]
+    champion = "the champion's; for a new model chosen as in okl train, and kept;"
+    assert f"auto: {champion}" in told["retrain"]
+    assert f"auto: as in okl train; with --retrain, {champion}" in told["deploy"]
     assert "and size on a sample" not in told["retrain"]
     whole = terminal.okl("retrain", "--solver", "fogd", "--help").out
     assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(whole.split())

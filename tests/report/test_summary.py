@@ -276,3 +276,17 @@ def test_few_test_rows_are_a_warning() -> None:
     assert warning_sentences(result)[0].startswith("Only 1 test row: figures of so few may be chance.")
     assert text_summary(result).startswith("50.0% right on 1 test row.")
     assert not warning_sentences(result | {"dataset": {"test_rows": 30}})
+
+
+def test_a_run_over_its_budget_says_by_how_much_and_why() -> None:
+    def told(nominal: float, choosing: float) -> str:
+        choice = {"why": [], "budget_seconds": 10.0, "nominal_seconds": nominal, "seconds": choosing}
+        return text_summary({"choice": choice, "seconds": 4.0})
+
+    assert "Budget" not in told(8.0, 6.5)
+    slow = (
+        "Budget      the choice and the training took 34.0 s, 24.0 s more than --budget-seconds 10: the budget counts"
+    )
+    assert slow in told(8.0, 30.0)
+    assert "operations (8.0 s of two cores)" in told(8.0, 30.0)
+    assert "--budget-seconds 10: the smallest choice and model need 31.0 s\n" in told(31.0, 30.0)

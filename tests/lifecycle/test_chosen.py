@@ -1,0 +1,84 @@
+"""The automatic choice of a retraining: as in `okl train` for the first shards, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.foundation.errors import DataError
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.report.retraining import summary_text
+from tests.lifecycle.stories import champion, settings, shards
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def unnamed(place: Path, **values: Any) -> RetrainSettings:
+    """Settings without a solver."""
+    given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
+    more = {"ingest": {"keys": ["hour"]}, "publish_if": "not worse"}
+    return RetrainSettings.model_validate(given | more | {"train": {"budget_seconds": 2.0, "threads": 1} | values})
+
+
+def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Path) -> None:
+    shards(place, 1)
+    first = retrain(unnamed(place))
+    assert first["outcome"] == "published"
+    told = " ".join(summary_text(first).split())
+    assert "chosen: " in told
+    assert "26 candidates" in told or "of the median distance" in told
+    assert "Later retrainings keep solver, settings, scaling and metric" in told
+    begun = champion(place)
+    model = begun.load()
+    assert model.configuration["solver"] == "ridge"
+    assert model.schema.scale != "none"
+    assert first["metrics"]["challenger"]["accuracy"] > 0.9
+    shards(place, 2)
+    second = retrain(unnamed(place))
+    assert second["chosen"] == []
+    assert "chosen: " not in summary_text(second)
+    assert second["how"] == "solved on the latest 2 shards"
+    then = champion(place).load()
+    kept = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
+    assert [then.configuration[name] for name in kept] == [model.configuration[name] for name in kept]
+    assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
+    given = retrain(unnamed(place, seed=3))
+    assert given["settings"]["train"]["seed"] == 3
+
+
+def test_a_choice_outlives_a_run_that_ends_before_the_first_version(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(unnamed(place).model_copy(update={"dry_run": True}))["outcome"] == "dry run"
+    chosen = ShardStore(place / "registry" / "m" / "data").choice()
+    assert chosen["solver"] == "ridge"
+    result = retrain(unnamed(place))
+    assert result["outcome"] == "published"
+    assert {name: result["settings"]["train"][name] for name in chosen} == chosen
+
+
+def test_a_damaged_choice_is_refused(place: Path) -> None:
+    shards(place, 1)
+    retrain(unnamed(place).model_copy(update={"dry_run": True}))
+    (place / "registry" / "m" / "data" / "choice.json").write_text("{")
+    with pytest.raises(DataError, match=r"choice\.json is damaged: .* Remove it, and name a solver"):
+        retrain(unnamed(place))
+
+
+def test_a_model_continues_with_the_solver_that_it_was_begun_with(place: Path) -> None:
+    shards(place, 1)
+    retrain(settings(place))
+    weights = champion(place).load().predictor.arrays()["weights"]
+    shards(place, 2)
+    result = retrain(unnamed(place))
+    assert result["how"] == "continued with 1 new shards"
+    assert result["settings"]["train"]["solver"] == "fogd"
+    assert not np.array_equal(champion(place).load().predictor.arrays()["weights"], weights)
