@@ -19,6 +19,13 @@ from okl.foundation.settings import settings_from
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
 MOST_LABELS = 10
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="Probability from which on the second of two classes is predicted; none: the model's own.",
+    ),
+]
 
 
 @app.command(cls=Command, short_help="Evaluate a model on labelled rows.")
@@ -35,22 +42,38 @@ def evaluate(
             metavar="test|train|all", help="Rows to evaluate on; a source, or a data set without a split, uses all."
         ),
     ] = "test",
+    threshold: Threshold = None,
+    recall: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Choose the highest threshold with this recall on these rows, such as 0.9."),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Choose the lowest threshold with this precision on these rows."),
+    ] = None,
     registry: Registered = None,
     json: Json = False,
 ) -> None:
-    """Evaluate a model on labelled rows."""
-    from okl.report.training import text_metrics
+    """Evaluate a model on labelled rows, beside the majority class or the mean of its training rows.
+
+    \b
+    okl evaluate churn rows.csv                the model as it is
+    okl evaluate churn rows.csv --recall 0.9   with the threshold that finds 90% of the second class
+    """
+    from okl.report.training import text_evaluation
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)
+    asked = {"threshold": threshold, "recall": recall, "precision": precision}
     values = {"source": data_location(dataset), "split": split}
+    values |= {name: value for name, value in asked.items() if value is not None}
     settings = settings_from(EvaluateSettings, resolved | values | where, "okl evaluate")
     observer = terminal_observer()
     try:
         result = evaluate_model(settings, observer)
     finally:
         observer.finish()
-    text = "\n".join([text_metrics(result["metrics"], result["rows"]), *_warned(result)])
+    text = "\n".join([text_evaluation(result), *_warned(result)])
     if result["learnt_rows"] and split != "train":
         text += (
             f"\nWarning: the model was trained on {result['learnt_rows']:,} of these rows, so these figures are too "
@@ -80,13 +103,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    threshold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Probability from which on the second of two classes is predicted; none: the model's own.",
-        ),
-    ] = None,
+    threshold: Threshold = None,
     registry: Registered = None,
     record: Record = False,
     json: Json = False,

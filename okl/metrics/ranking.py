@@ -146,6 +146,32 @@ def threshold_points(ranking: KeyedCounts) -> dict[str, Any]:
     }
 
 
+def threshold_for(ranking: KeyedCounts, recall: float | None = None, precision: float | None = None) -> float | None:
+    """Return the highest threshold with a recall, or the lowest with a precision; None if no threshold has it.
+
+    It lies between two values, so that rounding moves no row to the other side. ranking has the columns (negative,
+    positive); exactly one of recall and precision is given.
+    """
+    negative, positive = ranking.counts[::-1].T  # from the highest score down
+    hits, named = np.cumsum(positive), np.cumsum(negative + positive)
+    if recall is not None:
+        enough = np.flatnonzero(hits >= recall * hits[-1])[:1]
+    else:
+        assert precision is not None, "one of both is given"
+        enough = np.flatnonzero((hits >= precision * named) & (hits > 0))[-1:]
+    if not len(enough) or not hits[-1]:
+        return None
+    values = values_of(ranking.keys.astype(np.int64))[::-1]
+    place = int(enough[0])
+    return float(values[place : place + 2].mean())
+
+
+def confusion_from(ranking: KeyedCounts, threshold: float) -> NDArray[np.int64]:
+    """Return the confusion matrix (2, 2) of two classes if the second is predicted from a threshold on."""
+    above = values_of(ranking.keys.astype(np.int64)) >= threshold
+    return np.column_stack([ranking.counts[~above].sum(axis=0), ranking.counts[above].sum(axis=0)])
+
+
 def _drop(keys: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return (keys >> np.uint32(bits)) << np.uint32(bits)
 

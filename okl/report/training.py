@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from okl.report.blocks import (
 )
 from okl.report.figures import convergence_curve, learning_curve, timeline_picture
 from okl.report.format import (
+    BASELINE_NAMES,
     CRITERION_NAMES,
     MIB,
     TERMINAL,
@@ -133,12 +134,17 @@ def _threshold_lines(result: RunResult, verbose: bool) -> list[str]:
     """Return the table of thresholds of two classes, where decisions matter: of rare classes, or a given threshold."""
     given = result.settings.get("threshold") is not None or result.criterion != "accuracy"
     measured = result.test or (result.train if verbose else None) or {}
-    rows = threshold_rows(measured, result.calibration.get("threshold")) if given or verbose else []
-    if not rows:
+    if not (given or verbose):
         return []
-    positive = shortened((result.dataset.get("labels") or ["the second class"])[-1], 20)
+    return threshold_lines(measured, result.calibration.get("threshold"), result.dataset.get("labels") or [])
+
+
+def threshold_lines(measured: Mapping[str, Any], threshold: float | None, labels: Sequence[object]) -> list[str]:
+    """Return the lines of the table of thresholds; none where there are not two classes."""
+    rows = threshold_rows(measured, threshold)
+    positive = shortened((list(labels) or ["the second class"])[-1], 20)
     header = [f"{positive!r} from", *THRESHOLD_HEADER[1:]]
-    return ["", *aligned([header, *rows], numbers_from=1)]
+    return ["", *aligned([header, *rows], numbers_from=1)] if rows else []
 
 
 def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
@@ -292,12 +298,30 @@ def probability_sentence(result: RunResult) -> str:
 UNSCALED = ("squared_loss", True)  # the mean squared error of the scaled target, beside that of the target
 
 
-def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
-    """Return the metrics of an evaluation, one aligned line each."""
+def text_evaluation(result: Mapping[str, Any]) -> str:
+    """Return the metrics of an evaluation beside those of a constant, and the thresholds of two classes."""
+    metrics, baselines = result["metrics"], result.get("baselines") or {}
     shown = {name: value for name, value in scalar_metrics(metrics).items() if (name, "mse" in metrics) != UNSCALED}
-    lines = {"Rows": number(rows)} | {metric_name(name): number(value) for name, value in shown.items()}
-    width = max(map(len, lines))
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+    columns = [shown, *baselines.values()]
+    header = ["", "model", *(BASELINE_NAMES[name].lower() for name in baselines)]
+    rows = [[metric_name(name), *(number(one.get(name)) for one in columns)] for name in shown]
+    lines = [f"{counted(result['rows'], 'row')}", *aligned([header, *rows], numbers_from=1)]
+    confusion = metrics.get("confusion") or []
+    if result.get("wanted") or (confusion and outside_share([sum(row) for row in confusion]) < RARE):
+        lines += threshold_lines(metrics, result.get("threshold"), result.get("labels") or [])
+    return "\n".join([*lines, *_threshold_sentences(result)])
+
+
+def _threshold_sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return which threshold was chosen for a recall or precision, and how to predict with it."""
+    wanted = [
+        f"{name} at least {value:g}" for name, value in (result.get("wanted") or {}).items() if name != "threshold"
+    ]
+    if not wanted:
+        return []
+    threshold = f"{result['threshold']:.6g}"
+    predict = f"okl predict {shlex.quote(str(result['model']))} ROWS --out SCORES --threshold {threshold}"
+    return ["", f"Threshold {threshold} was chosen on these rows: {wanted[0]}. To predict: {predict}"]
 
 
 # Sentences and warnings

@@ -126,7 +126,7 @@ def evaluate(model: Place, source: Place | Any, *, observer: Observer | None = N
     ----------
     model : folder of a model, or NAME@WHICH of a registry
     source : data set, or raw rows with the target column: files, or a table in memory
-    options : fields of `EvaluateSettings`: split="test", registry, workers, scheduler, threads
+    options : fields of `EvaluateSettings`: split="test", threshold, recall, precision, registry, workers, threads
 
     Returns
     -------

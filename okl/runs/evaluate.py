@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.executor import Execution
@@ -19,17 +19,20 @@ from okl.data.reading import load_window
 from okl.distributed import open_for
 from okl.distributed.opening import check_workers
 from okl.features.predictors import Predictor
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
-from okl.metrics.calibration import log_losses
+from okl.metrics.calibration import log_losses, probabilities_of
 from okl.metrics.counts import Tally, largest_losses, merge, merge_named, predicted_classes
+from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.file import Model
 from okl.models.inputs import Replaced, class_indices, learnt_among, prepare_rows, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.quality import in_scaled_unit, in_target_unit, logits_of, tally_of
 from okl.models.reference import REGISTRY, load, pinned
+from okl.report.format import scalar_metrics
+from okl.runs.baselines import ConstantPredictor
 
 # Evaluation of several predictors in one pass over a split of a data set
 
@@ -143,17 +146,34 @@ class EvaluateSettings(ExecutionSettings):
     split: Literal["test", "train", "all"] = Field(
         "test", description="rows of a data set to evaluate on; all if there is no split"
     )
+    threshold: float | None = Field(
+        None, description="probability from which on the second of two classes is predicted; none: the model's own"
+    )
+    recall: float | None = Field(
+        None, gt=0, le=1, description="choose the highest threshold with this recall on these rows, such as 0.9"
+    )
+    precision: float | None = Field(
+        None, gt=0, le=1, description="choose the lowest threshold with this precision on these rows, such as 0.5"
+    )
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> EvaluateSettings:
+        given = [name for name in ("threshold", "recall", "precision") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ConfigError(f"{given[0]} and {given[1]} both determine the threshold. Remove one.")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
 class MeasurePiece:
-    """Task that scores the rows of a labelled piece and tallies the errors."""
+    """Task that scores the rows of a labelled piece and tallies the errors of the model and the constant baseline."""
 
     model: Model
 
-    def __call__(self, piece: TablePiece) -> tuple[list[Tally], Replaced]:
-        """Return one tally, or none for a piece whose rows all have missing values, and what was replaced."""
+    def __call__(self, piece: TablePiece) -> tuple[list[dict[str, Tally]], Replaced]:
+        """Return tallies by name, none for a piece whose rows all have missing values, and what was replaced."""
         schema, tallies, replaced = self.model.schema, [], Replaced()
+        predictors = _with_constant(self.model)
         for source in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
             assert raw.targets is not None
@@ -161,10 +181,20 @@ class MeasurePiece:
             if raw.complete is not None and not raw.complete.any():
                 continue
             complete = slice(None) if raw.complete is None else raw.complete
-            scores = in_target_unit(schema, self.model.predictor.scores(raw.inputs[complete]))
-            targets = in_target_unit(schema, raw.targets[complete])
-            tallies.append(tally_of(schema, scores, targets, self.model.predictor))
-        return [merge(tallies)] if tallies else [], replaced
+            inputs, targets = raw.inputs[complete], in_target_unit(schema, raw.targets[complete])
+            tallies.append(
+                {
+                    name: tally_of(schema, in_target_unit(schema, predictor.scores(inputs)), targets, predictor)
+                    for name, predictor in predictors.items()
+                }
+            )
+        return [merge_named(tallies)] if tallies else [], replaced
+
+
+def _with_constant(model: Model) -> dict[str, Predictor]:
+    """Return the predictor of a model, and the constant baseline of its training rows."""
+    name = "mean" if model.schema.task == "regression" else "majority"
+    return {"model": model.predictor, name: ConstantPredictor(model.schema)}
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -172,8 +202,9 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
 
     Returns
     -------
-    model, source, split, rows, seconds, metrics, as printed by `okl evaluate --json`; learnt_rows: number of these rows
-    that the model was trained on
+    model, source, split, rows, seconds, metrics, baselines (the same by majority or mean), as printed by `okl evaluate
+    --json`; learnt_rows: number of these rows that the model was trained on; threshold of two classes: of the model, or
+    as given or chosen; wanted: the threshold, recall or precision that was given
 
     Raises
     ------
@@ -181,7 +212,9 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     """
     observer = observer or NullObserver()
     started, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
-    model = load(chosen, settings.registry)
+    model = load(chosen, settings.registry).with_threshold(settings.threshold)
+    if settings.recall is not None or settings.precision is not None:
+        model.with_threshold(0.5)  # or refuse: a model without probabilities has no threshold
     check_workers(settings)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
     pieces = table_pieces(settings.source, model.schema) if data is None else ()
@@ -191,7 +224,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     with open_for(settings) as execution:
         observer.stage("evaluate")
         if data is None:
-            split, tallies = "all", list[Tally]()
+            split, tallies = "all", list[dict[str, Tally]]()
             for found, some in execution.map(MeasurePiece(model), pieces):
                 tallies += found
                 replaced.update(some)
@@ -200,10 +233,13 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
                     f"{settings.source}: no row has a value of the target {model.schema.target!r} and of every column "
                     "that needs one. Give labelled rows."
                 )
-            tally = merge(tallies)
+            measured = merge_named(tallies)
         else:
             split, shards = _shards_of(data, settings.split)
-            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
+            measured = predictor_tallies(data, shards, _with_constant(model), model.precision, execution)
+    tally, threshold = measured.pop("model"), getattr(model.predictor, "threshold", None)
+    if settings.recall is not None or settings.precision is not None:
+        tally, threshold = _decided(tally, settings)
     return {
         "model": chosen,
         "source": settings.source,
@@ -211,9 +247,31 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "rows": tally.rows,
         "seconds": time.perf_counter() - started,
         "metrics": in_scaled_unit(model.schema, tally.report()),
+        "baselines": {
+            name: scalar_metrics(in_scaled_unit(model.schema, one.report())) for name, one in measured.items()
+        },
+        "labels": list(model.schema.labels),
+        "wanted": settings.model_dump(include={"threshold", "recall", "precision"}, exclude_none=True),
+        **({"threshold": threshold} if model.schema.task == "binary" else {}),
         "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
         "warnings": replaced_sentences(replaced, model.schema),
     }
+
+
+def _decided(tally: Tally, settings: EvaluateSettings) -> tuple[Tally, float]:
+    """Return a tally of two classes decided by the threshold with the wanted recall or precision, and the threshold.
+
+    Raises
+    ------
+    ConfigError : no threshold has it
+    """
+    assert tally.ranking is not None, "there are two classes"
+    found = threshold_for(tally.ranking, settings.recall, settings.precision)
+    if found is None:
+        wanted = f"precision {settings.precision:g}" if settings.recall is None else f"recall {settings.recall:g}"
+        raise ConfigError(f"No threshold has {wanted} on these rows. Lower it, or give rows of both classes.")
+    decided = replace(tally, confusion=confusion_from(tally.ranking, found))
+    return decided, float(probabilities_of(np.array([found]))[0, 1])
 
 
 def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:

@@ -14,10 +14,12 @@ from okl.metrics.counts import measure, merge
 from okl.metrics.ranking import (
     KeyedCounts,
     average_precision,
+    confusion_from,
     count_values,
     keys_of,
     merge_counts,
     roc_auc,
+    threshold_for,
     values_of,
 )
 
@@ -159,3 +161,30 @@ def test_few_rows_have_few_bins(rows: int) -> None:
     scores, targets = scored(100)
     told = measure("binary", scores[:rows], targets[:rows]).report()["reliability"]
     assert [one["rows"] for one in told["bins"]] == [min(rows, LEAST_ROWS)] * -(-rows // LEAST_ROWS)
+
+
+@pytest.mark.parametrize("wanted", [0.01, 0.3, 0.5, 0.9, 1.0])
+def test_thresholds_for_a_recall_or_precision_match_a_search_over_all(wanted: float) -> None:
+    random = np.random.default_rng(3)
+    scores = np.round(random.normal(size=400), 1).astype(np.float32)
+    positive = (random.random(400) < 1.0 / (1.0 + np.exp(2.0 - 2.0 * scores))).astype(np.int64)
+    ranking = count_values(scores, positive, 2)
+
+    def rates(threshold: float) -> tuple[float, float, int]:
+        named = scores >= threshold
+        return positive[named].sum() / positive.sum(), positive[named].mean() if named.any() else 0.0, int(named.sum())
+
+    by_recall, by_precision = threshold_for(ranking, recall=wanted), threshold_for(ranking, precision=wanted)
+    all_rates = [rates(float(value)) for value in np.unique(scores)]
+    assert by_recall is not None
+    assert rates(by_recall)[2] == min(named for recall, _, named in all_rates if recall >= wanted)
+    fitting = [named for _, precision, named in all_rates if precision >= wanted]
+    assert (by_precision is None) == (not fitting)
+    if by_precision is not None:
+        assert rates(by_precision)[2] == max(fitting)
+        named = scores >= by_precision
+        counts = confusion_from(ranking, by_precision)
+        assert counts.tolist() == [[int(((positive == i) & (named == j)).sum()) for j in (0, 1)] for i in (0, 1)]
+    negative = count_values(scores, np.zeros(400, dtype=np.int64), 2)
+    assert threshold_for(negative, recall=wanted) is None
+    assert threshold_for(negative, precision=wanted) is None

@@ -15,7 +15,7 @@ from okl.report.training import (
     html_report,
     markdown_report,
     summary_sentences,
-    text_metrics,
+    text_evaluation,
     text_summary,
     warning_sentences,
 )
@@ -204,11 +204,14 @@ def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
     assert "58 more" in warning_sentences(result)[-1]
 
 
-def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
-    assert text_metrics({"accuracy": 0.5, "roc_auc": None, "confusion": [[1]]}, 1234).splitlines() == [
-        "Rows      1,234",
-        "Accuracy  0.5000",
-        "ROC AUC   -",
+def test_an_evaluation_is_a_table_beside_a_constant() -> None:
+    metrics = {"accuracy": 0.5, "roc_auc": None, "confusion": [[1, 1], [1, 1]]}
+    result = {"metrics": metrics, "rows": 1234, "baselines": {"majority": {"accuracy": 0.4, "roc_auc": 0.5}}}
+    assert text_evaluation(result).splitlines() == [
+        "1,234 rows",
+        "           model  majority class",
+        "Accuracy  0.5000          0.4000",
+        "ROC AUC        -          0.5000",
     ]
 
 

@@ -13,11 +13,12 @@ import pytest
 
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import Place
 from okl.foundation.settings import settings_from
 from okl.metrics.counts import MOST_LARGEST, LargestLosses
 from okl.models.file import load_model
+from okl.report.training import text_evaluation
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.explain import sample_source
@@ -237,3 +238,40 @@ def test_values_of_largest_errors_are_those_of_the_source(tmp_path: Path) -> Non
         expected |= {"day": at and f"{at:%Y-%m-%d}", "time": at and f"{at:%Y-%m-%d %H:%M}"}
         assert row["values"] == expected
         assert row["target"] == columns["y"][k]
+
+
+def test_the_constant_of_the_training_rows_stands_beside_the_model(runs: dict[str, Any]) -> None:
+    for task, name in (("binary", "majority"), ("multiclass", "majority"), ("regression", "mean")):
+        found = evaluate(runs[task], Path(runs[task]["run"]) / "data")["baselines"]
+        of_run = runs[task]["baselines"][name]["test"]
+        assert list(found) == [name]
+        assert found[name] == {key: of_run[key] for key in found[name]}
+
+
+@pytest.mark.parametrize("wanted", [{"recall": 0.9}, {"precision": 0.8}])
+def test_a_threshold_is_chosen_for_a_recall_or_precision_and_predicts_so(
+    wanted: dict[str, float], runs: dict[str, Any], tmp_path: Path
+) -> None:
+    data = Path(runs["binary"]["run"]) / "data"
+    found = evaluate(runs["binary"], data, **wanted)
+    assert found["wanted"] == wanted
+    (name, value), confusion = next(iter(wanted.items())), np.array(found["metrics"]["confusion"])
+    of = confusion.sum(axis=1)[1] if name == "recall" else confusion.sum(axis=0)[1]
+    assert confusion[1, 1] / of >= value
+    again = evaluate(runs["binary"], data, threshold=found["threshold"])
+    assert again["metrics"]["confusion"] == found["metrics"]["confusion"]
+    assert again["metrics"]["accuracy"] == found["metrics"]["accuracy"]
+    told = text_evaluation(found)
+    assert f"was chosen on these rows: {name} at least {value:g}. To predict: okl predict" in told
+    assert "(in use)" in told
+    rows = curved(900)
+    source = write(tmp_path, rows)
+    assert evaluate(runs["binary"], source, **wanted)["rows"] == 900
+
+
+def test_thresholds_that_cannot_be_are_refused(runs: dict[str, Any]) -> None:
+    data = Path(runs["binary"]["run"]) / "data"
+    with pytest.raises(ConfigError, match=r"recall and precision both determine the threshold\. Remove one"):
+        evaluate(runs["binary"], data, recall=0.5, precision=0.5)
+    with pytest.raises(ConfigError, match=r"for two classes, but the model is for multiclass"):
+        evaluate(runs["multiclass"], Path(runs["multiclass"]["run"]) / "data", recall=0.5)
