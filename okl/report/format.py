@@ -277,9 +277,13 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
         return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
     if solver == "falkon":
+        held = chosen.get("held_out_rows")  # None in older results
+        judged = f"of the least error on {'' if held is None else f'{number(held)} '}held-out training rows"
+        if held == 0:
+            judged = "the last one, because no training rows were held out"
         return (
             f"{expansion} on {number(chosen.get('n_landmarks'))} landmarks with {kernel}: iteration "
-            f"{number(chosen.get('iteration'))}, of the least error on held-out rows, with penalty "
+            f"{number(chosen.get('iteration'))}, {judged}, with penalty "
             f"{number(chosen.get('penalty'))} ({chosen.get('penalty_reason')})."
         )
     if proof.get("kind") in ("duality gap", "gap over all rows"):

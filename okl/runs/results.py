@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
-from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.dataset import Dataset, Encoding, Schema, Shard
 from okl.data.executor import Execution, Traffic
 from okl.data.ingest.formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
@@ -196,11 +196,29 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
     sentences += [
+        f"the {len(encoding.categories)} most frequent values of {encoding.column} are inputs; all others, in "
+        f"{share:.0%} of the rows, share one (--max-categories)"
+        for encoding in schema.encodings
+        if (share := _share_of_other(schema, encoding)) >= RARE_VALUES
+    ]
+    sentences += [
         f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
     ]
     if len(schema.formats) > 3:
         sentences.append(f"text of {_named([form.column for form in schema.formats[3:]])} is read as numbers or dates")
     return sentences
+
+
+RARE_VALUES = 0.05
+"""Share of the rows with values without an input of their own, from which on a sentence says so."""
+
+
+def _share_of_other(schema: Schema, encoding: Encoding) -> float:
+    """Return the share of training rows with a category that has no input of its own."""
+    if encoding.kind != "category" or not encoding.other or not schema.feature_statistics:
+        return 0.0
+    place = schema.features.index(encoding.inputs[len(encoding.categories)])
+    return schema.feature_statistics[place].mean
 
 
 def _named(columns: Sequence[str]) -> str:

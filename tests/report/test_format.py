@@ -68,7 +68,13 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
         "falkon",
         {**WIDE, "n_landmarks": 8192, "iteration": 5, "penalty": 0.25, "penalty_reason": "as given"},
         "The falkon model is a kernel expansion on 8,192 landmarks with the Gaussian kernel of bandwidth 3: iteration "
-        "5, of the least error on held-out rows, with penalty 0.2500 (as given).",
+        "5, of the least error on held-out training rows, with penalty 0.2500 (as given).",
+    ),
+    "iterations without held-out rows": (
+        "falkon",
+        {**WIDE, "n_landmarks": 8, "iteration": 5, "held_out_rows": 0, "penalty": 0.25, "penalty_reason": "as given"},
+        "The falkon model is a kernel expansion on 8 landmarks with the Gaussian kernel of bandwidth 3: iteration 5, "
+        "the last one, because no training rows were held out, with penalty 0.2500 (as given).",
     ),
     "too few landmarks": (
         "nogd",
@@ -110,7 +116,9 @@ def test_report_lists_every_chosen_value_with_its_reason_and_terminal_the_main_o
     told = " ".join(facts.values())
     assert all(reason in told for key, reason in chosen.items() if key.endswith("_reason"))
     main = chosen_facts(chosen, TERMINAL)
-    assert {key.removesuffix("_reason") for key in chosen} - {"maps", "budget", "iteration"} <= set(TERMINAL)
+    assert {key.removesuffix("_reason") for key in chosen} - {"maps", "budget", "iteration", "held_out_rows"} <= set(
+        TERMINAL
+    )
     for label, text in main:
         assert any(line.split("  ", 1)[0] == label and line.endswith(text) for line in shown.splitlines())
 

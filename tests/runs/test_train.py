@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from okl.data.ingest.run import ingest as run_ingest
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
-from okl.foundation.settings import settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.report.training import text_summary
 from okl.runs import select
 from okl.runs import train as train_module
+from okl.runs.results import assumptions
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, inputs_of, train_settings, write
@@ -275,3 +277,17 @@ def test_an_interrupt_leaves_the_best_model_so_far(
     assert not (tmp_path / "run").exists()
     model, rows = load_model(tmp_path / "run-so-far" / "model"), curved(900)
     assert (model.predict(inputs_of(rows)) == rows.column("y").to_numpy()).mean() > 0.7
+
+
+def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: Path) -> None:
+    words = [f"sku{i // 3:03d}" for i in range(270)] + ["common"] * 30
+    table = pa.table({"sku": words, "kind": ["a", "b"] * 150, "y": [float(i % 7) for i in range(300)]})
+    ingest = IngestSettings(max_categories=4, holdout=0.2)
+    data = run_ingest(write(tmp_path, table, "skus.parquet"), tmp_path / "set", ingest).dataset
+    (sentence,) = assumptions(data, ingest)
+    share = data.schema.feature_statistics[data.schema.features.index("sku=(other)")].mean
+    assert 0.8 < share < 0.95
+    assert sentence == (
+        f"the 4 most frequent values of sku are inputs; all others, in {share:.0%} of the rows, share one "
+        "(--max-categories)"
+    )

@@ -513,10 +513,12 @@ class FalkonSolver:
         return state.problem.basis.predictor(state.best.weights.T.copy(), state.best.offsets)
 
     def chosen(self, state: FalkonState) -> dict[str, Any]:
-        """Return the choices of kernel and penalty, and the iteration."""
-        if state.best is None or state.best.errors is None:
+        """Return the choices of kernel and penalty, the iteration, and how many training rows were held out for it."""
+        if state.best is None:
             return dict(state.chosen)
-        return state.chosen | {"iteration": state.best.iteration, "held_out_error": state.best.errors.error}
+        judged = {"iteration": state.best.iteration, "held_out_rows": len(state.best.scores)}
+        error = {} if state.best.errors is None else {"held_out_error": state.best.errors.error}
+        return state.chosen | judged | error
 
     def certificate(self, state: FalkonState) -> dict[str, Any]:
         """Return the proof as JSON, of the iteration that is the model; a model that stopped early has a wide gap."""
