@@ -393,6 +393,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"The error was measured {cause} and may be larger on new rows. Hold out test rows when training or "
             "ingesting a source: --holdout 0.2."
         )
+    if hint := result.choice.get("hint"):
+        warnings.append(str(hint))
     of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
@@ -636,15 +638,26 @@ def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
     rows = [
         [
             str(one["name"]),
-            number(one["score"]),
+            _candidate_score(choice, one["score"]),
             number(one["rows"]),
             duration(one["seconds"]),
             "yes" if one["kept"] else "",
         ]
         for one in candidates
     ]
-    header = ("Candidate", "score", "rows", "time", "kept")
+    header = ("Candidate", _score_names(choice), "rows", "time", "kept")
     return [*blocks, Table("All candidates", header, cut(rows, MOST_ROWS), folded=True)]
+
+
+def _score_names(choice: Mapping[str, Any]) -> str:
+    criterion: Criterion = choice.get("criterion", "accuracy")
+    return "R2" if criterion == "squared-error" else CRITERION_NAMES[criterion]
+
+
+def _candidate_score(choice: Mapping[str, Any], score: float | None) -> str:
+    """Return a score, 1 less the error, as the value of the criterion that the table names."""
+    logs = choice.get("criterion") == "log-loss" and score is not None
+    return number(1.0 - score if logs and score is not None else score)
 
 
 def _candidate_text(choice: Mapping[str, Any], error: float) -> str:

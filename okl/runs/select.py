@@ -36,6 +36,7 @@ from okl.solvers.ridge.path import (
     LossComparison,
     apart,
     best_of,
+    compare_logarithm,
     compare_losses,
     fit_rows,
     folds_of,
@@ -379,13 +380,23 @@ class ValidationSample:
 
     def compare_losses(self, candidate: Candidate, rows: int) -> LossComparison | None:
         """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""
+        basis, sample, folds = self._folds(candidate, rows)
+        return compare_losses(basis, sample, self.outputs, folds, self._threads)
+
+    def compare_logarithm(self, candidate: Candidate, rows: int) -> tuple[float, float] | None:
+        """Return held-out errors of models of log(target) and of the target, if the logarithm is clearly better."""
+        basis, sample, folds = self._folds(candidate, rows)
+        return compare_logarithm(basis, sample, self.outputs, folds, self._threads)
+
+    def _folds(self, candidate: Candidate, rows: int) -> tuple[Basis, Rows, IntArray]:
+        """Return the basis of a candidate, and rows of a regression with their folds."""
         some = min(rows, HUBER_ROWS)
         inputs = scaled(self._schema, self._sample.inputs[:some], candidate)
         sample = Rows(inputs, self._sample.targets[:some])
         positions = self._positions[:some] if self.by == "blocks" else np.arange(some)
         folds = folds_of(sample.targets, positions, self.outputs.task)
         basis, _ = basis_of(candidate, inputs, min(some, LEAST_LANDMARKS))
-        return compare_losses(basis, sample, self.outputs, folds, self._threads)
+        return basis, sample, folds
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
@@ -704,9 +715,11 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, schema, criterion)
+    hint = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
         tails = _heavy_tails(track.judging(by), result, update["kernel"])
         update, why = update | ({"huber": HUBER} if tails else {}), why + tails
+        hint = _logarithm(track.judging(by), result, update["kernel"], schema.target)
     metric = result.winner.candidate.metric if update.get("kernel") != "linear" else ()
     if metric:
         update["metric"] = "diagonal"
@@ -745,7 +758,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
-    }
+    } | ({"hint": hint} if hint else {})
     return Choice(tuple(models), record, metric)
 
 
@@ -817,6 +830,18 @@ def _heavy_tails(track: ValidationSample, result: Selection, kernel: str) -> lis
         f"The errors have heavy tails: on held-out folds, Huber's loss leaves {losses.huber:.2%} of the variance "
         f"unexplained, least squares {losses.squared:.2%}."
     ]
+
+
+def _logarithm(track: ValidationSample, result: Selection, kernel: str, target: str) -> str:
+    """Return a sentence if a model of the target's logarithm would be clearly better, otherwise nothing."""
+    taken = result.best_linear if kernel == "linear" else result.winner
+    errors = track.compare_logarithm(taken.candidate, result.winner.rows)
+    if errors is None:
+        return ""
+    return (
+        f"{target!r} is positive and skewed: models of its logarithm leave {errors[0]:.2%} of its variance unexplained "
+        f"on held-out folds, models of itself {errors[1]:.2%}. Train on a column with the logarithm."
+    )
 
 
 def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection, by: Validation) -> TrainSettings:

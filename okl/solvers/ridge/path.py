@@ -635,6 +635,40 @@ def compare_losses(
     return LossComparison(float(huber.mean()), float(squared.mean()), float(gains.mean()), chance)
 
 
+SKEWED = 2.0
+"""Skewness of positive targets, from which on their logarithm is tried."""
+
+
+def compare_logarithm(
+    basis: Basis, rows: Rows, outputs: Outputs, folds: IntArray, n_threads: int = 1
+) -> tuple[float, float] | None:
+    """Return squared errors on held-out folds of models of log(target) and of the target, over those of the mean.
+
+    None where targets are not positive and skewed, or the logarithm is not better beyond two standard errors.
+    Predictions from logarithms are scaled to the mean of the training targets.
+    """
+    targets = rows.targets.astype(np.float64)
+    spread = float(targets.std())
+    if targets.min() <= 0.0 or not np.mean((targets - targets.mean()) ** 3) > SKEWED * spread**3:
+        return None
+    errors = np.empty((2, len(targets)))
+    for fold in np.unique(folds):
+        held = folds == fold
+        for number, values in enumerate((np.log(targets), targets)):
+            known = Rows(rows.inputs[~held], values[~held])
+            fit = next(huber_path(basis, known, outputs, n_threads))
+            predicted = [np.asarray(fit.scores(basis, rows.inputs[some]), dtype=np.float64) for some in (held, ~held)]
+            if number == 0:
+                most = float(np.log(targets).max()) + 1.0  # an extrapolation in logarithms would be no rival
+                scores, fitted = (np.exp(np.minimum(each, most)) for each in predicted)
+                predicted[0] = scores * (targets[~held].mean() / fitted.mean())
+            errors[number, held] = targets[held] - predicted[0]
+    log, plain = np.square(errors / spread)
+    gains = plain - log
+    better = gains.mean() > 2.0 * gains.std() / len(gains) ** 0.5
+    return (float(log.mean()), float(plain.mean())) if better else None
+
+
 def huber_path(basis: Basis, rows: Rows, outputs: Outputs, n_threads: int = 1) -> Iterator[Clip]:
     """Yield the least squares model of rows in memory, then that of each round of Huber's loss."""
     sums = centred(basis.turn(), gram_of(basis, outputs, (rows,)))

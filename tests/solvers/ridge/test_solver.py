@@ -28,7 +28,7 @@ from okl.models.inputs import predictions
 from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, stretches_of
-from okl.solvers.ridge.path import compare_losses, fit_rows, folds_of
+from okl.solvers.ridge.path import compare_logarithm, compare_losses, fit_rows, folds_of
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
@@ -359,3 +359,23 @@ def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None
     found = compare_losses(basis, rows, Outputs("regression", 1), folds)
     assert (found is not None and found.is_better) == better
     assert found is None or found.gain == pytest.approx(found.squared - found.huber)
+
+
+@pytest.mark.parametrize(("kind", "better"), [("lognormal", True), ("skewed sum", False), ("negative", False)])
+def test_logarithms_are_better_for_products_alone(kind: str, better: bool) -> None:
+    draw = np.random.default_rng(6)
+    inputs = draw.normal(size=(1200, 3))
+    signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1]
+    targets = 1e9 * np.exp(0.8 * signal + 0.2 * draw.normal(size=1200))
+    if kind == "skewed sum":
+        targets = 50.0 + 5.0 * signal + draw.exponential(8.0, 1200) * (draw.random(1200) < 0.3)
+        assert targets.min() > 0.0
+    if kind == "negative":
+        targets -= 2.0 * targets.min()
+    rows = Rows(inputs, targets)
+    basis = LandmarkBasis(Gaussian(2.0), np.ascontiguousarray(inputs[:100]))
+    folds = folds_of(targets, np.arange(1200), "regression")
+    found = compare_logarithm(basis, rows, Outputs("regression", 1), folds)
+    assert (found is not None) == better
+    if found is not None:
+        assert found[0] < 0.8 * found[1] < 0.8
