@@ -209,7 +209,7 @@ class Assessment:
     passes : number of passes over the training rows
     class_counts : measured rows of each class, if known
     excess : by name of the baseline, mean and standard error of its loss less that of the model, row by row
-    seconds : by name of the baseline, `Second` metrics in which the model and the baseline clearly differ
+    hidden : by name of the baseline, a second metric in which the model and the baseline clearly differ
     """
 
     split: str
@@ -224,7 +224,7 @@ class Assessment:
     class_counts: tuple[int, ...] = ()
     excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     boosting: float | None = None
-    seconds: Mapping[str, Second] = field(default_factory=dict)
+    hidden: Mapping[str, Second] = field(default_factory=dict)
 
     @property
     def is_share(self) -> bool:
@@ -349,15 +349,15 @@ def assess(
     error, constant, linear, boosting = (
         _less_is_better(metric, one.get(metric)) for one in (figures, *of_baselines.values())
     )
-    excess, seconds = dict[str, tuple[float, float]](), dict[str, Second]()
+    excess, hidden = dict[str, tuple[float, float]](), dict[str, Second]()
     second = SECOND.get(metric, "")
     for name, one in of_baselines.items():
         apart = one.get("excess") or {} if result.criterion == wanted else {}
         apart = {metric: apart} if "mean" in apart else apart  # as in results of earlier versions
-        if (found := _mean_and_error(apart.get(metric))) is not None:
-            excess[name] = found
-        if (found := _mean_and_error(apart.get(second))) is not None and abs(found[0]) > STANDARD_ERRORS * found[1]:
-            seconds[name] = Second(second, figures[second], one[second])
+        if (gain := _mean_and_error(apart.get(metric))) is not None:
+            excess[name] = gain
+        if (gain := _mean_and_error(apart.get(second))) is not None and abs(gain[0]) > STANDARD_ERRORS * gain[1]:
+            hidden[name] = Second(second, figures[second], one[second])
     counts = tuple(sum(line) for line in figures.get("confusion") or ())
     return Assessment(
         split=split,
@@ -372,7 +372,7 @@ def assess(
         class_counts=counts,
         excess=excess,
         boosting=boosting,
-        seconds=seconds,
+        hidden=hidden,
     )
 
 

@@ -233,7 +233,7 @@ def headline_sentence(result: RunResult) -> str:
 
 def _second(errors: Assessment, baseline: str, tie: str) -> str:
     """Return what a tie hides: another metric in which the model and a baseline clearly differ."""
-    return f", but {errors.seconds[baseline].text}" if tie and baseline in errors.seconds else ""
+    return f", but {errors.hidden[baseline].text}" if tie and baseline in errors.hidden else ""
 
 
 ROWS_OF = {

@@ -527,7 +527,7 @@ def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, 
         assert re.search(r"\nJudged by +log loss, because [34](\.\d)?% of the rows are outside", told)
         assert re.search(r"\n'1' from +rows +precision +recall +lift\n", told)
     assert curved["test"]["log_loss"] < curved["baselines"]["linear"]["test"]["log_loss"] - 0.02
-    tie = plane["baselines"]["linear"]["test"]["excess"]
+    tie = plane["baselines"]["linear"]["test"]["excess"]["log_loss"]
     assert abs(tie["mean"]) < 2.0 * tie["standard_error"] + 0.003
     assert plane["calibration"]["on"] == "the logistic loss"
     assert curved["calibration"]["on"] == "leave-one-out scores of sampled training rows"

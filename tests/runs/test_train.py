@@ -70,6 +70,15 @@ def test_a_split_learns_on_train_and_is_measured_on_test(result: dict[str, Any])
     assert result["test"]["accuracy"] > result["baselines"]["linear"]["test"]["accuracy"] + 0.1
 
 
+def test_baselines_are_compared_row_by_row_by_the_criterion_and_a_second_metric(result: dict[str, Any]) -> None:
+    for name in ("majority", "linear"):
+        baseline = result["baselines"][name]["test"]
+        assert set(baseline["excess"]) == {"mistake_rate", "log_loss"}
+        for metric, excess in baseline["excess"].items():
+            assert excess["mean"] == pytest.approx(baseline[metric] - result["test"][metric])
+            assert excess["standard_error"] > 0.0
+
+
 def test_parquet_csv_and_svmlight_of_the_same_rows_give_the_same_weights(tmp_path: Path) -> None:
     rows = curved(800).drop_columns(["split"])
     write(tmp_path, rows)
