@@ -31,7 +31,7 @@ from okl.metrics.criterion import criterion_error, criterion_of
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.models.quality import HasLogits, logits_of, tally_of
-from okl.report.format import CRITERION_NAMES, criterion_value, scalar_metrics
+from okl.report.format import CRITERION_NAMES, criterion_value, number, scalar_metrics
 from okl.report.retraining import SHARD
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import MOST_ROWS, TEST_ROWS, calibrated
@@ -508,7 +508,8 @@ def _figures(
 
 def _rates(criterion: Criterion, test: PairedTest, other: str = "the champion") -> str:
     if criterion == "squared-error":
-        return f"squared error {test.challenger:.6g}, {other} {test.champion:.6g}"
+        mine, theirs = (number(max(error, 0.0) ** 0.5) for error in (test.challenger, test.champion))
+        return f"root mean squared error {mine}, {other} {theirs}"
     if criterion == "accuracy":
         return f"{test.challenger:.2%} wrong, {other} {test.champion:.2%}"
     mine, theirs = (criterion_value(criterion, error) for error in (test.challenger, test.champion))

@@ -202,7 +202,7 @@ def test_describe_and_evaluate_print_text_and_json(unrecorded: Path, tmp_path: P
     for words in ([tmp_path / "rows.parquet"], [tmp_path / "run" / "data", "--split", "all"]):
         flattered = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
         assert f"Warning: the model was trained on {result['rows']} of these rows" in flattered.out
-        assert flattered.out.startswith("Rows               600\n")
+        assert flattered.out.startswith("600 rows\n")
 
 
 def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(

@@ -26,7 +26,7 @@ def unnamed(place: Path, **values: Any) -> RetrainSettings:
     """Settings without a solver."""
     given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
     more = {"ingest": {"keys": ["hour"]}, "publish_if": "not worse"}
-    return RetrainSettings.model_validate(given | more | {"train": {"budget_seconds": 2.0, "threads": 1} | values})
+    return RetrainSettings.model_validate(given | more | {"train": {"threads": 1} | values})
 
 
 def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Path) -> None:
