@@ -417,7 +417,8 @@ def _never_predicted(result: RunResult) -> str:
     said = f"Never predicted on test rows: {', '.join(list(missed)[:5])}."
     if min(missed.values()) > RARE * sum(map(sum, confusion)):
         return said  # not rare: the columns do not tell it
-    way = "--class-weights balanced" + (" or a lower --threshold" if len(labels) == 2 else "")
+    lower = " or a lower --threshold, such as okl evaluate --recall 0.5 finds"
+    way = "--class-weights balanced" + (lower if len(labels) == 2 else "")
     return f"{said} To find more of rare classes, use {way}."
 
 
