@@ -244,7 +244,8 @@ class Trial:
 
 
 LOG_LOSS_ROWS = 2000
-"""Validation rows of a part whose log losses are computed beside the accuracy: calibration takes time."""
+"""Validation rows of a part whose log losses are computed beside the accuracy, as calibration takes time."""
+CALIBRATED = 1e100  # largest score of a calibration, which squares it
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,9 @@ class Judge:
         }
         if self.criterion == "accuracy":
             some = next(iter(wide.values()))[:LOG_LOSS_ROWS]
-            losses = row_losses("log-loss", some, class_indices(self.schema, targets[:LOG_LOSS_ROWS]))
+            losses = None  # of scores that cannot be calibrated
+            if np.abs(some).max(initial=0.0) < CALIBRATED:
+                losses = row_losses("log-loss", some, class_indices(self.schema, targets[:LOG_LOSS_ROWS]))
             return Trial(right, len(targets), log_losses=losses, **values)
         kept = {bias: some.astype(np.float32) for bias, some in wide.items()} if self.keeps_scores else {}
         if self.criterion == "squared-error":
