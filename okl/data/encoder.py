@@ -280,8 +280,9 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
                 hint = f" {_advise_text_column(name)}"
             elif is_text(kind) and "number" in fault:
                 hint = " Write numbers such as 1234.5, and leave missing ones empty."
-            elif is_text(kind) and where == "table":
-                hint = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
+            elif is_text(kind):
+                start = " In" if where == "table" else " Write dates such as 2026-12-31; in"
+                hint = f"{start} pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
             raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} requires {fault}.{hint}")
 
 
