@@ -45,11 +45,16 @@ def evaluate(
     threshold: Threshold = None,
     recall: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Choose the highest threshold with this recall on these rows, such as 0.9."),
+        typer.Option(
+            metavar="SHARE",
+            help="Choose the highest threshold with this recall on these rows, such as 0.9; none: --threshold.",
+        ),
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Choose the lowest threshold with this precision on these rows."),
+        typer.Option(
+            metavar="SHARE", help="Choose the lowest threshold with this precision on these rows; none: --threshold."
+        ),
     ] = None,
     registry: Registered = None,
     json: Json = False,
