@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from okl.foundation.locations import okl_home
-from okl.report.format import MEASURED_ON, aligned, duration, metric_name, mistake_rate_text, number
-from okl.report.results import assess
+from okl.report.comparison import score_name, score_text
+from okl.report.format import MEASURED_ON, aligned, duration, number
+from okl.report.results import Assessment, assess
 
 RESULT = "result.json"
 
 
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:
-    """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, seconds.
+    """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, shown, seconds.
 
-    `constant` is the error of the majority class or the mean on the same rows. Folders without a readable result are
-    left out.
+    `shown` has error and constant as text, and what they measure: a squared error by its root, an area by itself, a
+    comparison without test rows by its validated score. `constant` is the error of the majority class or the mean on
+    the same rows. Folders without a readable result are left out.
 
     Parameters
     ----------
@@ -41,9 +43,8 @@ def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
         return f"no runs in {okl_home() / 'runs'}; start one with okl train"
     rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
     for run in runs:
-        errors = [_error(run, run["error"]), _error(run, run["constant"])]
-        measured = f"{metric_name(run['metric']).lower()} {MEASURED_ON[run['split']]}"
-        cells = [number(run["rows"]), errors[0], measured, errors[1], duration(run["seconds"])]
+        shown = run["shown"]
+        cells = [number(run["rows"]), shown["error"], shown["measured"], shown["constant"], duration(run["seconds"])]
         rows.append([run["name"], run["solver"] or "-", Path(run["data"]).name or "-", *cells])
     return "\n".join([str(okl_home() / "runs"), *aligned(rows)])
 
@@ -61,11 +62,20 @@ def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "metric": verdict.metric,
         "error": verdict.error,
         "constant": verdict.constant,
+        "shown": _shown(result, verdict),
         "seconds": result.get("total_seconds"),
     }
 
 
-def _error(run: Mapping[str, Any], error: float | None) -> str:
-    if error is None:
-        return "-"
-    return mistake_rate_text(error) if run["metric"] == "mistake_rate" else number(error)
+def _shown(result: Mapping[str, Any], verdict: Assessment) -> dict[str, str]:
+    """Return error and constant as text, and what they are; of a comparison without test rows, the validated score."""
+    models = result.get("models") or [{}]
+    if "constant" in result and models[0].get("mean") is not None and not result.get("test"):
+        name, constant = score_name(result), score_text(result, result["constant"])
+        return {"measured": f"{name} (validated)", "error": score_text(result, models[0]["mean"]), "constant": constant}
+    name = verdict.name if verdict.name.isupper() else verdict.name[:1].lower() + verdict.name[1:]
+    return {
+        "measured": f"{name} {MEASURED_ON[verdict.split]}",
+        "error": verdict.text(verdict.error),
+        "constant": verdict.text(verdict.constant),
+    }

@@ -46,3 +46,17 @@ def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) 
     assert lines[3].split()[:4] == ["first", "c-svm", "rows.csv", "1,000"]
     assert "25.00%  mistake rate on test rows" in lines[3]
     assert [one["name"] for one in past_runs(2)] == ["second"], "the broken one is the newest"
+
+
+def test_errors_are_shown_as_summaries_do(home: Path) -> None:
+    """A squared error by its root, an area by itself, a comparison by its validated score and not by training rows."""
+    area = {"test": {"roc_auc": 0.75, "mistake_rate": 0.1}, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}}
+    squared = {"test": {"mse": 4e18}, "baselines": {"mean": {"test": {"mse": 9e18}}}}
+    compared = {"train": {"mistake_rate": 0.0}, "models": [{"mean": 0.9}], "constant": 0.6, "baselines": {}}
+    for name, result in (("area", area | {"criterion": "auc"}), ("squared", squared), ("compared", compared)):
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "result.json").write_text(json.dumps(result))
+    lines = {line.split()[0]: " ".join(line.split()) for line in runs_text(past_runs()).splitlines()[2:]}
+    assert "0.750 ROC AUC on test rows 0.500" in lines["area"]
+    assert "2 billion root mean squared error on test rows 3 billion" in lines["squared"]
+    assert "90.00 % accuracy (validated) 60.00 %" in lines["compared"]
