@@ -10,7 +10,7 @@ from pathlib import Path
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import check_source, ingest
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.locations import okl_home, place_of
+from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.contract import contract_digest, learnable
@@ -73,7 +73,7 @@ def first_reference(
         if not parts:
             raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
         joined = _joined([part.schema for part in parts])
-        return choose(union(place_of(scratch), [_as_part(part, joined) for part in parts]))
+        return choose(union(parts[0].folder.parent, [_as_part(part, joined) for part in parts]))
 
 
 def _as_part(data: Dataset, joined: Schema) -> Dataset:

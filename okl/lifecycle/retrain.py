@@ -199,8 +199,8 @@ class RetrainingRun(Run[RetrainSettings]):
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 
     def _choose(self, data: Dataset) -> Schema:
-        """Choose solver, scaling and metric for the first shards, unless a solver is given."""
-        if self.settings.train.solver != "auto":
+        """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""
+        if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         train, schema, self.record.chosen = choose_training(self.settings, data, self.observer)
         self.store.set_choice({"solver": train.solver} | options_of(train.model_dump(mode="json")))

@@ -82,3 +82,12 @@ def test_a_model_continues_with_the_solver_that_it_was_begun_with(place: Path) -
     assert result["how"] == "continued with 1 new shards"
     assert result["settings"]["train"]["solver"] == "fogd"
     assert not np.array_equal(champion(place).load().predictor.arrays()["weights"], weights)
+
+
+def test_a_first_file_of_few_rows_is_quarantined_as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("OKL_HOME", "home")  # a relative folder
+    shards(place, 1, rows=12)
+    result = retrain(unnamed(place))
+    assert result["outcome"] == "nothing new"
+    assert [shard["kinds"] for shard in result["shards"]["rejected"]] == [["too-few-rows"]]
