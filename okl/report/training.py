@@ -305,7 +305,7 @@ def text_evaluation(result: Mapping[str, Any]) -> str:
     columns = [shown, *baselines.values()]
     header = ["", "model", *(BASELINE_NAMES[name].lower() for name in baselines)]
     rows = [[metric_name(name), *(number(one.get(name)) for one in columns)] for name in shown]
-    lines = [f"{counted(result['rows'], 'row')}", *aligned([header, *rows], numbers_from=1)]
+    lines = [counted(result["rows"], "row"), *aligned([header, *rows], numbers_from=1)]
     confusion = metrics.get("confusion") or []
     if result.get("wanted") or (confusion and outside_share([sum(row) for row in confusion]) < RARE):
         lines += threshold_lines(metrics, result.get("threshold"), result.get("labels") or [])
@@ -657,8 +657,7 @@ def _score_names(choice: Mapping[str, Any]) -> str:
 
 def _candidate_score(choice: Mapping[str, Any], score: float | None) -> str:
     """Return a score, 1 less the error, as the value of the criterion that the table names."""
-    logs = choice.get("criterion") == "log-loss" and score is not None
-    return number(1.0 - score if logs and score is not None else score)
+    return number(1.0 - score if score is not None and choice.get("criterion") == "log-loss" else score)
 
 
 def _candidate_text(choice: Mapping[str, Any], error: float) -> str:
